@@ -11,7 +11,7 @@ from fnmatch import translate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.config.model import ConfigError
-from forewarn.policies.findings import Action, Severity, cut, listed
+from forewarn.policies.findings import Action, Severity, cut, listed, quote
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, NAMESPACE, POD, PRIORITY_CLASS
 from forewarn.policies.kube_apiserver.priority import SYSTEM_NAMESPACE
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
@@ -284,15 +284,16 @@ def _validations(config: Config, matched: _Matched) -> Iterator[tuple[str, str, 
     if not matched.spec:
         return
     for entry in config.options.required_classes:
-        permitted = listed(list(entry.classes))
+        permitted = listed([*map(quote, entry.classes)])
         if entry.classes:
             problem = f"the configuration requires another PriorityClass. Fix: use {permitted}"
         else:
             problem = "no PriorityClass, but the configuration requires one. Fix: use a PriorityClass"
         yield "class-required", _has_required(entry), quoted(problem)
     names = ", ".join(quoted(c.name) for c in SYSTEM_CLASSES)
-    outside = quoted(" outside kube-system: its Pods can preempt all your workloads. Fix: use a class of your own")
-    message = f'"class " + variables.className + {outside}'
+    outside = quoted('" outside kube-system: its Pods can preempt all your workloads. Fix: use a class of your own')
+    message = f"""{quoted('class "')} + variables.className + {outside}"""
+
     yield "system-class-outside-kube-system", f"!(variables.className in [{names}])", message
     if matched.is_template:
         problem = "template sets priority; Pods are rejected where the class has another value. Fix: remove priority"

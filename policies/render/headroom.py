@@ -110,9 +110,12 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
         free = stranded_text(stranded)
         if free:
             yield f"stranded on nodes with {insufficient_text(stranded)}: {free}"
-    if headroom.quota is not None:
-        yield f"then the quota rejects the next Pod: {one_line(headroom.quota.message)}"
-    yield f"with preemption: {with_limits(headroom.preempting, headroom.quota)}{_never(headroom)}"
+    quota = headroom.quota
+    lines = [f"with preemption: {with_limits(headroom.preempting, quota)}{_never(headroom)}"]
+    if quota is not None:  # after the number of Pods that it limits
+        at = 0 if quota.pods <= headroom.without.pods else 1
+        lines.insert(at, f"then the quota rejects the next Pod: {one_line(quota.message)}")
+    yield from lines
     if headroom.by_class:
         yield "with preemption, by PriorityClass:"
     yield from (f"  {_of_class(row)}" for row in headroom.by_class)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.node import amount_of, why
@@ -163,7 +164,11 @@ def _line(text: str) -> str:
 
 
 def resize_lines(result: ResizeResult) -> Iterator[str]:
-    """The lines of `forewarn whatif resize`."""
+    """The lines of `forewarn whatif resize`; of several Pods, first the number of each verdict."""
+    if len(result.pods) > 1:
+        verdicts = Counter(resized.verdict for resized in result.pods)
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        yield f"{counts}: resize of {len(result.pods)} Pods"
     for resized in result.pods:
         yield from _resized(resized, preempts=result.preempts)
     yield from (f"note: {note}" for note in result.notes)

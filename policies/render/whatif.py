@@ -175,8 +175,7 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
         complete = answer.summary.all_run_at is not None
         unfinished = "" if complete or noun != _REPLACEMENT else "; the rollout does not finish"
         yield paint(f"{new_pods(answer.summary, noun)}{unfinished}", "good" if complete else "warning")
-    yield from _running_lines(answer, paint)
-    yield from _pending_lines(answer)
+    yield from _workload_lines(answer, paint)
     yield from autoscalers.lines(answer.autoscalers)
     yield from autoscalers.arrived_table(answer.arrived, answer.autoscalers).lines(paint) if answer.arrived else ()
     yield from (paint(line, "warning") for line in _rejected_by_quota(answer.summary))
@@ -189,25 +188,20 @@ def _is_affected(workload: WorkloadCount) -> bool:
     return bool(workload.lost or workload.pending or workload.unreplaced)
 
 
-def _running_lines(answer: Answer, paint: Painter) -> Iterator[str]:
+def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     fewer = [standing for standing in answer.standings if standing.lost]
     counts = f"{plural(answer.running_before, 'Pod')} before, {answer.running_after} after{_lost(answer)}"
     yield from without_it(answer)
     yield paint(f"running: {counts}", "warning" if fewer else "good")
-    one, many = "workload with fewer Pods", "workloads with fewer Pods"
-    yield from limited(_each_reason_once(fewer[:MAX_LINES], _short), len(fewer), one, many)
-
-
-def _pending_lines(answer: Answer) -> Iterator[str]:
-    pending = [standing for standing in answer.standings if standing.pending]
-    others = [each for each in answer.standings if (each.pending and not each.lost) or each.unreplaced]
-    one, many = "workload with Pods that are or were Pending", "workloads with Pods that are or were Pending"
-    yield from limited(_each_reason_once(others[:MAX_LINES], _pending_text), len(others), one, many)
+    rows = [*filter(_is_affected, answer.standings)]
+    one, many = "workload with fewer or Pending Pods", "workloads with fewer or Pending Pods"
+    yield from limited(_each_reason_once(rows[:MAX_LINES], _affected_text), len(rows), one, many)
+    pending = [standing for standing in rows if standing.pending]
     if len(pending) < 2:
         return
     for what, name in (("priority_class", "PriorityClass"), ("namespace", "namespace")):
-        if counts := answer.count_pending(what):
-            yield f"Pending by {name}: {listed([f'{each} ({count})' for each, count in counts], MAX_LINES)}"
+        if pods := answer.count_pending(what):
+            yield f"Pending by {name}: {listed([f'{each} ({count})' for each, count in pods], MAX_LINES)}"
 
 
 def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
@@ -312,7 +306,9 @@ def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[Worklo
                 before = reason
 
 
-def _short(workload: WorkloadCount) -> str:
+def _affected_text(workload: WorkloadCount) -> str:
+    if not workload.lost:
+        return _pending_text(workload)
     name = f"{_workload_text(workload)}: {workload.before} → {workload.after}"
     if workload.pending:
         return f"{name}, {_waiting(workload)}"

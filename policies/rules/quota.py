@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural
+from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.kinds.registry import AUTOSCALER, DAEMON_SET, DEPLOYMENT
 from forewarn.policies.metering import charge, each
 from forewarn.policies.objects.fields import at, group_kind, text_at
@@ -678,7 +678,8 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
         assert template is not None
         by_class = fault.kind is FaultKind.UNCOVERED_SCOPE
         name = class_to_be(template, subject.effective_namespace, context)
-        what = f"class {cut(name, _LONGEST_CLASS) or 'of these Pods'}" if by_class else ", ".join(fault.resources)
+        named = quote(cut(name, _LONGEST_CLASS)) if name else "of these Pods"
+        what = f"class {named}" if by_class else ", ".join(fault.resources)
         rejected = "Pods" if template.is_template else "the Pod"
         scope = f"with scope PriorityClass In [{name}]" if name else "with this scope"
         yield Problem(

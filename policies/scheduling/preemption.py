@@ -15,7 +15,7 @@ from forewarn.policies.metering import meter
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.scheduling.framework import FILTERS, Code, failed, unresolvable
 from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_violation
-from forewarn.policies.scheduling.reasons import NOT_HELPFUL, Reason
+from forewarn.policies.scheduling.reasons import NO_VICTIMS_IN_SHORT, NOT_HELPFUL, Reason
 from forewarn.policies.scheduling.victim import (
     NOW,
     MissingNode,
@@ -42,9 +42,7 @@ NEVER: Final = Reason("not eligible due to preemptionPolicy=Never.", "preemption
 TERMINATING: Final = Reason(
     "not eligible due to a terminating pod on the nominated node.", "a Pod on the nominated node terminates"
 )
-NO_VICTIMS: Final = unresolvable(
-    Reason("No preemption victims found for incoming pod", "no Pod of lower priority to preempt")
-)
+NO_VICTIMS: Final = unresolvable(Reason("No preemption victims found for incoming pod", NO_VICTIMS_IN_SHORT))
 _LOWEST: Final = -(2**62)
 
 

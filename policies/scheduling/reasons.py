@@ -47,6 +47,7 @@ def joined(reasons: Iterable[str], separator: str = " and ") -> Reason:
 
 
 NOT_HELPFUL: Final = Reason("Preemption is not helpful for scheduling")
+NO_VICTIMS_IN_SHORT: Final = "no Pod of lower priority"
 """The reason of nodes on which preemption is not tried."""
 
 
@@ -68,13 +69,13 @@ class FitError(str):
 
     @property
     def short(self) -> str:
-        """The message in forewarn's words: `20 nodes: insufficient cpu; no Pod of lower priority to preempt`."""
+        """The message in forewarn's words: `20 nodes: insufficient cpu, no Pod of lower priority`."""
         counted = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
         parts = [
             f"{plural(nodes, 'node')}: {as_reason(reason).short}" if nodes else as_reason(reason).short
             for reason, nodes in counted
         ]
-        return "; ".join([*parts, *filter(None, [_not_preempting(self.preemption)])])
+        return _with_preemption(parts, self.preemption)
 
 
 def in_short(message: str) -> str:
@@ -82,11 +83,17 @@ def in_short(message: str) -> str:
     return message.short if isinstance(message, (FitError, Reason)) else message
 
 
-def _not_preempting(why: str) -> str:
+def _with_preemption(parts: list[str], why: str) -> str:
+    """The reasons of nodes, with the reason why preemption does not help."""
     if not isinstance(why, FitError):
-        return in_short(why)
-    others = [as_reason(reason).short for reason in why.reasons if reason != NOT_HELPFUL]
-    return ": ".join(["preemption does not help", *filter(None, [" or ".join(others)])])
+        return "; ".join([*parts, *filter(None, [in_short(why)])])
+    others = [as_reason(reason).short for reason in why.reasons]
+    if len(parts) == len(others) == 1 and others[0] == NO_VICTIMS_IN_SHORT:
+        return f"{parts[0]}, {NO_VICTIMS_IN_SHORT}"
+    if len(parts) == len(others) == 1 and parts[0].endswith(f": {others[0]}"):
+        return f"{parts[0]} even after preempting all Pods of lower priority"
+    named = " or ".join(as_reason(reason).short for reason in why.reasons if reason != NOT_HELPFUL)
+    return "; ".join([*parts, f"preemption does not help{named and ': '}{named}"])
 
 
 def not_found(resource: str, name: str, context: str = "") -> Reason:

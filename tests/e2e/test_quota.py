@@ -180,6 +180,6 @@ WHY = f"insufficient quota to match these scopes: [{SCOPE}]"
 FLAG_SAYS = f'Error from server: error when creating "STDIN": {WHY}\n'
 FOREWARN_SAYS = (
     f'Error from server (Forbidden): error when creating "STDIN": {DENIED}'
-    f"the Pod will be rejected: no ResourceQuota in {BARE[0]} covers class gold. "
+    f'the Pod will be rejected: no ResourceQuota in {BARE[0]} covers class "gold". '
     "Fix: add one with scope PriorityClass In [gold] [limited-class-without-quota]\n"
 )

@@ -168,7 +168,7 @@ OTHER_CLASS = "use another class, or ask for an entry in allowedClasses"
 WARNINGS = (
     'Warning: Deployment lab/work: class "gold" is not allowed in namespace lab. Fix: use another class… '
     "[class-not-allowed]\n"
-    "Warning: Deployment lab/work: Pods will be rejected: no ResourceQuota in lab covers class gold "
+    'Warning: Deployment lab/work: Pods will be rejected: no ResourceQuota in lab covers class "gold" '
     "[limited-class-without-quota]\n"
 )
 DENIED = 'admission webhook "validate.forewarn.dev" denied the request: '

@@ -93,10 +93,10 @@ def test_the_linter_recommends_no_class_that_it_rejects_itself(
     (tmp_path / "config.yaml").write_text(CONFIGURATIONS[kind])
     flags = [file, "--cluster", cluster]
     (free,) = findings(capsys, *flags)
-    assert ("golden" in free["message"], free["remediation"]) == (True, "create it, or use golden")
+    assert ("golden" in free["message"], free["remediation"]) == (True, 'create it, or use "golden"')
     flags += ["--config", str(tmp_path / "config.yaml")]
     (found,) = findings(capsys, *flags)
-    assert ("golden" in found["message"], found["remediation"]) == (False, "create it, or use silver")
+    assert ("golden" in found["message"], found["remediation"]) == (False, 'create it, or use "silver"')
     main(["lint", *flags, "--fix", "-q"])
     assert "goldem" in (tmp_path / "web.yaml").read_text()
     main(["lint", file, "--cluster", cluster, "--fix", "-q"])

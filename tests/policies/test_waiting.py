@@ -191,7 +191,7 @@ def test_beyond_so_many_it_says_how_many_were_left_out() -> None:
     made += [make_pod(f"w-{number}").request(cpu="1") for number in range(MAX_PENDING + 1200)]
     found = aftermath(made, make_pod("new").priority(1).request(cpu="1"))
     assert found == Aftermath(lost=1, omitted=1200)
-    assert cascade(found) == ("not recreated", "1,200 pending Pods ignored")
+    assert cascade(found) == ("not recreated", "1,200 Pending Pods ignored")
     assert found.to_dict() == {"notReplaced": 1, "pendingNotEvaluated": 1200}
 
 

@@ -199,7 +199,7 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     yield Problem(
         Text(
             f"WorkloadPriorityClass {quote(name)} not found in this input",
-            f"create it, or use {meant}" if meant else "create it, or use one that exists",
+            f"create it, or use {quote(meant)}" if meant else "create it, or use one that exists",
             (f"Did you mean {quote(meant)}?",) if meant else (),
         ),
         _KUEUE_LABEL,
@@ -368,7 +368,7 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
     if text_at(template.object, "metadata", "labels", _PART_OF) == "forewarn":
         return
     yield Problem(
-        f"class {name} is for forewarn's own Pods and is deleted when forewarn is uninstalled",
+        f"class {quote(name)} is for forewarn's own Pods and is deleted when forewarn is uninstalled",
         template.at("priorityClassName"),
         "use a class of your own",
     )
@@ -413,7 +413,7 @@ def system_class_outside_kube_system(subject: ReviewedObject, context: Context) 
     if context.phase is Phase.LINT and not (template.namespace or _is_namespace_known(subject, context)):
         return
     yield Problem(
-        f"class {class_name(template)} outside kube-system: its Pods can preempt all your workloads",
+        f"class {quote(class_name(template))} outside kube-system: its Pods can preempt all your workloads",
         template.at("priorityClassName"),
         "use a class of your own",
     )
@@ -616,7 +616,7 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
         )
         if not applies or is_template_variable(name, subject, context):
             continue
-        permitted = listed_of(entry.classes, len(entry.classes)) or "a PriorityClass"
+        permitted = listed_of([*map(quote, entry.classes)], len(entry.classes)) or "a PriorityClass"
         if not name:
             yield Problem("no PriorityClass, but the configuration requires one", template.at(), f"use {permitted}")
         elif entry.classes and not one_of(entry.classes, name):

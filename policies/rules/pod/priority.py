@@ -63,7 +63,7 @@ def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Pro
     computed = resolved(template, context)
     if computed is not None and given != computed.priority and not is_earlier_than_the_default(template, context):
         name, rejected = class_name(template), "Pods" if template.is_template else "the Pod"
-        other = f"the value of class {name}" if name else "the default"
+        other = f"the value of class {quote(name)}" if name else "the default"
         yield Problem(
             f"priority {given} differs from {other} ({computed.priority}); {rejected} will be rejected",
             template.at("priority"),
@@ -252,7 +252,7 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
     if computed is not None and given != computed.priority and not is_earlier_than_the_default(template, context):
         name = class_name(template)
         left = "no spec.priority" if given is None else f"spec.priority={given}"
-        right = f"class {name} is {computed.priority}" if name else f"the default is {computed.priority}"
+        right = f"class {quote(name)} is {computed.priority}" if name else f"the default is {computed.priority}"
         yield Problem(
             f"a mutating webhook left {left}; {right}",
             ("spec", "priority"),

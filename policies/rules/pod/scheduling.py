@@ -198,7 +198,7 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
         preempting = tuple(p for p in preempting if any(v.identity not in own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if not own or victim.identity not in own]
     if waiting := impact.by_waiting:
-        fix = "free capacity for the pending Pods first"
+        fix = "free capacity for the Pending Pods first"
         yield Problem(Preemption(Cause.PENDING_PODS, impact, waiting, victims_of(waiting), fix), path)
     if impact.why_not:
         yield Problem(NotPredicted(impact, _UNMODELLED_FIX), path)

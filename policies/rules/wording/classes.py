@@ -53,9 +53,9 @@ def unknown(details: UnknownClass, audience: Audience) -> Text:
 def _class_fix(details: UnknownClass, audience: Audience, meant: str) -> str:
     """The fix, with the class that is meant, or the PriorityClasses that the audience may know."""
     if details.meant:
-        return f"use {meant}"
+        return f"use {quote(meant)}"
     names = [meant] if meant else list(details.known.sorted) if details.known else []
-    names = names if meant or audience.sees_all else list(filter(audience.knows, names))
+    names = [quote(name) for name in names if meant or audience.sees_all or audience.knows(name)]
     use = [f"use {' or '.join(names) if len(names) < _FEW else listed_of(names, len(names))}"] if names else []
     if not names and not audience.sees_all:
         use = ["use one that exists"]

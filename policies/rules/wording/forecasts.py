@@ -107,7 +107,7 @@ def cascade(aftermath: Aftermath, *, coarse: bool = False) -> tuple[str, ...]:
         )
         return (next(text for number, text in worst if number),)
     phrases = tuple(_effects(aftermath)) or ("replacement fits" if aftermath.replaced == 1 else "replacements fit",)
-    return (*phrases, f"{aftermath.omitted:,} pending Pods ignored") if aftermath.omitted else phrases
+    return (*phrases, f"{aftermath.omitted:,} Pending Pods ignored") if aftermath.omitted else phrases
 
 
 def _effects(aftermath: Aftermath) -> Iterator[str]:

@@ -81,7 +81,7 @@ def _head(details: Preemption, audience: Audience) -> str:
     if details.cause is Cause.OWN_ROLLOUT:
         return f"its own rollout {'may' if impact.by_timing else 'would'} preempt"
     if details.cause is Cause.PENDING_PODS:
-        pods = counted(shown_count(len(details.preempting), audience), "pending Pod")
+        pods = counted(shown_count(len(details.preempting), audience), "Pending Pod")
         return f"when its rollout terminates old Pods, {pods} would preempt"
     new, verb = of_new_pods(len(details.preempting), impact, audience), "may" if impact.by_chance else "would"
     if details.expectation is not None:

@@ -161,7 +161,7 @@ def test_a_page_has_a_row_for_each_finding_and_counts_them_by_rule(capsys: pytes
         "unknown-priority-class",
         "Deployment reports/ledger",
         'PriorityClass "gold" not found; Pods will be rejected',
-        "create it, or use launch-day, normal, shop",
+        'create it, or use "launch-day", "normal", "shop"',
     ]
     for name, value in (("errors", 1), ("warnings", 4), ("notes", 2), ("objects checked", 11), ("Pods checked", 4)):
         assert f"<dt>{name}</dt><dd>{value}</dd>" in out

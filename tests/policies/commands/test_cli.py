@@ -326,7 +326,7 @@ QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: 
 def test_lint_takes_limited_resources_from_the_api_servers_own_file() -> None:
     done = _run("lint", "--admission-config", LIMITED, "-", stdin=f"{POD}---\n{QUOTA}")
     assert done.returncode == 1
-    assert "no ResourceQuota in default covers class gold" in done.stdout
+    assert 'no ResourceQuota in default covers class "gold"' in done.stdout
     assert "limited-class-without-quota" not in _run("lint", "-", stdin=f"{POD}---\n{QUOTA}").stdout
 
 

@@ -147,8 +147,8 @@ def test_facts_of_the_kubelet_are_named(tmp_path: Path, capsys: pytest.CaptureFi
     ("arguments", "message"),
     [
         ((), "no new resources given. Fix: pass --requests"),
-        (("--requests", "gpu=1"), "write cpu=AMOUNT"),
-        (("--requests", "cpu=-1"), "write cpu=AMOUNT"),
+        (("--requests", "gpu=1"), "must be cpu=AMOUNT"),
+        (("--requests", "cpu=-1"), "must be cpu=AMOUNT"),
         (("--requests", "cpu=1", "-c", "other"), "no container other"),
         (("--requests", "cpu=1", "--kubernetes-version", "1.36", *GATE), "came with Kubernetes 1.37"),
         (("--requests", "cpu=1", "-n", "other"), "other/web: Pod not found in the cluster; known: default/web"),
@@ -175,7 +175,8 @@ def test_the_pods_of_a_workload_in_turn(tmp_path: Path, capsys: pytest.CaptureFi
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert main(["whatif", "resize", "sts/web", "--requests", "cpu=2500m", "--cluster", str(file)]) == 0
     lines = without_head(capsys.readouterr().out).splitlines()
-    assert lines[:4] == [
+    assert lines[:5] == [
+        "1 accepted, 1 deferred: resize of 2 Pods",
         "Pod default/web-1 on a: accepted",
         "Pod default/web-0 on a: deferred: insufficient cpu",
         "  lacks cpu 1000m",

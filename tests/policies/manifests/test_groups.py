@@ -133,7 +133,7 @@ def test_a_class_that_is_not_in_the_input_is_an_error_if_it_is_misspelt_or_all_a
     open_set = _lint(tmp_path, files)
     assert open_set.returncode == 1
     assert 'PriorityClass "glod" not found in this input. Did you mean "gold"?' in open_set.stdout
-    assert "Fix: create it, use gold, or pass --cluster" in open_set.stdout
+    assert 'Fix: create it, use "gold", or pass --cluster' in open_set.stdout
     assert _rules(open_set) == ["w.yaml: error unknown-priority-class", "x.yaml: warning unknown-priority-class"]
     closed = _lint(tmp_path, {}, "--closed")
     assert _rules(closed) == [f"{name}.yaml: error unknown-priority-class" for name in "wx"]

@@ -213,7 +213,7 @@ def test_limited_resources_want_a_quota_of_the_same_scope() -> None:
     config = read_config(LIMITED, "f")
     (finding,) = lint(pod(class_name="gold"), cluster=state(GOLD), config=config)
     assert finding.rule == "limited-class-without-quota"
-    assert finding.message == "the Pod will be rejected: no ResourceQuota in team covers class gold"
+    assert finding.message == 'the Pod will be rejected: no ResourceQuota in team covers class "gold"'
     assert finding.detail["rejection"] == (
         "insufficient quota to match these scopes: [{PriorityClass In [gold system-node-critical]}]"
     )

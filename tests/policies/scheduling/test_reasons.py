@@ -85,7 +85,17 @@ NO_VICTIMS = preemption.NO_VICTIMS.reasons[0]
         (
             {reason_of("cpu"): 2},
             FitError("raw", {NOT_HELPFUL: 1, NO_VICTIMS: 1}),
-            "2 nodes: insufficient cpu; preemption does not help: no Pod of lower priority to preempt",
+            "2 nodes: insufficient cpu; preemption does not help: no Pod of lower priority",
+        ),
+        (
+            {reason_of("cpu"): 2},
+            FitError("raw", {NO_VICTIMS: 2}),
+            "2 nodes: insufficient cpu, no Pod of lower priority",
+        ),
+        (
+            {reason_of("cpu"): 2},
+            FitError("raw", {reason_of("cpu"): 2}),
+            "2 nodes: insufficient cpu even after preempting all Pods of lower priority",
         ),
         ({not_found("persistentvolumeclaim", "data"): 0}, "", 'persistentvolumeclaim "data" not found'),
     ],

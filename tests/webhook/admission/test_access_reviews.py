@@ -147,7 +147,7 @@ def test_only_who_asks_the_api_server_asks_and_once(monkeypatch: pytest.MonkeyPa
             assert where is Where.REQUEST or len(rights.asked) == before
         assert (Where.REQUEST in passed) is asks
         (warning,) = json.loads(reply.body)["response"]["warnings"]
-        assert "use batch-low or gold [" in warning
+        assert 'use "batch-low" or "gold" [' in warning
     assert len(rights.asked) == 1
 
 

@@ -388,20 +388,20 @@ MISSPELT = _named("Deployment", "apps/v1", "web", OWN, spec={"template": {"spec"
         (
             Disclose.NAMES,
             "payroll-glod",
-            'Did you mean "payroll-gold"? Fix: create it, or use payroll-gold',
+            'Did you mean "payroll-gold"? Fix: create it, or use "payroll-gold"',
         ),
         (
             Disclose.OWN_NAMESPACE,
             "payroll-glod",
-            "Pods will be rejected until it exists Fix: create it, or use standard or web-gold",
+            'Pods will be rejected until it exists Fix: create it, or use "standard" or "web-gold"',
         ),
         (
             Disclose.OWN_NAMESPACE,
             "web-glod",
-            'Did you mean "web-gold"? Fix: create it, or use web-gold',
+            'Did you mean "web-gold"? Fix: create it, or use "web-gold"',
         ),
-        (Disclose.COUNTS, "web-glod", "Pods will be rejected until it exists Fix: create it, or use standard"),
-        (Disclose.COUNTS, "standrad", 'Did you mean "standard"? Fix: create it, or use standard'),
+        (Disclose.COUNTS, "web-glod", 'Pods will be rejected until it exists Fix: create it, or use "standard"'),
+        (Disclose.COUNTS, "standrad", 'Did you mean "standard"? Fix: create it, or use "standard"'),
     ],
 )
 def test_a_misspelt_class_brings_out_those_that_may_be_used_alone(disclose: Disclose, name: str, told: str) -> None:
