@@ -73,6 +73,8 @@ class Handler(BaseHTTPRequestHandler):
             scripted(self)
         elif verb == "watch":
             self.play(api.opened(name, query))
+        elif name not in BY_NAME:
+            api.reject(404, "the server could not find the requested resource")(self)
         else:
             self.answer(200, api.page(BY_NAME[name], query))
 

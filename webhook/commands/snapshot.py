@@ -30,14 +30,20 @@ from forewarn.policies.sources.output_file import output_file
 from forewarn.policies.terminal import complain, is_about_output, print_notice, progress
 from forewarn.webhook.apiserver import ApiServer, connect
 from forewarn.webhook.apiserver.raw_objects import mapping
-from forewarn.webhook.apiserver.source import read_all, version_of
+from forewarn.webhook.apiserver.source import live, read_all, version_of
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
 
-_OURS: Final = "forewarn.dev/"
+_READ_GROUPS: Final = (
+    "forewarn.dev/",
+    "cluster.x-k8s.io/",
+    "machine.openshift.io/",
+    "capacity.cluster-autoscaler.kubernetes.io/",
+)
+"""Prefixes of annotations that forewarn reads: its own, and those of node groups."""
 _READ: Final = frozenset((BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE))
 """Annotations that kube-scheduler reads. Their values are names of classes, nodes and plugins."""
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
@@ -79,7 +85,7 @@ def _redact_metadata(metadata: dict[str, Any]) -> None:
     metadata.pop("managedFields", None)
     if "annotations" in metadata:
         annotations = mapping(metadata["annotations"]).items()
-        metadata["annotations"] = {k: v for k, v in annotations if k.startswith(_OURS) or k in _READ}
+        metadata["annotations"] = {k: v for k, v in annotations if k.startswith(_READ_GROUPS) or k in _READ}
 
 
 def _redact_pod_spec(spec: dict[str, Any]) -> None:
@@ -118,7 +124,7 @@ def main(arguments: Sequence[str]) -> int:
         return ended
     name = f"live:{options.context}" if options.context else "live"
     api = ApiServer(partial(connect, options.context))
-    objects: Iterator[dict[str, Any]] = read_all(api, name)
+    objects: Iterator[dict[str, Any]] = chain(read_all(api, name), live.node_groups(options.context))
     now = datetime.now(UTC).strftime(TIME)
     if options.redact:
         objects = map(redacted, objects)

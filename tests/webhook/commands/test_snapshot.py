@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 from forewarn.policies.cli import main
 from forewarn.policies.commands.impersonation import AS
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL, listed_as_empty
@@ -262,6 +263,19 @@ def test_an_empty_cluster_is_an_empty_list(
     assert "0 objects (empty cluster)" in capsys.readouterr().err
 
 
+def test_a_snapshot_contains_node_pools(api: ScriptedApi, tmp_path: Path) -> None:
+    """Otherwise nodes of Karpenter arrive in simulations of the live cluster, but not in those of its snapshot."""
+    pool = {"metadata": {"name": "general", **NOTES}, "spec": {"weight": 1}}
+    page = {"kind": "NodePoolList", "metadata": {}, "items": [pool]}
+    api.routes["GET", "/apis/karpenter.sh/v1/nodepools"] = lambda handler: handler.answer(200, page)
+    path, cache = tmp_path / "cluster.json", GroupCache()
+    assert main(["snapshot", "-o", str(path), "--redact"]) == 0
+    load_cluster(str(path), into=cache)
+    (found,) = cache.discovery.node_pools
+    assert (found["metadata"]["name"], found["spec"]) == ("general", {"weight": 1})
+    assert SECRET not in path.read_text()
+
+
 def test_redacted_nothing_private_is_left_and_predictions_are_the_same(api: ScriptedApi, tmp_path: Path) -> None:
     path = tmp_path / "cluster.json.gz"
     assert main(["snapshot", "-o", str(path), "--redact"]) == 0
@@ -280,6 +294,12 @@ def test_redacted_nothing_private_is_left_and_predictions_are_the_same(api: Scri
         )
     assert after.namespace("batch") == before.namespace("batch")
     assert after.workloads.keys() == before.workloads.keys()
+
+
+def test_redaction_keeps_the_sizes_of_node_groups() -> None:
+    notes = {f"{prefix}cluster.x-k8s.io/x": "1" for prefix in ("", "a.")}
+    group = {"kind": "MachineDeployment", "metadata": {"name": "m", "annotations": notes}}
+    assert redacted(group)["metadata"]["annotations"] == {"cluster.x-k8s.io/x": "1"}
 
 
 def test_redaction_keeps_what_the_scheduler_reads_of_annotations() -> None:
