@@ -170,7 +170,7 @@ def whatif(
         after = autoscaling.after(question.lost)
         with Branch(question, after, End.of) as branch:
             answer = (ask if runs > 1 else typical)(question, world, progress, watch, autoscaling, run=branch.run)
-            answer = answer._replace(arrived=with_new_nodes(answer, after, branch))
+            answer = with_new_nodes(answer, after, branch)
         answer = answer._replace(new_pods=_new_pods(cluster.snapshot, cache.snapshot(), question))
         outcomes = [(Outcome(answer.simulation), answer.summary)] if runs == 1 else []
         if runs > 1 and isinstance(change, Events) and not nodes_over_time:

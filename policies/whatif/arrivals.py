@@ -2,7 +2,8 @@
 
 Assumes that a scan of cluster-autoscaler follows SCAN seconds after the first failed scheduling attempt, one scan for
 each scale-up, that Karpenter launches all nodes BATCH seconds after this attempt, and that
-nodes are ready after a fixed delay. Preemption does not change: kube-scheduler does not wait for nodes.
+nodes are ready after a fixed delay. Preemption does not change: kube-scheduler does not wait for nodes. If new Pods are
+Pending when the nodes are there, for example the next Pods of a StatefulSet, autoscalers add nodes again.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from forewarn.policies.whatif.autoscalers import (
     after_predictions,
     after_simulation,
     not_predicted,
+    waiting_pods,
 )
 from forewarn.policies.whatif.comparison import count_by_workload
 from forewarn.policies.whatif.node_groups import free_names
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.questions import Question
 
     Workload = tuple[str, str]
+    NewNode = tuple[str, Node, float]
+    """Group, node, and seconds until it is ready."""
 
 SCAN: Final = 10.0
 """Seconds between two scans. Source: --scan-interval."""
@@ -52,6 +56,8 @@ BATCH: Final = 10.0
 """Seconds in which Karpenter collects Pending Pods. Source: --batch-max-duration."""
 MAX_NODES: Final = 2_000
 """Maximum nodes that arrive in a simulation."""
+MAX_ROUNDS: Final = 50
+"""Maximum rounds in which autoscalers add nodes to a simulation."""
 _REMOVED: Final = ("deleted", "preempted", "gone")
 """The events after which a Pod does not run."""
 
@@ -124,6 +130,18 @@ def last_scheduled(simulation: Simulation) -> dict[Workload, float]:
     return {event.origin.workload: event.t for event in events if event.origin is not None}
 
 
+class Grown(NamedTuple):
+    """The result of a simulation with new nodes, and the nodes of all rounds with the reactions after the first one.
+
+    `omitted`: number of nodes that did not arrive because of a limit.
+    """
+
+    result: Any
+    nodes: Sequence[NewNode]
+    later: Sequence[Autoscalers]
+    omitted: int
+
+
 class Branch:
     """Runs a simulation, and continues a fork of it with new nodes, so that what both have in common is simulated once.
 
@@ -133,7 +151,7 @@ class Branch:
     def __init__(self, question: Question, autoscaling: Autoscaling, measure: Callable[[Simulation], Any]) -> None:
         may_grow = autoscaling.grows and question.upgrade is None
         self._delay = autoscaling.node_delay if may_grow else None
-        self._measure = measure
+        self._autoscaling, self._measure = autoscaling, measure
         self._world: World | None = None
         self._fork: tuple[int, int, int] | None = None
         """Process, pipe of the result, pipe of the nodes."""
@@ -159,34 +177,73 @@ class Branch:
         simulation.run()
 
     def _continue(self, simulation: Simulation, nodes: int, result: int) -> None:
-        if arrivals := _received(nodes):
+        if added := _received(nodes):
             simulation.silence()
-            simulation.add(arrivals)
-            simulation.run()
-            _send(result, self._measure(simulation))
+            simulation.add(arrivals_of(added))
+            _send(result, self._grown(simulation, added))
 
-    def with_nodes(self, arrivals: Sequence[Arrival]) -> Any:
-        """Return the result with these arrivals, of a new simulation if there is no fork; None without arrivals."""
-        result = self._of_fork(arrivals)
-        if result is not None or not arrivals or self._world is None:
-            return result
-        arrivals = sorted([*self._world.arrivals, *arrivals], key=lambda arrival: arrival.at)
-        simulation = Simulation(self._world._replace(arrivals=arrivals))
-        simulation.run()
-        return self._measure(simulation)
+    def with_nodes(self, nodes: Sequence[NewNode]) -> Grown | None:
+        """Return the result with these nodes, of a new simulation if there is no fork; None without nodes."""
+        nodes, omitted = nodes[:MAX_NODES], len(nodes[MAX_NODES:])
+        grown = self._of_fork(nodes)
+        if grown is None and nodes and self._world is not None:
+            arrivals = sorted([*self._world.arrivals, *arrivals_of(nodes)], key=lambda arrival: arrival.at)
+            grown = self._grown(Simulation(self._world._replace(arrivals=arrivals)), nodes)
+        return grown and grown._replace(omitted=grown.omitted + omitted)
 
-    def _of_fork(self, arrivals: Sequence[Arrival]) -> Any:
+    def _of_fork(self, nodes: Sequence[NewNode]) -> Grown | None:
         if self._fork is None:
             return None
-        (process, result, nodes), self._fork = self._fork, None
+        (process, result, pipe), self._fork = self._fork, None
         try:
             with suppress(OSError):
-                _send(nodes, list(arrivals))
-            os.close(nodes)
-            return _received(result)
+                _send(pipe, list(nodes))
+            os.close(pipe)
+            grown: Grown | None = _received(result)
+            return grown
         finally:
             os.close(result)
             os.waitpid(process, 0)
+
+    def _grown(self, simulation: Simulation, nodes: Sequence[NewNode]) -> Grown:
+        """Run a simulation in which these nodes arrive to its end, with the nodes of further rounds."""
+        added, last, omitted, hopeless = [*nodes], nodes[-1][2], 0, set[str]()
+        later: list[Autoscalers] = []
+        while len(added) < MAX_NODES and _next_failure(simulation, last, hopeless):
+            autoscaling = self._autoscaling.after_growth(Counter(group for group, _, _ in added))
+            reaction = after_simulation(simulation, autoscaling, names_in(simulation))
+            hopeless.update(_unschedulable(simulation))
+            more = arriving(simulation, reaction, autoscaling, last)
+            if more and (len(later) == MAX_ROUNDS or len(added) + len(more) > MAX_NODES):
+                omitted = len(more)
+                break
+            if more:
+                simulation.add(arrivals_of(more))
+                later.append(reaction)
+                added += more
+                last = more[-1][2]
+        simulation.run()
+        return Grown(self._measure(simulation), added, later, omitted)
+
+
+def _next_failure(simulation: Simulation, since: float, known: Container[str]) -> bool:
+    """Run up to the scan after kube-scheduler finds no node for a Pod that is not known, or to the end; return whether
+    there is such a Pod. `since`: the time of the first scan.
+    """
+    ended, time = simulation.run(since), since
+    while not ended:
+        time = max(time, simulation.clock.next_time or 0.0) + SCAN
+        ended = simulation.run(time)
+        if any(uid not in known for uid in _unschedulable(simulation)):
+            return True
+    return False
+
+
+def _unschedulable(simulation: Simulation) -> Iterator[str]:
+    """Yield the UIDs of Pods for which autoscalers may add nodes."""
+    for item in waiting_pods(simulation):
+        if item.tried and not item.pod.nominated_node_name:
+            yield item.pod.uid
 
 
 def _pauses(simulation: Simulation, delay: float) -> bool:
@@ -217,18 +274,23 @@ def _received(pipe: int) -> Any:
     return pickle.loads(data) if size and len(data) == size else None
 
 
-def arriving(simulation: Simulation, reaction: Autoscalers, autoscaling: Autoscaling) -> list[tuple[str, Node, float]]:
-    """Return the nodes that autoscalers add after a simulation, by time: group, node, and seconds until it is ready."""
+def arriving(
+    simulation: Simulation, reaction: Autoscalers, autoscaling: Autoscaling, since: float = 0.0
+) -> list[NewNode]:
+    """Return the nodes that autoscalers add after a simulation, by time. `since`: when the nodes of the last round have
+    arrived.
+    """
     delay = autoscaling.node_delay
     if delay is None:
         return []
-    failed = (event.t for event in simulation.timeline.events if event.event == "unschedulable")
+    events = simulation.timeline.events
+    failed = (event.t for event in events if event.event == "unschedulable" and event.t >= since)
     first, names = min(failed, default=0.0), _names(simulation.api.nodes)
     added = [*_new_nodes(reaction, autoscaling, first + delay, names), *_launched(reaction, first + delay, names)]
     return sorted(added, key=lambda each: each[2])
 
 
-def arrivals_of(nodes: Iterable[tuple[str, Node, float]]) -> list[Arrival]:
+def arrivals_of(nodes: Iterable[NewNode]) -> list[Arrival]:
     """Return the arrivals of new nodes."""
     return [
         Arrival(at, "create", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}}, node)
@@ -236,16 +298,23 @@ def arrivals_of(nodes: Iterable[tuple[str, Node, float]]) -> list[Arrival]:
     ]
 
 
-def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> WithNewNodes | None:
-    """Simulate the event with the nodes that autoscalers add; None without any.
+def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> Answer:
+    """Return the answer with the end of the simulation in which the nodes arrive that autoscalers add, if any.
 
     `autoscaling`: after the loss of the question. `branch`: ran the simulation of the event. Raises ValueError.
     """
-    added = [] if answer.upgrade is not None else arriving(answer.simulation, answer.autoscalers, autoscaling)
-    nodes = added[:MAX_NODES]
-    if not nodes:
-        return None
-    end: End = branch.with_nodes(arrivals_of(nodes))
+    if answer.upgrade is not None:
+        return answer
+    grown = branch.with_nodes(arriving(answer.simulation, answer.autoscalers, autoscaling))
+    if grown is None:
+        return answer
+    return answer._replace(
+        arrived=_with_new_nodes(answer, grown), autoscalers=answer.autoscalers.followed_by(grown.later)
+    )
+
+
+def _with_new_nodes(answer: Answer, grown: Grown) -> WithNewNodes:
+    nodes, end = grown.nodes, grown.result
     milli_cpu = Counter[str]()
     for group, node, _ in nodes:
         milli_cpu[group] += node.allocatable.milli_cpu
@@ -261,7 +330,7 @@ def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> 
         pending=sum(pending for _, pending in end.counts.values()),
         settled_at=end.settled_at,
         workloads=[back for back, _ in rows],
-        nodes_not_simulated=len(added) - len(nodes),
+        nodes_not_simulated=grown.omitted,
     )
 
 
@@ -301,7 +370,8 @@ def after_growth(simulation: Simulation, autoscaling: Autoscaling, branch: Branc
     if not autoscaling.grows:
         return None
     reaction = after_simulation(simulation, autoscaling, Names())  # callers only count
-    return reaction, branch.with_nodes(arrivals_of(arriving(simulation, reaction, autoscaling)[:MAX_NODES]))
+    grown = branch.with_nodes(arriving(simulation, reaction, autoscaling))
+    return (reaction.followed_by(grown.later), grown.result) if grown else (reaction, None)
 
 
 def added_for(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling) -> NewNodes:
@@ -335,7 +405,7 @@ def _names(taken: Container[str]) -> Callable[[str], str]:
     return name_of
 
 
-def _launched(reaction: Autoscalers, ready: float, name_of: Callable[[str], str]) -> Iterator[tuple[str, Node, float]]:
+def _launched(reaction: Autoscalers, ready: float, name_of: Callable[[str], str]) -> Iterator[NewNode]:
     """Yield the nodes that Karpenter launches."""
     launches = reaction.node_pools
     for arrival in launches.arrivals if launches else ():
@@ -345,7 +415,7 @@ def _launched(reaction: Autoscalers, ready: float, name_of: Callable[[str], str]
 
 def _new_nodes(
     reaction: Autoscalers, autoscaling: Autoscaling, ready: float, name_of: Callable[[str], str]
-) -> Iterator[tuple[str, Node, float]]:
+) -> Iterator[NewNode]:
     """Yield the nodes that cluster-autoscaler adds, those of one scan after those of the scan before."""
     plan, groups = reaction.node_groups, {group.name: group for group in autoscaling.groups}
     for scan, scale_up in enumerate(plan.scale_ups if plan else (), 1):

@@ -125,6 +125,18 @@ def _merged(arrivals: Sequence[Arrival], workloads: dict[str, str]) -> list[Laun
     return [Launch(*kind, nodes, [*starmap(PodsOfWorkload, pods[kind].items())]) for kind, nodes in counts.items()]
 
 
+def _of_all_rounds(rounds: Sequence[Launches]) -> Launches:
+    nodes, pods = Counter[tuple[str, str]](), dict[tuple[str, str], Counter[str]]()
+    for launched in (each for launches in rounds for each in launches.launches):
+        kind = launched.node_pool, launched.instance_type
+        nodes[kind] += launched.nodes
+        pods.setdefault(kind, Counter()).update({each.workload: each.pods for each in launched.workloads})
+    launches = [Launch(*kind, n, [*starmap(PodsOfWorkload, pods[kind].items())]) for kind, n in nodes.items()]
+    return rounds[0]._replace(
+        launches=launches, arrivals=[arrival for launches in rounds for arrival in launches.arrivals]
+    )
+
+
 NODE_DELAY: Final = 180.0
 """Seconds from a scale-up until the new nodes are ready."""
 _DAEMON: Final = "owned by a DaemonSet"
@@ -172,6 +184,10 @@ class Autoscaling(NamedTuple):
             karpenter=self.karpenter and self.karpenter.after_loss(dict(lost)),
         )
 
+    def after_growth(self, added: Mapping[str, int]) -> Autoscaling:
+        """Return the settings after node groups have added these numbers of nodes."""
+        return self._replace(groups=[g._replace(size=g.size + added.get(g.name, 0)) for g in self.groups])
+
 
 def _after_loss(group: NodeGroup, lost: Mapping[str, str]) -> NodeGroup:
     """Return a node group after the loss of all nodes with these labels: it grows in the zones that are left."""
@@ -209,6 +225,15 @@ class Autoscalers(NamedTuple):
     karpenter: Considered
     node_groups: ScaleUps | None = None
     node_pools: Launches | None = None
+
+    def followed_by(self, later: Sequence[Autoscalers]) -> Autoscalers:
+        """Return the reaction with the nodes of later reactions, after earlier nodes have arrived."""
+        plans = [plan for each in (self, *later) if (plan := each.node_groups)]
+        launches = [launched for each in (self, *later) if (launched := each.node_pools)]
+        return self._replace(
+            node_groups=plans[0]._replace(scale_ups=[s for plan in plans for s in plan.scale_ups]) if plans else None,
+            node_pools=_of_all_rounds(launches) if launches else None,
+        )
 
 
 class WorkloadBack(NamedTuple):
@@ -262,7 +287,7 @@ def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Na
     api, origins = simulation.api, simulation.timeline.origins
     daemon_sets = [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
     return autoscalers(
-        _waiting_in(simulation),
+        waiting_pods(simulation),
         simulation.cache.snapshot(),
         autoscaling,
         daemon_sets,
@@ -363,7 +388,8 @@ def below_cutoff(cutoff: int) -> str:
     return f"priority below cutoff {cutoff}"
 
 
-def _waiting_in(simulation: Simulation) -> Iterator[Waiting]:
+def waiting_pods(simulation: Simulation) -> Iterator[Waiting]:
+    """Yield the Pods without a node at this time of a simulation."""
     tried = {event.pod for event in simulation.timeline.events if event.event == "unschedulable"}
     for state in simulation.api.pods.values():
         if state.active and not state.pod.node_name:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from forewarn.policies.cli import main
+from forewarn.policies.whatif import arrivals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,6 +67,74 @@ def test_no_node_arrives_in_the_lost_zone(lost: Any) -> None:
     (reason,) = answer["autoscalers"]["nodePools"]["noLaunch"]
     assert (reason["workload"], reason["pods"]) == ("reports/nightly", 4)
     assert "filtered out all available instance types" in reason["reason"]
+
+
+def stateful_set(replicas: int) -> list[dict[str, Any]]:
+    """A node of zone a, a StatefulSet whose Pods of 3 cpu run there, each created after the one before is ready, and
+    the NodePool of their new nodes."""
+    of_node = {"cpu": "16", "memory": "64Gi", "pods": "20"}
+    labels = {"topology.kubernetes.io/zone": "a", "kubernetes.io/hostname": "a-9"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a-9", "labels": labels}}
+    metadata = {"name": "db", "namespace": "shop", "uid": "db"}
+    spec: dict[str, Any] = {"containers": [{"name": "c", "image": "db", "resources": {"requests": {"cpu": "3"}}}]}
+    spec |= {"nodeSelector": {"for": "db"}, "tolerations": [{"key": "for", "operator": "Exists"}]}
+    pool = node_pool(limits={"cpu": "16"})
+    taint = {"key": "for", "value": "db", "effect": "NoSchedule"}
+    pool["metadata"]["name"] = "db"
+    pool["spec"]["template"] = {"metadata": {"labels": {"for": "db"}}, "spec": {"requirements": [], "taints": [taint]}}
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": spec}
+    selector = {"selector": {"matchLabels": {"app": "db"}}, "serviceName": "db", "podManagementPolicy": "OrderedReady"}
+    set_ = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata}
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "db", "controller": True}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"db-{number}",
+                "namespace": "shop",
+                "labels": {"app": "db"},
+                "ownerReferences": [owner],
+            },
+            "spec": {**spec, "nodeName": "a-9", "priority": 100},
+            "status": {"phase": "Running", "startTime": "2026-05-04T08:00:00Z"},
+        }
+        for number in range(replicas)
+    ]
+    return [
+        pool,
+        {**node, "status": {"capacity": of_node, "allocatable": of_node}},
+        {**set_, "spec": {"replicas": replicas, "template": template, **selector}},
+        *pods,
+    ]
+
+
+def of_stateful_set(answer: Any) -> dict[str, Any]:
+    (found,) = (each for each in answer["withNewNodes"]["workloads"] if each["workload"] == "shop/db")
+    return dict(found)
+
+
+def test_the_next_pod_of_a_stateful_set_gets_a_node_in_the_next_round(lost: Any) -> None:
+    answer = lost(*stateful_set(3))
+    (launch,) = answer["autoscalers"]["nodePools"]["launches"]
+    assert (launch["nodes"], launch["workloads"]) == (3, [{"workload": "shop/db", "pods": 3}])
+    assert answer["withNewNodes"]["nodes"] == {"db": 3}
+    found = of_stateful_set(answer)
+    assert (found["before"], found["withoutNewNodes"], found["after"], found["pending"]) == (3, 0, 3, 0)
+    assert found["at"] > answer["withNewNodes"]["firstNodeAt"] + 2 * 180
+
+
+def test_rounds_are_bounded(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "MAX_ROUNDS", 1)
+    answer = lost(*stateful_set(5))
+    found = of_stateful_set(answer)
+    assert (found["after"], found["pending"], answer["withNewNodes"]["nodesNotSimulated"]) == (2, 1, 1)
+
+
+def test_nodes_of_earlier_rounds_count_for_limits(lost: Any) -> None:
+    answer = lost(*stateful_set(5))
+    found = of_stateful_set(answer)
+    assert (answer["withNewNodes"]["nodes"], found["after"], found["pending"]) == ({"db": 4}, 4, 1)
 
 
 def test_limits_of_the_node_pool(lost: Any) -> None:

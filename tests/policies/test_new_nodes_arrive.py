@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 import forewarn
 from forewarn.policies.cli import main
@@ -19,10 +21,9 @@ from forewarn.policies.whatif.comparison import count_by_workload
 from tests.cases import cases
 from tests.policies.autoscaling.test_discovery import status
 from tests.policies.commands.test_whatif_command import random_cluster
+from tests.policies.test_karpenter_nodes_arrive import stateful_set
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     Capture = pytest.CaptureFixture[str]
 
 CLUSTER = "docs/examples/whatif/cluster.yaml"
@@ -88,6 +89,20 @@ def test_the_worst_moment_has_the_lowest_numbers_at_any_time(seed: int) -> None:
 
 def running_in(simulation: Simulation) -> Counter[tuple[str, str]]:
     return Counter({workload: count.running for workload, count in count_by_workload(simulation).items()})
+
+
+def test_a_group_adds_nodes_again_up_to_its_maximum(capsys: Capture, tmp_path: Path) -> None:
+    """Each Pod of the StatefulSet is created when the one before runs, and needs a node of its own."""
+    (tmp_path / "cluster.yaml").write_text(
+        Path(CLUSTER).read_text() + yaml.safe_dump_all(stateful_set(5), explicit_start=True)
+    )
+    taint = {"key": "for", "value": "db", "effect": "NoSchedule"}
+    amounts = {"cpu": "4", "memory": "16Gi", "pods": "20"}
+    template = {"metadata": {"labels": {"for": "db"}}, "spec": {"taints": [taint]}, "status": {"allocatable": amounts}}
+    (tmp_path / "groups.yaml").write_text(yaml.safe_dump([{"name": "db", "maxSize": 3, "template": template}]))
+    answer = lost(capsys, "--node-templates", str(tmp_path / "groups.yaml"), cluster=str(tmp_path / "cluster.yaml"))
+    assert answer["withNewNodes"]["nodes"] == {"db": 3}
+    assert [up["nodes"] for up in answer["autoscalers"]["nodeGroups"]["scaleUps"]] == [1, 1, 1]
 
 
 def test_preemption_does_not_wait_for_nodes(capsys: Capture) -> None:
