@@ -84,6 +84,9 @@ def _of_its_version(module: Module) -> Module:
 HOLLOW_KUBELET = _of_its_version(Module("hollow_kubelet", {"hollow-kubelet": "."}))
 
 
+# Karpenter with its kwok provider.
+KARPENTER = Module("karpenter", {"karpenter": "."})
+
 # Without service discovery, which takes the clients of two dozen clouds and is not needed to test rules.
 PROMTOOL = Module("promtool", {"promtool": "github.com/prometheus/prometheus/cmd/promtool"}, tags="remove_all_sd")
 
@@ -184,3 +187,4 @@ if __name__ == "__main__":
         _say(f"helm in {binaries(HELM)}")
         if MINOR == DEFAULT:
             _say(f"kubelet in {binaries(HOLLOW_KUBELET)}")
+            _say(f"Karpenter in {binaries(KARPENTER)}")

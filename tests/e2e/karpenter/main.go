@@ -1,0 +1,63 @@
+// Karpenter with its kwok provider, as kwok/main.go of upstream starts it, but instance types are read again before each use, so that offerings
+// may go while it runs. The argument `crds` prints the CustomResourceDefinitions instead.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+
+	"github.com/samber/lo"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	kwokapis "sigs.k8s.io/karpenter/kwok/apis"
+	kwok "sigs.k8s.io/karpenter/kwok/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/apis"
+	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider/overlay"
+	"sigs.k8s.io/karpenter/pkg/controllers"
+	"sigs.k8s.io/karpenter/pkg/controllers/state"
+	"sigs.k8s.io/karpenter/pkg/operator"
+)
+
+// provider is upstream's, made anew with the instance types that its file holds now.
+type provider struct {
+	cloudprovider.CloudProvider
+	client client.Client
+}
+
+func (p provider) now(ctx context.Context) (cloudprovider.CloudProvider, error) {
+	types, err := kwok.ConstructInstanceTypes(ctx)
+	return kwok.NewCloudProvider(ctx, p.client, types), err
+}
+
+func (p provider) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
+	now, err := p.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return now.Create(ctx, claim)
+}
+
+func (p provider) GetInstanceTypes(ctx context.Context, pool *v1.NodePool) ([]*cloudprovider.InstanceType, error) {
+	now, err := p.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return now.GetInstanceTypes(ctx, pool)
+}
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == "crds" {
+		lo.Must0(json.NewEncoder(os.Stdout).Encode(append(apis.CRDs, kwokapis.CRDs...)))
+		return
+	}
+	ctx, op := operator.NewOperator()
+	client := op.GetClient()
+	raw := provider{kwok.NewCloudProvider(ctx, client, nil), client}
+	decorated := overlay.Decorate(raw, client, op.InstanceTypeStore)
+	cluster := state.NewCluster(op.Clock, client, decorated)
+	op.WithControllers(ctx, controllers.NewControllers(
+		ctx, op.Manager, op.Clock, client, op.EventRecorder, decorated, raw, cluster, op.InstanceTypeStore,
+	)...).Start(ctx)
+}
