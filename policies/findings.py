@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Severity(IntEnum):
-    """The severity of a finding. The most severe has the smallest value, so it sorts first."""
+    """The severity of a finding. The most severe has the smallest value, so it sorts first. `str` returns `error`."""
 
     ERROR = 1
     WARNING = 2
@@ -156,8 +156,8 @@ INCOMPLETE: Final = "prediction-incomplete"
 class Finding(NamedTuple):
     """A problem with one object, with the configured severity and action.
 
-    `text` and `detail` contain all names, for the audit log and for commands. `for_requester`: the text for the
-    requester; None if the same.
+    `text` and `detail` contain all names, for the audit log and for commands. `detail`: as in the JSON. `path`: the
+    wrong field. `for_requester`: the text for the requester; None if the same.
     """
 
     location: Location
@@ -183,6 +183,7 @@ class Finding(NamedTuple):
 
     @property
     def fix(self) -> str:
+        """The fix as an imperative, or ""."""
         return self.text.fix
 
     @property

@@ -75,7 +75,7 @@ def audit(
 ) -> Audit:
     """Check each object of a cluster, the cluster as a whole, and the effect that a restart of each workload would have
     now. `all_restarts`: simulate all restarts, also if they have many Pods. `autoscaling`: settings of autoscalers
-    (default: those of the cluster). `cluster.config`: rules and options.
+    (default: those of the cluster). Rules and options are those of the configuration file of `load`.
     """
     settings: dict[str, Any] = {"autoscaling": autoscaling or cluster.autoscaling, "progress": progress}
     result = audited(cluster.snapshot, cluster.config, all_restarts=all_restarts, **settings)

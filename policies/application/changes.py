@@ -50,7 +50,7 @@ class Start(NamedTuple):
 
 
 class Change(Protocol):
-    """A change of a cluster."""
+    """A change of a cluster: `LoseNodes`, `LoseZone` and all the following types up to `ChangeClass`."""
 
     def question(self, start: Start) -> Question:
         """The change as timed events. Raises SourceError, InvalidInput and InvalidObject."""
@@ -222,9 +222,11 @@ class Delete:
 
 @dataclass(frozen=True)
 class Events:
-    """Several events at different times: a file with a list, and manifests that are applied at time 0.
+    """Several events at different times, and manifests that are applied at time 0. `events`: path of a file with a list
+    of events, as for `forewarn whatif events`.
 
-    `runs`: number of runs; all except the first decide ties and races at random. `seed`: of these.
+    `runs`: number of runs; all except the first decide ties and races at random. `outcomes` of `to_dict()` has their
+    different results. `seed`: of these.
     """
 
     events: str = ""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.pod import Pod
 
 
 POD_NAMES: Final = ("pod", "pods", "po")
@@ -88,6 +89,11 @@ class Cluster:
     def zones(self) -> list[str]:
         """The values of the label topology.kubernetes.io/zone."""
         return sorted({node.labels[ZONE] for node in self.snapshot.objects.nodes.values() if ZONE in node.labels})
+
+    @property
+    def pods(self) -> list[Pod]:
+        """The Pods; `node_name` is "" for a Pod without a node."""
+        return list(self.snapshot.pods.values())
 
     def __repr__(self) -> str:
         snapshot = self.snapshot

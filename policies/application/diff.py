@@ -134,7 +134,7 @@ class DiffRequest(NamedTuple):
 def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = NOTHING) -> Diff:
     """Compare two versions, and simulate the change on the clusters that it concerns.
 
-    `clusters`: name -> a function that loads the cluster. Raises SourceError, MissingFile if no version has a path.
+    `clusters`: name -> a function that loads the cluster. Raises SourceError.
     """
     lint = LintRequest(request.paths, request.config, request.namespace, rendering=request.rendering)
     with versions(request.base, request.head) as both:

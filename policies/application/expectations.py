@@ -50,16 +50,17 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExpectationsRequest:
-    """Expectations. `most`: maximum cases of one of them. `allow_empty`: those that select no Pod count as met.
-
-    `until`: simulated seconds. `namespace`: of objects that name none.
+    """Files or directories with expectations. `most`: maximum cases of one of them. `allow_empty`: those that select no
+    Pod count as met. `until`: simulated seconds. `namespace`: of objects that name none.
     """
 
-    given: Sequence[Given]
+    paths: Sequence[str]
     namespace: str = "default"
     until: float = DEFAULT_UNTIL
     most: int = MAX_CASES
     allow_empty: bool = False
+    given: Sequence[Given] = ()
+    """Expectations that have been read."""
 
 
 def expectations_in(paths: Iterable[str]) -> list[Given]:
@@ -87,18 +88,18 @@ def _expectations_at(path: str) -> Iterator[Given]:
 
 def test(
     cluster: Cluster,
-    request: ExpectationsRequest | Iterable[str],
+    request: ExpectationsRequest | str | Sequence[str],
     *,
     part: Callable[[Sequence[Given]], Sequence[Given]] = lambda given: given,  # noqa: PT028  (pytest does not run it)
     progress: Progress | None = None,  # noqa: PT028
 ) -> Expectations:
-    """Evaluate expectations, on all CPUs. `request`: an ExpectationsRequest, or paths of files and directories.
+    """Evaluate expectations, on all CPUs. `request`: an ExpectationsRequest, or its paths alone.
 
-    `part`: selects expectations. Raises SourceError, InvalidObject and ValueError.
+    `part`: selects expectations. Raises SourceError and InvalidObject.
     """
     if not isinstance(request, ExpectationsRequest):
-        request = ExpectationsRequest(expectations_in(request))
-    state, given = _State(cluster.cache, request.until), part(request.given)
+        request = ExpectationsRequest([request] if isinstance(request, str) else request)
+    state, given = _State(cluster.cache, request.until), part([*request.given, *expectations_in(request.paths)])
     if any(one.expectation.fit is None for one in given):
         state.world([])  # once for all of them
     results, assumed = list[Tested](), dict[str, None]()

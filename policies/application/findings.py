@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from forewarn.policies.config.model import Config
 from forewarn.policies.evaluation.suppressions import identity
 from forewarn.policies.findings import Finding, Severity, printable
-from forewarn.policies.objects.fields import NOTHING
+from forewarn.policies.objects.fields import NOTHING, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -106,7 +106,7 @@ def configured(
 ) -> Config:
     """A configuration file with rules by name (also several, separated by commas), and an AdmissionConfiguration.
 
-    Raises ConfigError, ValueError.
+    Raises ConfigError and InvalidInput.
     """
     config = Config()
     if file:
@@ -117,7 +117,10 @@ def configured(
         from forewarn.policies.config.admission_configuration import load_limited_resources
 
         config = config.limiting(load_limited_resources(admission_config))
-    selected, ignored = (_rules(given, config.rules) for given in (select, ignore))
+    try:
+        selected, ignored = (_rules(given, config.rules) for given in (select, ignore))
+    except ValueError as fault:
+        raise InvalidInput(str(fault)) from None
     if config.rules:
         from forewarn.policies.evaluation.foreign_rules import with_rules
 

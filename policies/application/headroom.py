@@ -74,11 +74,10 @@ class HeadroomResult:
     objects: Sequence[ObjectHeadroom]
 
     def __repr__(self) -> str:
-        more = {obj.headroom.name: obj.headroom.more for obj in self.objects}
-        return f"<HeadroomResult {more}>"
+        return f"<HeadroomResult {'; '.join(map(repr, (obj.headroom for obj in self.objects)))}>"
 
     def least(self, *, preempting: bool = False) -> Headroom:
-        """The headroom of the object of which the fewest replicas fit."""
+        """The headroom of the object of which the fewest replicas fit, with preemption if `preempting`."""
         return min((obj.headroom for obj in self.objects), key=lambda headroom: headroom.more[preempting])
 
     def documents(self) -> Iterator[dict[str, Any]]:
@@ -90,12 +89,10 @@ def headroom(
     cluster: Cluster | ClusterSnapshot,
     request: HeadroomRequest | Manifest | Sequence[Manifest],
     buffers: CapacityBuffers | None = None,
-    note: str = "",
 ) -> HeadroomResult:
     """Count the replicas that fit. `request`: a HeadroomRequest, or its manifests alone.
 
-    `buffers`: the CapacityBuffers of the cluster. `note`: added to the notes of each object. Raises SourceError and
-    InvalidObject.
+    `buffers`: the CapacityBuffers of the cluster. Raises SourceError and InvalidObject.
     """
     if not isinstance(request, HeadroomRequest):
         request = HeadroomRequest(request)
@@ -105,7 +102,7 @@ def headroom(
         objects, cluster = with_manifests(cluster, request.manifests, request.namespace, places)
         objects = _one_of_each_group(objects)
         rooms = [_headroom(cluster, obj, autoscaling) for obj in objects]
-        rooms = [room._replace(notes=[*room.notes, note]) for room in rooms] if note else rooms
+        rooms = [room._replace(notes=[*room.notes, buffers.note]) for room in rooms] if buffers.note else rooms
         results = [
             ObjectHeadroom(
                 room,
@@ -141,12 +138,12 @@ def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:
     return list(groups.values())
 
 
-def read_buffers(sources: Sequence[str], buffers: CapacityBuffers) -> str:
-    """Add the CapacityBuffers of running clusters; return a note if they cannot be read, otherwise ""."""
+def read_buffers(sources: Sequence[str], buffers: CapacityBuffers) -> CapacityBuffers:
+    """Add the CapacityBuffers of running clusters, or the note that they cannot be read."""
     try:
         for source in sources:
             for obj in capacity_buffers_of(source):
                 buffers.collect(obj)
     except SourceError as fault:
-        return f"CapacityBuffers not read: {cut(one_line(str(fault)), _LONG)}"
-    return ""
+        buffers.note = f"CapacityBuffers not read: {cut(one_line(str(fault)), _LONG)}"
+    return buffers

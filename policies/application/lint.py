@@ -55,8 +55,8 @@ class Lint(NamedTuple):
     config: Config
 
     @property
-    def errors(self) -> Sequence[Exception]:
-        """Why files could not be read."""
+    def faults(self) -> Sequence[Exception]:
+        """The errors of files that could not be read; the others are checked."""
         return self.given.unreadable
 
     @property
@@ -98,7 +98,7 @@ def lint(
     `cluster`: predict preemption in this cluster, too. `config`: a configuration file. `select`, `ignore`: rules.
     `namespace`: of objects that name none. `definitions`: files and directories with PriorityClasses and other
     definitions, which are not checked. `one_apply`: treat all files as one apply, whatever their directories.
-    `Lint.errors` has unreadable files. Raises ConfigError, ValueError, and SourceError for a path that does not exist.
+    Raises ConfigError, InvalidInput for an unknown rule, and SourceError for a path that does not exist.
     """
     settings, snapshot = configured(config, select=select, ignore=ignore), None
     if cluster is not None:

@@ -77,7 +77,9 @@ class PredictResult:
 
     @cached_property
     def outcomes(self) -> Counter[str]:
-        """The number of new Pods by outcome, as the function `outcomes`; also of Pods without an own prediction."""
+        """The number of new Pods by outcome: those of `predictions`, "waits" (all victims are already terminating),
+        "in-vain" (a Pod preempts and stays Pending), and "refused" (a ResourceQuota rejects them).
+        """
         counts = Counter(outcomes([prediction for prediction in self.applied.predictions if self.is_alone(prediction)]))
         for placement in self.applied.placed:
             counts.update(placement.without_prediction)
@@ -87,7 +89,7 @@ class PredictResult:
 
     @property
     def predictions(self) -> Sequence[Prediction]:
-        """The prediction of each new Pod: `pod`, `outcome`, `nominated_node` and `victims` with their `key`."""
+        """The prediction of each new Pod."""
         return self.applied.predictions
 
     @cached_property

@@ -66,7 +66,7 @@ class Rejected(SourceError):
 class WhatIf(Result):
     """The cluster before and after a change.
 
-    `answer`: all details. `class_change`: the effect of a changed PriorityClass. `notes`: what is not simulated.
+    `answer`: all details. `class_change`: the effect of ChangeClass, otherwise None. `notes`: what is not simulated.
     `faults`: the errors of rejected objects; the others are simulated. `outcomes`: the runs of Events, that of `answer`
     first.
     """

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from forewarn.policies.application.cluster import pod_key
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.documents import json_of
+from forewarn.policies.documents.answers import CountedReason
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.objects.fields import InvalidInput
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents.answers import CountedReason, Why
+    from forewarn.policies.documents.answers import Why
     from forewarn.policies.documents.answers import WorkloadWhy as WorkloadDocument
     from forewarn.policies.why.timeline import Timeline
     from forewarn.policies.why.troubles import Diagnosis
@@ -52,9 +55,8 @@ class WhyRequest:
 
 @dataclass(frozen=True, repr=False)
 class PodWhy:
-    """The explanation of a Pod. `nodes`: why nodes do not fit the Pod. `reported`: messages of conditions and Events.
-
-    `missing`: what forewarn could not read, for example Events.
+    """The explanation of a Pod. `key`: `namespace/name`. `nodes`: why nodes do not fit the Pod. `reported`: type of a
+    condition, or reason of an Event -> its message. `missing`: what forewarn could not read, for example Events.
     """
 
     head: AnswerHead
@@ -86,7 +88,7 @@ class PodWhy:
             "state": self.diagnosis.state,
             **about,  # type: ignore[typeddict-item]
             "troubles": [trouble.to_dict() for trouble in self.diagnosis.troubles],
-            "nodes": list(self.nodes),
+            "nodes": json_of(self.nodes),
             "reported": dict(self.reported),
             "missing": list(self.missing),
         }
@@ -170,7 +172,7 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
         head_of(cluster, prediction.assumes if prediction is not None else ()),
         key,
         diagnosis,
-        [{"count": count, "reason": reason} for count, reason in why_not(prediction, cluster)]
+        list(starmap(CountedReason, why_not(prediction, cluster)))
         if prediction is not None and prediction.outcome == "pending"
         else [],
         _messages(evidence, pod.uid if pod is not None else ""),

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class AnswerHead:
     """The subject of an answer: a cluster state, the Kubernetes release, and the profiles of kube-scheduler.
 
-    `assumes`: the assumptions about missing objects, as clauses: `no LimitRanges`.
+    `release`: such as `1.36`. `profile`: names of the profiles. `assumes`: the assumptions about missing objects, as
+    clauses: `no LimitRanges`.
     """
 
     origin: Origin

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.application.audit import Audit
-    from forewarn.policies.documents.findings import Change
+    from forewarn.policies.documents.findings import ReportChange
     from forewarn.policies.findings import Finding
     from forewarn.policies.releases.release import Release
     from forewarn.policies.sources.reports import Written
@@ -192,7 +192,7 @@ def _evaluated(request: _Request, result: Audit, printed: Printed, notices: Iter
     return Evaluated(FINDINGS if fails else OK, numbers, cells, printed, notices)
 
 
-def _changes(request: _Request, findings: list[Finding], run: Run) -> list[Change] | None:
+def _changes(request: _Request, findings: list[Finding], run: Run) -> list[ReportChange] | None:
     """Return the changes since the report of --since; None without --since. Raises InvalidInput."""
     if (previous := earlier_report(request.previous, request.since, run)) is None:
         return None
@@ -204,7 +204,7 @@ def _changes(request: _Request, findings: list[Finding], run: Run) -> list[Chang
         raise InvalidInput(f"{request.since}: {fault}") from None
 
 
-def _printed(output: Output, request: _Request, result: Audit, changes: list[Change] | None) -> Printed:
+def _printed(output: Output, request: _Request, result: Audit, changes: list[ReportChange] | None) -> Printed:
     from forewarn.policies.render.head import below_title, on_page
 
     if output.form == "text":
@@ -240,7 +240,7 @@ def _printed(output: Output, request: _Request, result: Audit, changes: list[Cha
     return Printed([text], lambda: text)
 
 
-def _text(output: Output, request: _Request, result: Audit, changes: list[Change] | None) -> str:
+def _text(output: Output, request: _Request, result: Audit, changes: list[ReportChange] | None) -> str:
     from forewarn.policies.render.audit import lines as lines_of
     from forewarn.policies.render.audit import render, render_summary
 

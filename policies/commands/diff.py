@@ -123,7 +123,7 @@ def _new_findings(request: DiffRequest) -> int:
             later = checked(lint._replace(before=classes_of(earlier.given)))
             new, *_ = less_baseline(later.findings, baseline_of(earlier.findings))
             write_report(("sarif", ""), later._replace(findings=folded(new)), "never")
-    return max(map(status_of, later.errors), default=OK)
+    return max(map(status_of, later.faults), default=OK)
 
 
 def _clusters(options: argparse.Namespace, release: Release) -> dict[str, Callable[[], Cluster]]:

@@ -63,12 +63,11 @@ def main(arguments: Sequence[str]) -> int:
         cache = GroupCache(buffers.collect)
         cluster = settle(loaded(run, cache), release).snapshot()
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
-        note = read_buffers(run.cluster, buffers)
         if not settings.groups:
             require_nodes(cluster)
         rules = {"options": rule_options_of(options)} if options.placeholders else {}
         request = HeadroomRequest([options.filename], options.namespace, options.placeholders, settings, **rules)
-        result = headroom(cluster, request, buffers, note)
+        result = headroom(cluster, request, read_buffers(run.cluster, buffers))
         printed = _printed(result, run.output)
         least = result.least(preempting=options.preempting)
         without, preempting = least.more

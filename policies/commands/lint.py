@@ -361,7 +361,7 @@ def _lint(
             result = checked(request, cluster)
     except SourceError as fault:
         return _complain(fault, status_of(fault))
-    for unreadable in result.errors:
+    for unreadable in result.faults:
         _complain(unreadable, status_of(unreadable))
     return _report(options, outputs, result, baseline)
 
@@ -387,7 +387,7 @@ def _on_each(
         cluster, request = _request(options, config, release, run)
         earlier, request = _since_base(request, cluster) if options.base else (None, request)
         result = checked(request, cluster)
-        for unreadable in result.errors:
+        for unreadable in result.faults:
             raise unreadable
         if earlier is not None:
             from forewarn.policies.evaluation.suppressions import less_baseline
@@ -476,7 +476,7 @@ def _show(request: LintRequest, cluster: ClusterSnapshot | None) -> int:
     from forewarn.policies.lint.fixes import FixedFile, fixed, patch_of
 
     result = checked(request, cluster)
-    for unreadable in result.errors:
+    for unreadable in result.faults:
         _complain(unreadable, status_of(unreadable))
     files: dict[str, FixedFile] = {}
     for _ in range(MAX_PASSES):

@@ -50,7 +50,9 @@ def main(arguments: Sequence[str]) -> int:
         given = expectations_in(options.paths)
     except SourceError as fault:
         return complain("test", fault, USAGE)
-    request = ExpectationsRequest(given, options.namespace, options.until, options.most, options.allow_empty)
+    request = ExpectationsRequest(
+        (), options.namespace, options.until, options.most, allow_empty=options.allow_empty, given=given
+    )
 
     def answer() -> int:
         from forewarn.policies.application.cluster import Cluster

@@ -1,5 +1,6 @@
 """The types of the outputs of `classes plan`, `test`, `why`, `whatif pressure` and `resize`, and of parts of others."""
 
+from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypedDict
 
 from forewarn.policies.documents.findings import PodLoss
@@ -339,7 +340,8 @@ class Trouble(TypedDict):
     help: NotRequired[str]
 
 
-class CountedReason(TypedDict):
+@dataclass(frozen=True, slots=True)
+class CountedReason:
     """A reason with the number of nodes."""
 
     count: int

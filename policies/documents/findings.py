@@ -210,7 +210,7 @@ class FindingsSummary(TypedDict):
 Difference = Literal["new", "worse", "changed", "better", "gone"]
 
 
-class Change(NamedTuple):
+class ReportChange(NamedTuple):
     """A difference from the earlier report. `what`: the finding or workload."""
 
     change: Difference
@@ -227,7 +227,7 @@ class Findings(TypedDict):
     version: Literal[1]
     findings: list[Finding]
     summary: FindingsSummary
-    changes: NotRequired[list[Change]]
+    changes: NotRequired[list[ReportChange]]
 
 
 class ReviewFinding(TypedDict):

@@ -83,7 +83,7 @@ _DAEMON_POD: Final = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A stored Pod. `priority`: None if admission never set it, which counts as 0. Times in seconds since 1970."""
+    """A Pod. `priority`: None if admission never set it, which counts as 0. Times in seconds since 1970."""
 
     namespace: str
     name: str
@@ -167,7 +167,7 @@ class Pod:
 
     @property
     def effective_priority(self) -> int:
-        """The priority; 0 if admission never set it. Source: component-helpers `PodPriority`."""
+        """The priority value; 0 if admission never set it. Source: component-helpers `PodPriority`."""
         return self.priority or 0
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from forewarn.policies.render.report import worst_first
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.documents.findings import Change
+    from forewarn.policies.documents.findings import ReportChange
     from forewarn.policies.findings import Finding
 
 MAX_ROWS: Final = 100
@@ -41,7 +41,7 @@ def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
     return _short(lines)
 
 
-def changes(rows: Sequence[Change], since: str) -> str:
+def changes(rows: Sequence[ReportChange], since: str) -> str:
     """The changes since an earlier report as a Markdown list."""
     shown = [f"- {item.change}: {text_of(': '.join(part for part in item[1:] if part))}" for item in rows[:MAX_ROWS]]
     more = [f"- and {len(rows) - MAX_ROWS} more"] if len(rows) > MAX_ROWS else []

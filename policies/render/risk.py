@@ -13,7 +13,7 @@ from forewarn.policies.simulation.summary import unsettled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.whatif.risk import Preemptor, Risks, WithNodes, WorkloadRisk
+    from forewarn.policies.whatif.risk import AfterNewNodes, Preemptor, Risks, WorkloadRisk
 
 MAX_WORKLOADS: Final = 20
 _MAX_LOSSES: Final = 5
@@ -116,7 +116,7 @@ def _with_new_nodes(risks: Risks) -> str:
     return f"; with new nodes, {max(back, 0)} of {plural(lost, 'lost replica')} run again{when}"
 
 
-def _last(after: Iterable[WithNodes]) -> float:
+def _last(after: Iterable[AfterNewNodes]) -> float:
     return max((each.back_at or 0.0 for each in after), default=0.0)
 
 

@@ -35,7 +35,7 @@ def _pod(result: PodWhy, paint: Painter) -> Iterator[str]:
             yield f"    help: {trouble.help}"
     if result.nodes:
         yield "  nodes:"
-    yield from (f"    {plural(node['count'], 'node')}: {node['reason']}" for node in result.nodes)
+    yield from (f"    {plural(node.count, 'node')}: {node.reason}" for node in result.nodes)
     yield from (f"  {reason}: {message}" for reason, message in result.reported.items())
     yield from (f"  {sentence}" for sentence in result.missing)
 

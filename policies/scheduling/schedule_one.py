@@ -122,16 +122,19 @@ class Scored(NamedTuple):
 
 
 class Prediction:
-    """The predicted decision of kube-scheduler about a Pod. Each property is computed on first use and cached.
+    """The predicted decision of kube-scheduler about a Pod. Each property is computed on first use and cached."""
 
-    `reasons`: whether the caller needs more than the outcome. Without reasons, the numpy implementation (`vectorized`)
-    computes the outcome alone; statuses and candidates are computed separately if needed. With reasons, all are
-    computed together. The plugins run node by node if the numpy implementation does not support the Pod. All ways have
-    the same results. Victims do not depend on scores: scores are computed only if the node of the Pod is needed.
-    """
+    pod: Pod
 
     def __init__(self, snapshot: Snapshot, pod: Pod, known: Decision | None = None, *, reasons: bool = False) -> None:
-        """`known`: the decision, if it has been computed already."""
+        """`known`: the decision, if it has been computed already. `reasons`: whether the caller needs more than the
+        outcome.
+
+        Without reasons, the numpy implementation (`vectorized`) computes the outcome alone; statuses and candidates are
+        computed separately if needed. With reasons, all are computed together. The plugins run node by node if the
+        numpy implementation does not support the Pod. All ways have the same results. Victims do not depend on scores:
+        scores are computed only if the node of the Pod is needed.
+        """
         self.pod = pod
         self.snapshot = snapshot
         self._reasons = reasons
@@ -455,6 +458,7 @@ class Prediction:
 
     @property
     def num_pdb_violations(self) -> int:
+        """The number of victims whose preemption violates a PodDisruptionBudget."""
         return self._nominated.num_pdb_violations if self._nominated else 0
 
     @cached_property

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.class_change import Ranked
     from forewarn.policies.whatif.new_nodes import NewNodes, PendingDaemonSet
     from forewarn.policies.whatif.occupancy import Occupancy
-    from forewarn.policies.whatif.upgrade import Upgrade
+    from forewarn.policies.whatif.upgrade import UpgradeRun
 
 NO_CLASS: Final = "none"
 
@@ -28,7 +28,7 @@ NO_CLASS: Final = "none"
 class WorkloadCount(NamedTuple):
     """A workload, or a Pod without controller: numbers of running and Pending Pods before and after the event.
 
-    `message`: kube-scheduler's message for Pending Pods. `workload`: display name, see `Summary.names`.
+    `message`: kube-scheduler's message for Pending Pods. `workload`: display name, usually `namespace/name`.
     """
 
     workload: str
@@ -69,7 +69,11 @@ class WorkloadCount(NamedTuple):
 
 
 class Preemption(NamedTuple):
-    """A preemption in the simulation: preemptor, victim, time in seconds, and depth in the cascade (`level`)."""
+    """A preemption in the simulation. `t`: seconds from the start. `level`: its depth in the cascade, from 1.
+
+    `by`, `by_workload`, `by_namespace`, `by_class` and `by_priority`: the preemptor. `victim`, `workload`, `namespace`,
+    `priority_class` and `priority`: the victim. `by`, `victim`: Pods as `namespace/name`.
+    """
 
     t: float
     level: int
@@ -142,7 +146,7 @@ class Answer(NamedTuple):
     without_event: WithoutEvent | None
     autoscalers: Autoscalers
     occupancy: Occupancy | None = None
-    upgrade: Upgrade | None = None
+    upgrade: UpgradeRun | None = None
     drained: Sequence[str] = ()
     """The nodes of a drain without upgrade, in order."""
     blockers: Sequence[DrainBlocker] = ()

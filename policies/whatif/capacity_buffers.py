@@ -71,11 +71,12 @@ class Buffers(NamedTuple):
 
 
 class CapacityBuffers:
-    """The CapacityBuffers of a cluster, at most MAX_BUFFERS."""
+    """The CapacityBuffers of a cluster, at most MAX_BUFFERS. `note`: why some are not read, or ""."""
 
     def __init__(self) -> None:
         self.buffers: dict[tuple[str, str], Buffer] = {}
         self.omitted: Literal[True] | None = None
+        self.note = ""
 
     def collect(self, obj: ApiObject) -> bool | None:
         """Add or replace a CapacityBuffer. Returns None for other objects (see `Cache`)."""

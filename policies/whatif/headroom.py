@@ -176,6 +176,15 @@ class PodGroupHeadroom(NamedTuple):
     with_preemption: int
 
 
+class Fitting(NamedTuple):
+    """Numbers of replicas, or of PodGroups."""
+
+    without: int
+    """Without preemption."""
+    preempting: int
+    """With preemption."""
+
+
 class Headroom(NamedTuple):
     """The headroom for one object: how many more of its Pods fit.
 
@@ -206,11 +215,14 @@ class Headroom(NamedTuple):
         return within(self.without, self.quota), within(self.preempting, self.quota)
 
     @property
-    def more(self) -> tuple[int, int]:
-        """The number of replicas or PodGroups that fit and that quotas admit, without and with preemption."""
+    def more(self) -> Fitting:
+        """The number of replicas or PodGroups that fit and that quotas admit."""
         if self.of_pod_group is None:
-            return self.pods[0].pods, self.pods[1].pods
-        return self.of_pod_group.without_preemption, self.of_pod_group.with_preemption
+            return Fitting(*(count.pods for count in self.pods))
+        return Fitting(self.of_pod_group.without_preemption, self.of_pod_group.with_preemption)
+
+    def __repr__(self) -> str:
+        return f"<Headroom {self.name}: {self.more.without} fit, {self.more.preempting} with preemption>"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object without the head."""

@@ -20,7 +20,7 @@ from forewarn.policies.rules.support.rule_text import integer
 from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival
 from forewarn.policies.simulation.workload_index import PDB
 from forewarn.policies.whatif.node_groups import free_names, new_node_like, pool_of
-from forewarn.policies.whatif.upgrade import Upgrade
+from forewarn.policies.whatif.upgrade import UpgradeRun
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ class Question(NamedTuple):
 
     title: str
     arrivals: Sequence[Arrival] = ()
-    upgrade: Upgrade | None = None
+    upgrade: UpgradeRun | None = None
     drained: Sequence[str] = ()
     added: Sequence[str] = ()
     restarts: bool = False
@@ -124,14 +124,16 @@ def upgraded(
 ) -> Question:
     """Return the question of draining and replacing each selected node, pool by pool, `most` at a time.
 
-    `selector`: `key=value,key=value`, or "" for all nodes. `seconds`, `surge` and `force`: see Upgrade. Raises
+    `selector`: `key=value,key=value`, or "" for all nodes. `seconds`, `surge` and `force`: see UpgradeRun. Raises
     InvalidInput.
     """
     nodes = _selected(cluster, _labels(selector, cluster) if selector else (), f"pool {selector}")
     nodes = sorted(nodes, key=lambda node: (pool_of(node), node.name))
     added_first = ", new nodes first" if surge else ""
     heading = f"upgrade of {plural(len(nodes), 'node')}, {most} at a time{added_first}"
-    return Question(heading, upgrade=Upgrade(nodes, most, seconds, surge, force), drained=[node.name for node in nodes])
+    return Question(
+        heading, upgrade=UpgradeRun(nodes, most, seconds, surge, force), drained=[node.name for node in nodes]
+    )
 
 
 def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: Sequence[NodeGroup] = ()) -> Question:

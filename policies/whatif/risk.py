@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents.findings import Change
+    from forewarn.policies.documents.findings import ReportChange
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_loss import PodLoss
@@ -86,7 +86,7 @@ class PreemptedTogether(NamedTuple):
     nodes: int
 
 
-class WithNodes(NamedTuple):
+class AfterNewNodes(NamedTuple):
     """A workload after new nodes have arrived: number of replicas that still do not run.
 
     `backAt`: seconds until its last Pod was scheduled; absent if no nodes arrive.
@@ -118,7 +118,7 @@ class WorkloadRisk(NamedTuple):
     evicted_first_on: EvictedFirst
     pod_losses: Sequence[PodLoss] = ()
     pod_groups: Sequence[PreemptedTogether] = ()
-    with_new_nodes: Mapping[str, WithNodes] | None = None
+    with_new_nodes: Mapping[str, AfterNewNodes] | None = None
 
 
 class ZonesAndNodes(NamedTuple):
@@ -151,7 +151,7 @@ class Risks(Result):
     not_predicted: Sequence[str]
     not_modelled: Sequence[str]
     unfinished: Mapping[str, Unfinished]
-    changes: Sequence[Change] | None = None
+    changes: Sequence[ReportChange] | None = None
 
 
 class Tried:
@@ -167,7 +167,7 @@ class Tried:
 
         `lost` and `refused` (by a ResourceQuota): number of replicas by workload. `settled`: true in a steady state,
         reached at `at` seconds. `stopped`: why the simulation was stopped, "" if it was not. `unread`: objects with
-        which controllers cannot continue. `withNodes`: fields of WithNodes by workload; None without node groups.
+        which controllers cannot continue. `withNodes`: fields of AfterNewNodes by workload; None without node groups.
         """
         autoscaling = self._autoscaling.after(question.lost)
         with Branch(question, autoscaling, self._end) as branch:
@@ -193,12 +193,13 @@ class Tried:
         return self._losses.of(simulation), {names.of(of): at for of, at in last_scheduled(simulation).items()}
 
 
-def _after(lost: dict[str, int], end: tuple[dict[str, int], dict[str, float]] | None) -> dict[str, WithNodes]:
+def _after(lost: dict[str, int], end: tuple[dict[str, int], dict[str, float]] | None) -> dict[str, AfterNewNodes]:
     if end is None:
-        return {workload: WithNodes(replicas) for workload, replicas in lost.items()}
+        return {workload: AfterNewNodes(replicas) for workload, replicas in lost.items()}
     left, last = end
     return {
-        workload: WithNodes(left.get(workload, 0), round(last.get(workload, 0.0), 4)) for workload in {**lost, **left}
+        workload: AfterNewNodes(left.get(workload, 0), round(last.get(workload, 0.0), 4))
+        for workload in {**lost, **left}
     }
 
 
@@ -266,7 +267,7 @@ class _Losses(NamedTuple):
 
     replicas: dict[str, int]
     rejected: dict[str, int]
-    with_nodes: dict[str, WithNodes]
+    with_nodes: dict[str, AfterNewNodes]
 
 
 class _Unknown(NamedTuple):
@@ -305,7 +306,7 @@ def _losses(
             if rejected.get(workload):
                 own.rejected[what] = min(rejected[workload], replicas)
         for workload, after in (outcome["withNodes"] or {}).items() if what != _NO_LOSS else ():
-            losses.setdefault(workload, _Losses({}, {}, {})).with_nodes[what] = WithNodes(*after)
+            losses.setdefault(workload, _Losses({}, {}, {})).with_nodes[what] = AfterNewNodes(*after)
         unknown.unread.update(outcome["unread"])
         unknown.not_modelled.update(dict.fromkeys(outcome["notModelled"]))
         if not outcome["settled"]:

@@ -78,7 +78,7 @@ class UpgradedPool(NamedTuple):
         return max(back) - min(started) if back and len(back) == len(self.steps) else None
 
 
-class Upgrade:
+class UpgradeRun:
     """Upgrades nodes in the given order, `max_unavailable` at a time, and records the steps of one simulation.
 
     `away`: seconds from an empty node until the node is back; with `surge`, until a new node is ready, which is added

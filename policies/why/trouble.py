@@ -71,7 +71,7 @@ IDS: Final = (
 class Trouble(NamedTuple):
     """A reason for a Pod's state.
 
-    `id`: for programs. `help`: the fix, or "". `when`: in seconds since 1970; 0 if unknown.
+    `id`: for programs, such as `fits-nowhere`. `help`: the fix, or "". `when`: in seconds since 1970; 0 if unknown.
     """
 
     id: str

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.audit import audit as audit
     from forewarn.policies.application.changes import Add as Add
     from forewarn.policies.application.changes import Apply as Apply
+    from forewarn.policies.application.changes import Change as Change
     from forewarn.policies.application.changes import ChangeClass as ChangeClass
     from forewarn.policies.application.changes import Delete as Delete
     from forewarn.policies.application.changes import Drain as Drain
@@ -37,12 +38,14 @@ if TYPE_CHECKING:
     from forewarn.policies.application.expectations import test as test
     from forewarn.policies.application.headroom import HeadroomRequest as HeadroomRequest
     from forewarn.policies.application.headroom import HeadroomResult as HeadroomResult
+    from forewarn.policies.application.headroom import ObjectHeadroom as ObjectHeadroom
     from forewarn.policies.application.headroom import headroom as headroom
     from forewarn.policies.application.lint import Lint as Lint
     from forewarn.policies.application.lint import lint as lint
     from forewarn.policies.application.losses import Workloads as Workloads
     from forewarn.policies.application.losses import risk as risk
     from forewarn.policies.application.losses import whatif_each as whatif_each
+    from forewarn.policies.application.manifests import Manifest as Manifest
     from forewarn.policies.application.predict import PredictRequest as PredictRequest
     from forewarn.policies.application.predict import PredictResult as PredictResult
     from forewarn.policies.application.predict import predict as predict
@@ -52,35 +55,61 @@ if TYPE_CHECKING:
     from forewarn.policies.application.why import WhyRequest as WhyRequest
     from forewarn.policies.application.why import WorkloadWhy as WorkloadWhy
     from forewarn.policies.application.why import why as why
+    from forewarn.policies.cluster.answer_head import AnswerHead as AnswerHead
+    from forewarn.policies.config.model import ConfigError as ConfigError
     from forewarn.policies.expectations import Expectations as Expectations
+    from forewarn.policies.findings import Finding as Finding
+    from forewarn.policies.findings import Severity as Severity
     from forewarn.policies.objects.fields import InvalidInput as InvalidInput
     from forewarn.policies.objects.fields import InvalidObject as InvalidObject
+    from forewarn.policies.objects.pod import Pod as Pod
+    from forewarn.policies.scheduling.schedule_one import Prediction as Prediction
     from forewarn.policies.sources.errors import SourceError as SourceError
+    from forewarn.policies.whatif.answer import Preemption as Preemption
+    from forewarn.policies.whatif.answer import WorkloadCount as WorkloadCount
+    from forewarn.policies.whatif.autoscalers import Autoscaling as Autoscaling
+    from forewarn.policies.whatif.headroom import Headroom as Headroom
+    from forewarn.policies.whatif.priority_levels import Classes as Classes
+    from forewarn.policies.whatif.priority_levels import PriorityLevel as PriorityLevel
     from forewarn.policies.whatif.risk import Risks as Risks
+    from forewarn.policies.whatif.risk import WorkloadRisk as WorkloadRisk
+    from forewarn.policies.whatif.sweep import Row as Row
     from forewarn.policies.whatif.sweep import Sweep as Sweep
+    from forewarn.policies.why.trouble import Trouble as Trouble
 
 __version__: Final = VERSION
 _MODULES: Final = {
     "policies.application.cluster": ("load", "Cluster"),
     "policies.application.lint": ("lint", "Lint"),
+    "policies.findings": ("Finding", "Severity"),
     "policies.application.audit": ("audit", "Audit"),
     "policies.application.diff": ("diff", "DiffRequest", "Diff"),
     "policies.application.predict": ("predict", "PredictRequest", "PredictResult"),
+    "policies.scheduling.schedule_one": ("Prediction",),
+    "policies.objects.pod": ("Pod",),
     "policies.application.classes": ("classes", "plan_classes", "ClassPlanRequest", "ClassPlan"),
-    "policies.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult"),
+    "policies.whatif.priority_levels": ("Classes", "PriorityLevel"),
+    "policies.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult", "ObjectHeadroom"),
+    "policies.whatif.headroom": ("Headroom",),
     "policies.application.whatif": ("whatif", "WhatIf"),
+    "policies.whatif.answer": ("WorkloadCount", "Preemption"),
     "policies.application.changes": (
-        *("LoseNodes", "LoseZone", "LosePool", "Drain", "Upgrade", "Add"),
+        *("Change", "LoseNodes", "LoseZone", "LosePool", "Drain", "Upgrade", "Add"),
         *("Restart", "Scale", "MaxReplicas", "Apply", "Delete", "Events", "ChangeClass"),
     ),
-    "policies.whatif.sweep": ("Sweep",),
-    "policies.application.losses": ("risk", "whatif_each", "Workloads"),
-    "policies.whatif.risk": ("Risks",),
+    "policies.application.losses": ("whatif_each", "risk", "Workloads"),
+    "policies.whatif.sweep": ("Sweep", "Row"),
+    "policies.whatif.risk": ("Risks", "WorkloadRisk"),
     "policies.application.expectations": ("test", "ExpectationsRequest"),
     "policies.expectations": ("Expectations",),
     "policies.application.why": ("why", "WhyRequest", "PodWhy", "WorkloadWhy"),
+    "policies.why.trouble": ("Trouble",),
+    "policies.cluster.answer_head": ("AnswerHead",),
+    "policies.whatif.autoscalers": ("Autoscaling",),
+    "policies.application.manifests": ("Manifest",),
     "policies.sources.errors": ("SourceError",),
     "policies.objects.fields": ("InvalidInput", "InvalidObject"),
+    "policies.config.model": ("ConfigError",),
 }
 """Module -> its names in this package, in the order of docs/reference/python.md."""
 __all__ = ["__version__", *(name for names in _MODULES.values() for name in names)]

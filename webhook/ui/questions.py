@@ -250,7 +250,7 @@ class State(NamedTuple):
         fields = {"namespace": "default", **question["fields"]}
         (obj,) = workloads_of(self.cache.snapshot(), [fields.pop("workload")], fields["namespace"])
         request = HeadroomRequest([obj], autoscaling=self.autoscaling, options=self.config.options, **fields)
-        result = headroom(self.cache.snapshot(), request, self.buffers, read_buffers(self.sources, self.buffers))
+        result = headroom(self.cache.snapshot(), request, read_buffers(self.sources, self.buffers))
         page = headroom_report(result.objects[0].headroom, result.cluster)
         if request.placeholders:
             page = _with_lines(page, headroom_lines(result.objects[0]))
