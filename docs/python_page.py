@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import textwrap
 import types
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_args, get_origin, is_typeddict
 
 from json_schemas import hints_of, split
 
 import forewarn
 from forewarn.policies.application.manifests import Manifest
 from forewarn.policies.documents import fields_of
+from forewarn.policies.sources.files import File
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,29 +26,71 @@ if TYPE_CHECKING:
 EXAMPLES: Final = Path(__file__).parent / "examples/python"
 _WIDTH: Final = 150
 _CODE_WIDTH: Final = 100
-_OWN: Final = ("forewarn.policies.whatif", "forewarn.policies.application", "forewarn.policies.cluster.answer_head")
-"""Modules whose types the page shows if results contain them."""
+_PARTS: Final[Mapping[str, Sequence[str]]] = {
+    "Answer": (
+        *("title", "running_before", "running_after", "pdbs", "stuck", "forbidden", "unread", "not_modelled", "bound"),
+        *("autoscalers", "upgrade", "losses", "arrived", "with_nodes", "scaled_down", "blocked"),
+    ),
+    "Autoscalers": ("cluster_autoscaler", "karpenter"),
+    "Autoscaling": ("cutoff", "node_delay", "grows", "assumes"),
+    "Cluster": ("nodes", "zones", "pods", "autoscaling"),
+    "Finding": ("file", "line", "column", "severity", "rule", "message", "fix", "object", "path", "detail"),
+    "Pod": (
+        *("key", "namespace", "name", "phase", "labels", "node_name", "nominated_node_name", "priority_class_name"),
+        *("effective_priority", "terminating"),
+    ),
+    "Prediction": (
+        *("pod", "outcome", "node", "nominated_node", "victims", "num_pdb_violations", "feasible", "statuses"),
+        *("candidates", "not_predicted", "caveats", "assumes"),
+    ),
+    "PredictResult": ("head", "predictions", "outcomes", "groups", "faults", "autoscalers", "documents"),
+    "Ranked": ("workload", "before", "after", "running"),
+    "Status": ("reasons", "plugin"),
+    "Workloads": ("namespace", "priority_class"),
+    "UpgradeRun": ("complete", "seconds", "least", "not_reached", "forced", "pools"),
+}
+"""Types with many more members -> those on the page."""
+_INTERNAL: Final = frozenset(
+    (
+        *("Alternative", "Applied", "Buffers", "CapacityBuffers", "ClusterSnapshot", "Config", "DumpCache", "Evidence"),
+        *("Given", "Grouping", "Input", "Options", "Outcome", "Places", "Placement", "PodGroup", "Report", "Shard"),
+        *("Simulation", "Snapshot", "Start", "Summary", "Victim"),
+    )
+)
+"""Types that the page omits, with the members, parameters and methods that need them."""
 _INTRODUCTION: Final = """
 The package `forewarn` answers the questions of the commands as typed values. `forewarn.load` returns a cluster.
 Functions take the cluster and a request, and return a result. They do not change the cluster, and print nothing. Names
 that are not on this page may change in a minor release.
 
-Results have a [`head`](json.md#head), and most have `to_dict()`, which returns the document of [`-o json`](json.md). A
-`Manifest` is a path (file or directory), or an API object as a `dict`. Simulations call `progress` repeatedly; an
-exception that it raises cancels the question. Errors:
+Results have a [`head`](json.md#head): `head.assumes` lists what the answer assumes because the cluster state lacks it.
+`to_dict()` and `documents()` return the JSON of [`-o json`](json.md). A `Manifest` is a path (file or directory), or an
+API object as a `dict`. Simulations call `progress` repeatedly; an exception that it raises cancels the question. Times
+are in seconds.
+
+Types are for mypy and other type checkers; `forewarn.NAME` exports each function and type under its own heading.
+`# property` marks attributes that are computed on first use. Errors (`str` returns the message):
 """
 _ERRORS: Final = """
 | exception | meaning | exit status of commands |
 |---|---|---|
 | `InvalidInput` | a request has an unknown or invalid name or value | 2 |
-| `InvalidObject` | an object is invalid; parent of `InvalidInput` | 3 |
+| `InvalidObject` | an object is invalid; parent of `InvalidInput`; a `ValueError` | 3 |
+| `ConfigError` | a configuration file is invalid; a `ValueError` | 2 |
 | `SourceError` | a file or cluster is unreadable | 3; 2 for a file that does not exist |
+
+Errors of single files and objects are in `faults` of a result: the result covers the others.
+"""
+_TYPES: Final = """
+These types have no name in the package `forewarn`; results contain them.
 """
 _EXAMPLES: Final = {
     "Load a cluster, predict, and lose each zone": "zones.py",
     "Test a cluster with pytest": "test_cluster.py",
+    "Fail on errors of manifests, and explain Pending Pods": "checks.py",
 }
 _RULE: Final = """
+The [guide to what-if](../guides/what-if.md) describes the changes and the format of events.
 [Write a rule in your own package](../guides/write-a-rule.md) shows a rule of your own.
 """
 
@@ -55,48 +101,100 @@ def page() -> str:
     for title, name in _EXAMPLES.items():
         parts += [f"### {title}", f"```python\n{(EXAMPLES / name).read_text().strip()}\n```"]
     parts += [_RULE.strip(), "## Functions and types"]
-    public = [getattr(forewarn, name) for name in forewarn.__all__ if name != "__version__"]
-    public = [item for item in public if not (isinstance(item, type) and issubclass(item, Exception))]
-    for item in public:
+    for item in (public := exported()):
         parts += _section(item)
-    types = "\n\n\n".join(_class(item, *_explained(item)) for item in _inside(public))
-    parts += ["## Types in results", f"```python\n{types}\n```"]
+    types = "\n\n\n".join(_class(item, _explained(item)[0]) for item in inside(public))
+    parts += ["## Types in results", _TYPES.strip(), f"```python\n{types}\n```"]
     return "\n\n".join(parts) + "\n"
+
+
+def exported() -> list[Any]:
+    """The functions and types of the package, without exceptions and aliases."""
+    items = [getattr(forewarn, name) for name in forewarn.__all__]
+    return [item for item in items if inspect.isfunction(item) or (inspect.isclass(item) and not _is_error(item))]
+
+
+def _is_error(item: type) -> bool:
+    return issubclass(item, Exception)
 
 
 def _section(item: Any) -> list[str]:
     text, meanings = _explained(item)
-    code = _class(item, "", meanings) if isinstance(item, type) else _signature(item, meanings)
+    code = _class(item, "", with_methods=True) if isinstance(item, type) else _signature(item, meanings)
     return [f"### `{item.__name__}`", _wrapped(text), *([f"```python\n{code}\n```"] if code else [])]
 
 
 def _explained(item: Any) -> tuple[str, dict[str, str]]:
     """The text of a docstring, and the meaning of each field, property or parameter."""
-    names = {name: name for name in inspect.signature(item).parameters}
+    names = {name: name for name in _defaults(item)}
     if isinstance(item, type):
         names |= {key: field.name for field in fields_of(item) for key in (field.name, field.key)}
-    return split(inspect.getdoc(item) or "", names)
+        names |= {name: name for name, _ in _fields(item)}
+    doc = inspect.getdoc(item) or ""
+    text, meanings = split("" if doc == dict.__doc__ else doc, names)
+    return text, meanings | (_beside_fields(item) if isinstance(item, type) else {})
 
 
-def _class(item: type, text: str, meanings: Mapping[str, str]) -> str:
-    """The fields and properties of a request or result, with the defaults of a request."""
-    parameters = inspect.signature(item).parameters
-    lines, last = list[str](), ""
+def _beside_fields(item: type) -> dict[str, str]:
+    """The docstrings that follow fields, without a full stop."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(item))).body
+    pairs = pairwise(definition.body if isinstance(definition, ast.ClassDef) else ())
+    return {
+        field.target.id: " ".join(doc.value.value.split()).removesuffix(".")
+        for field, doc in pairs
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(doc, ast.Expr)
+        and isinstance(doc.value, ast.Constant)
+        and isinstance(doc.value.value, str)
+    }
+
+
+def _class(item: type, text: str, *, with_methods: bool = False) -> str:
+    """The fields, properties and methods of a request or result, with the defaults of a request."""
+    meanings, defaults = _explained(item)[1], _defaults(item)
+    lines = dict[str, tuple[str, str]]()
     for name, hint in _fields(item):
-        meaning = meanings.get(name, "")
-        line = f"{name}: {_type(hint)}{_default(parameters[name].default)}"
-        lines.append(_commented(line, meaning if meaning != last else ""))
+        default = _default(defaults.get(name, inspect.Parameter.empty))
+        lines[name] = meanings.get(name, ""), f"{name}: {_type(hint)}{default}"
+    lines |= {name: (doc, f"{name}: {_type(hint)}  # property") for name, hint, doc in _properties(item)}
+    lines |= (
+        {member.name: ("", f"{member.name} = {json.dumps(member.value)}") for member in item}
+        if issubclass(item, Enum)
+        else {}
+    )
+    lines |= _methods(item) if with_methods else {}
+    order = _PARTS.get(item.__name__, lines)
+    shown, last = list[str](), ""
+    for meaning, line in map(lines.__getitem__, order):
+        space = "\n" if line.startswith("def ") and shown else ""
+        shown.append(space + _commented(line, meaning if meaning != last else ""))
         last = meaning
-    lines += [_commented(f"{name}: {_type(hint)}  # property", doc) for name, hint, doc in _properties(item)]
     comment = [f"# {line}" for line in textwrap.wrap(text, _CODE_WIDTH, break_on_hyphens=False)]
-    return "\n".join([*comment, f"class {item.__name__}:", *lines]) if lines else ""
+    return "\n".join([*comment, f"class {item.__name__}:", *shown]) if shown else ""
+
+
+def _methods(item: type) -> dict[str, tuple[str, str]]:
+    """The methods and their docstrings, without those that need an internal type."""
+    methods = {}
+    for name, method in inspect.getmembers(item, inspect.isfunction):
+        hints = {} if name.startswith("_") else hints_of(method)
+        if hints and all(_is_shown(item, name, hint) for hint in hints.values()):
+            text, meanings = split(inspect.getdoc(method) or "", {key: key for key in hints})
+            methods[name] = text, f"def {_signature(method, meanings)}: ..."
+    return methods
+
+
+def _defaults(item: Any) -> dict[str, Any]:
+    if is_typeddict(item):
+        return {}
+    return {name: parameter.default for name, parameter in inspect.signature(item).parameters.items()}
 
 
 def _commented(line: str, meaning: str) -> str:
     """A line of a class or signature after the comment that explains it."""
-    return "\n".join(
-        [*(f"    # {part}" for part in textwrap.wrap(meaning, _CODE_WIDTH, break_on_hyphens=False)), f"    {line}"]
-    )
+    comment = [f"# {part}" for part in textwrap.wrap(meaning, _CODE_WIDTH, break_on_hyphens=False)]
+    return textwrap.indent("\n".join([*comment, line]), "    ")
 
 
 def _wrapped(paragraph: str) -> str:
@@ -107,13 +205,16 @@ def _signature(function: Any, meanings: Mapping[str, str]) -> str:
     signature, hints = inspect.signature(function), hints_of(function)
     lines, is_keyword = list[str](), False
     for parameter in signature.parameters.values():
+        if parameter.name == "self" or _is_internal(hints[parameter.name]):
+            continue
         if parameter.kind is parameter.KEYWORD_ONLY and not is_keyword:
             lines.append("    *,")
         is_keyword = parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
         star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
         line = f"{star}{parameter.name}: {_type(hints[parameter.name])}{_default(parameter.default)},"
         lines.append(_commented(line, meanings.get(parameter.name, "")))
-    return "\n".join([f"{function.__name__}(", *lines, f") -> {_type(hints['return'])}"])
+    inside = "\n".join(["", *lines, ""]) if lines else ""
+    return f"{function.__name__}({inside}) -> {_type(hints['return'])}"
 
 
 def _default(value: Any) -> str:
@@ -125,32 +226,63 @@ def _default(value: Any) -> str:
 
 
 def _fields(item: type) -> Iterator[tuple[str, Any]]:
-    if fields := fields_of(item):
-        hints = hints_of(item)
-        yield from ((field.name, hints[field.name]) for field in fields)
+    names = [field.name for field in fields_of(item)] or list(vars(item).get("__annotations__", ()))
+    if names:
+        hints = {name: bare(hint) for name, hint in hints_of(item).items()}
+        for name in names:
+            if _is_shown(item, name, hints[name]):
+                yield name, hints[name]
 
 
 def _properties(item: type) -> Iterator[tuple[str, Any, str]]:
     for name, value in inspect.getmembers(item):
         function = getattr(value, "fget", None) or getattr(value, "func", None)
-        if function is not None and not name.startswith("_"):
-            doc = (inspect.getdoc(value) or "").partition("\n\n")[0]
-            yield name, hints_of(function)["return"], " ".join(doc.split())
+        if function is not None and not name.startswith("_") and not issubclass(item, Enum):
+            doc, hint = (inspect.getdoc(value) or "").partition("\n\n")[0], hints_of(function)["return"]
+            if _is_shown(item, name, hint):
+                yield name, hint, " ".join(doc.split())
+
+
+def bare(hint: Any) -> Any:
+    """A type without its annotations, such as `Hidden`."""
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _is_shown(item: type, name: str, hint: Any) -> bool:
+    return name in _PARTS.get(item.__name__, (name,)) and not _is_internal(hint)
+
+
+def _is_internal(hint: Any) -> bool:
+    """Whether a type without its internal alternatives is internal."""
+    parts = _alternatives(hint)
+    return not parts or any(getattr(part, "__name__", "") in _INTERNAL for one in parts for part in _flat(one))
+
+
+def _alternatives(hint: Any) -> list[Any]:
+    """The alternatives of a type that are not internal, without None."""
+    arguments = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    rest = [one for one in arguments if getattr(one, "__name__", "") not in _INTERNAL]
+    return rest if rest != [type(None)] or len(arguments) == 1 else []
 
 
 def _type(hint: Any) -> str:
     """A type as in source code, without its modules."""
     origin, arguments = get_origin(hint), get_args(hint)
+    if is_typeddict(hint):
+        return "dict[str, Any]"
     if hint == Manifest or hint == Manifest | Sequence[Manifest]:
         return "Manifest" if hint == Manifest else "Manifest | Sequence[Manifest]"
     if origin in (Union, types.UnionType):
         rest = [argument for argument in arguments if argument not in get_args(Manifest | Sequence[Manifest])]
         has_manifests = {*get_args(Manifest | Sequence[Manifest])} <= {*arguments}
-        return " | ".join([*map(_type, rest if has_manifests else arguments), *(_MANIFESTS if has_manifests else ())])
+        shown = [one for one in (rest if has_manifests else arguments) if getattr(one, "__name__", "") not in _INTERNAL]
+        return " | ".join([*map(_type, shown), *(_MANIFESTS if has_manifests else ())])
     if origin is Literal:
-        return " | ".join(map(repr, arguments))
+        return " | ".join(map(json.dumps, arguments))
     if origin is Callable:
         return f"Callable[[{', '.join(map(_type, arguments[0]))}], {_type(arguments[1])}]"
+    if hint is Ellipsis:
+        return "..."
     name = "None" if hint is type(None) else getattr(origin or hint, "__name__", str(hint).rpartition(".")[2])
     return f"{name}[{', '.join(map(_type, arguments))}]" if arguments else str(name)
 
@@ -158,20 +290,23 @@ def _type(hint: Any) -> str:
 _MANIFESTS: Final = ("Manifest", "Sequence[Manifest]")
 
 
-def _inside(public: Iterable[Any]) -> list[type]:
-    """The types of fields and properties of these results."""
-    exported = [item for item in public if isinstance(item, type)]
-    hints = [hint for item in exported for hint in (*_hints(item), *(hint for _, hint, _ in _properties(item)))]
-    inner = dict.fromkeys(part for hint in hints for part in _flat(hint))
-    return [part for part in inner if part not in exported and fields_of(part) and _is_own(part)]
+def inside(public: Iterable[Any]) -> list[type]:
+    """The types of fields and properties of these results, and the types of their fields."""
+    shown = list(public)
+    for item in shown:  # which grows
+        members = _members(item) if isinstance(item, type) else hints_of(item).values()
+        parts = dict.fromkeys(part for hint in members if not _is_internal(hint) for part in _flat(hint))
+        shown += [part for part in parts if part not in shown and _is_own(part)]
+    return [item for item in shown if item not in public]
 
 
-def _hints(item: type) -> list[Any]:
-    return [hint for _, hint in _fields(item)]
+def _members(item: type) -> Iterator[Any]:
+    yield from (hint for _, hint in _fields(item))
+    yield from (hint for _, hint, _ in _properties(item))
 
 
-def _is_own(item: type) -> bool:
-    return item.__module__.startswith(_OWN)
+def _is_own(item: Any) -> bool:
+    return item.__module__.startswith("forewarn.") and item.__name__ not in _INTERNAL and item is not File
 
 
 def _flat(hint: Any) -> Iterator[Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,9 @@ import pytest
 import forewarn
 from forewarn.policies.application.changes import Change
 from forewarn.policies.sources import status_of
+
+sys.path.append("docs")
+import python_page  # type: ignore[import-not-found]
 
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 GOLD = {
@@ -62,6 +67,26 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         getattr(forewarn, "prediction")  # noqa: B009
 
 
+def test_the_page_describes_each_type_that_it_names_once() -> None:
+    public = python_page.exported()
+    types = [item for item in (*public, *python_page.inside(public)) if isinstance(item, type)]
+    names = Counter(item.__name__ for item in types)
+    assert [name for name, count in names.items() if count > 1] == []
+    assert {"Headroom", "Prediction", "Finding", "Trouble", "Origin", "CountedReason"} <= names.keys()
+    page = python_page.page()
+    named = set(re.findall(r"^    (?:#.*|\w+: ([^#=\n]+))", page, re.MULTILINE))
+    words = {word for hint in named for word in re.findall(r"\b[A-Z]\w+", re.sub("'[^']*'", "", hint))}
+    generic = {"Any", "Callable", "Counter", "Exception", "Manifest", "Mapping", "None", "Sequence"}
+    assert words - generic - names.keys() == set()
+
+
+def test_the_page_shows_the_methods_of_results() -> None:
+    page = python_page.page()
+    assert "def to_dict() -> dict[str, Any]: ..." in page
+    assert "def documents() -> Iterator[dict[str, Any]]: ..." in page
+    assert "def least(" in page
+
+
 def test_a_question_does_not_change_the_cluster(capfd: pytest.CaptureFixture[str]) -> None:
     cluster = forewarn.load(CLUSTER)
     before = {repr(change): forewarn.whatif(cluster, change).to_dict() for change in CHANGES}
@@ -93,6 +118,8 @@ def test_a_short_repr() -> None:
     title = "zone a lost: 2 nodes (a-1, a-2) with 4 Pods"
     assert repr(answer) == f"<WhatIf {title}: 4 fewer Pods, 4 Pending, 2 preempted>"
     assert len(repr(forewarn.risk(cluster))) < 200
+    fitting = forewarn.headroom(cluster, "docs/examples/headroom/cache.yaml")
+    assert repr(fitting) == "<HeadroomResult <Headroom Deployment shop/cache: 4 fit, 8 with preemption>>"
     (pod, *_) = forewarn.predict(cluster, POD | {"spec": {"containers": [{"name": "c"}]}}).predictions
     assert repr(pod) == "<Prediction default/new: fits>"
     assert len(repr(next(iter(cluster.snapshot.pods.values())))) < 80
@@ -116,6 +143,11 @@ def test_errors_have_the_exit_status_of_commands(tmp_path: Path) -> None:
     cluster = forewarn.load(CLUSTER)
     with pytest.raises(forewarn.InvalidInput, match="no node matches zone c; known: a, b") as unknown:
         forewarn.whatif(cluster, forewarn.LoseZone("c"))
+    with pytest.raises(forewarn.InvalidInput, match='no rule "preempt"'):
+        forewarn.lint("docs/examples/lint", select=["preempt"])
+    (tmp_path / "forewarn.yaml").write_text("actions: {pinned: deny}")
+    with pytest.raises(forewarn.ConfigError, match="pinned"):
+        forewarn.lint("docs/examples/lint", config=str(tmp_path / "forewarn.yaml"))
     with pytest.raises(forewarn.SourceError, match="no such file") as missing:
         forewarn.load(str(tmp_path / "cluster.json"))
     (tmp_path / "web.yaml").write_text("kind: [")
