@@ -156,7 +156,6 @@ class Table(Generic[K, V]):
             yield from shard
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key, or None."""
         return self._shards[hash(key) % len(self._shards)].get(key)
 
     def put(self, key: K, value: V) -> None:

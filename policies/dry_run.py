@@ -208,7 +208,6 @@ class DecodedRequest:
 
     @property
     def is_update(self) -> bool:
-        """True if the request replaces an object."""
         return self.old is not None
 
     @property

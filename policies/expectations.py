@@ -438,7 +438,6 @@ class Tested(NamedTuple):
         return not self.broken and not self.unanswered
 
     def to_dict(self) -> documents.Expectation:
-        """The JSON object."""
         document: dict[str, Any] = {"name": self.name, "met": self.is_met, "cases": self.cases}
         if self.broken:
             document |= {"case": self.case, "failures": list(self.broken), "timeline": list(self.timeline)}

@@ -316,11 +316,9 @@ class Metrics:
         return metric
 
     def reject(self, reason: RejectionReason) -> None:
-        """Count a request that got no AdmissionReview, by its reason."""
         self.count(self._rejected, reason)
 
     def reject_by_status(self, status: int) -> None:
-        """Count a request that got no AdmissionReview, by its HTTP status."""
         self.reject(RejectionReason.of(status))
 
     def count(self, counter: Counter, *labels: str) -> None:

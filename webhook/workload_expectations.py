@@ -71,7 +71,6 @@ class WorkloadExpectation(NamedTuple):
 
     @property
     def new(self) -> int:
-        """The number of new Pods that no quota rejects."""
         return self.placed + self.pending
 
     def __str__(self) -> str:

@@ -29,5 +29,4 @@ class DigestedCache(DumpCache):
 
     @property
     def digest(self) -> str:
-        """The digest of all objects added so far."""
         return f"{self._sum:064x}"

@@ -245,12 +245,10 @@ def size(number: int) -> str:
 
 
 def processes(number: int) -> str:
-    """A number of processes as text, for example `12 processes`."""
     return plural(number, "process", "processes")
 
 
 def inodes(number: int) -> str:
-    """A number of inodes as text, for example `12 inodes`."""
     return plural(number, "inode")
 
 

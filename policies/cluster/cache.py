@@ -136,7 +136,6 @@ class ClusterSnapshot:
             raise TooLargeToRetain(f"{kind.rpartition('/')[2]} {namespace}/{name}", max_retained(kind))
 
     def namespace(self, name: str) -> Namespace | None:
-        """Return the Namespace with this name, or None if unknown."""
         return self.namespaces.get(("", name))
 
     def node_of(self, pod: Pod) -> str:
@@ -158,7 +157,6 @@ class ClusterSnapshot:
         return sorted(_group(self.limit_ranges, namespace, 0).values(), key=lambda r: r.name)
 
     def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
-        """Return the workload with this `group/Kind`, namespace and name, or None."""
         return self.workloads.get((kind, namespace, name))
 
     def top_workload_of(self, pod: Pod) -> str:

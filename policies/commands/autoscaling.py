@@ -64,7 +64,6 @@ def add_arrival_options(add: Callable[..., object]) -> None:
 
 
 def add_no_autoscaler_option(add: Callable[..., object], help_text: str) -> None:
-    """Add the option `--no-autoscaler`. `add`: a parser's `add_argument`."""
     add("--no-autoscaler", action="store_true", help=help_text)
 
 

@@ -89,7 +89,6 @@ class _Contexts(argparse.Action):
 
 
 def is_pattern(name: str) -> bool:
-    """True if the name of a context or file is a glob pattern."""
     return not _PATTERN.isdisjoint(name)
 
 
@@ -260,7 +259,6 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
 
 
 def unknown_format(form: str, formats: Sequence[str], near: str = "") -> str:
-    """The error for a value of `-o`."""
     return f"-o {cut(form, 40)}: unknown format{near}; known: {', '.join(formats)}, or FORMAT=FILE"
 
 
@@ -289,12 +287,10 @@ def add_output_option(add: Callable[..., object], formats: Sequence[str] = ("tex
 
 
 def add_since_option(add: Callable[..., object]) -> None:
-    """Add `--since` by a parser's `add_argument`."""
     add("--since", metavar="PREVIOUS.json", help="also show the changes since this earlier report of -o json")
 
 
 def add_namespace_option(add: Callable[..., object]) -> None:
-    """Add `-n` by a parser's `add_argument`."""
     add("-n", "--namespace", default="default", help="namespace of objects that name none (default: default)")
 
 

@@ -73,5 +73,4 @@ def print_answer(
     markdown: Callable[[], str] = str,
     page: Callable[[], Page] | None = None,
 ) -> None:
-    """Print an answer (see `answer_in`)."""
     sys.stdout.writelines(answer_in(output, head, lines, documents, markdown, page).parts)

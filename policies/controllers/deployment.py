@@ -77,7 +77,6 @@ class Rollout(NamedTuple):
 
     @property
     def replicas(self) -> int:
-        """The number of requested Pods."""
         return spec_replicas(self.state.object)
 
     @property

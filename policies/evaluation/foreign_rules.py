@@ -83,7 +83,6 @@ def _checked(entry: EntryPoint, name: str) -> Rule:
 
 
 def guarded(rule: Any) -> Rule:
-    """Return a wrapper of a rule that reports the rule's exceptions as problems."""
     return _Guarded(rule)
 
 

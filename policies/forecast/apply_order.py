@@ -78,12 +78,10 @@ class Applied:
 
     @property
     def placed(self) -> list[Placement]:
-        """The placements of the valid objects."""
         return [placed for placed in self.placements if isinstance(placed, Placement)]
 
     @property
     def predictions(self) -> list[Prediction]:
-        """The final predictions of all new Pods."""
         return [prediction for placement in self.placed for prediction in placement.predictions]
 
     def attempts_of(self, prediction: Prediction) -> dict[str, object]:

@@ -72,7 +72,6 @@ class Impact(NamedTuple):
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether the outcome of some new Pods is unknown."""
         return self.rest == "unknown" or self.first_only
 
     @property
@@ -89,7 +88,6 @@ class Impact(NamedTuple):
 
     @property
     def preempts_own(self) -> bool:
-        """Whether new Pods preempt Pods of their own workload."""
         return any(victim.identity in self.own for prediction in self.preempting for victim in prediction.victims)
 
     @property
@@ -101,7 +99,6 @@ class Impact(NamedTuple):
 
     @property
     def predicted(self) -> int:
-        """Number of new Pods with a known outcome."""
         return len(self.predictions) + self.fitting
 
     @property

@@ -74,7 +74,6 @@ class GroupForecast(NamedTuple):
         return f"minCount {self.group.min_count}" if self.group.min_count else "policy basic"
 
     def to_dict(self) -> dict[str, object]:
-        """Return the result as a JSON object."""
         return {
             "id": f"PodGroup {self.group.key}",
             "outcome": self.outcome,

@@ -269,15 +269,12 @@ class Pods:
     read: Callable[[ApiObject], PodResources] = read_pod_resources
 
     def matching_resources(self, names: Iterable[str]) -> set[str]:
-        """Return the resource names that apply to Pods (`matching_resources`)."""
         return matching_resources(names)
 
     def matching_scopes(self, selectors: Iterable[ScopeSelector], obj: ApiObject) -> list[ScopeSelector]:
-        """Return the selectors that the Pod matches (`matching_scopes`). Raises InvalidScope."""
         return matching_scopes(selectors, obj)
 
     def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:
-        """Report whether the quota applies to the Pod (`matches`). Raises InvalidScope."""
         return matches(quota, obj)
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:

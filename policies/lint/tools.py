@@ -291,7 +291,6 @@ class Job(NamedTuple):
 
     @property
     def called(self) -> str:
-        """The name of the tool in errors, for example `helm template`."""
         return f"{self.program} {self.command}"
 
 

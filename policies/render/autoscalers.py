@@ -155,7 +155,6 @@ def _back_at(row: WorkloadBack, explained: Container[str]) -> str:
 
 
 def _idle(option: Option | ScaleUp) -> str:
-    """The mean idle share of cpu and memory, which upstream logs as Blended."""
     return f"{option.waste / 2:.1%}"
 
 

@@ -38,7 +38,6 @@ def render(results: Sequence[Tested], paint: Painter = plain) -> Iterator[str]:
 
 
 def _counts(results: Sequence[Tested]) -> tuple[int, int]:
-    """The numbers of violated expectations, and of those that were not evaluated."""
     return sum(bool(result.broken) for result in results), sum(bool(result.unanswered) for result in results)
 
 

@@ -52,7 +52,6 @@ def answer_of(headroom: Headroom) -> str:
 
 
 def number_text(count: Count) -> str:
-    """The number as a phrase: `12`, or `at least 2000`."""
     return f"{'' if count.is_exact else 'at least '}{count.pods}"
 
 
@@ -138,7 +137,6 @@ def of_group(group: OfGroup) -> str:
 
 
 def up_to_nodes(count: int) -> str:
-    """A number of nodes as a phrase: `1 node`, or `up to 10 nodes`."""
     return plural(count, "node") if count == 1 else f"up to {plural(count, 'node')}"
 
 

@@ -44,7 +44,6 @@ def render(answer: NodePressure, paint: Painter = plain) -> Iterator[str]:
 
 
 def heading(order: Order) -> str:
-    """The heading, for example `eviction order under memory pressure`."""
     return f"eviction order under {order.what} pressure"
 
 

@@ -74,7 +74,6 @@ def summary_of(results: Iterable[str]) -> dict[str, int]:
 
 
 def outcome_of(severity: Severity) -> str:
-    """Return the `result` of an OpenReports entry for a finding of this severity."""
     return _RESULT[severity]
 
 

@@ -71,7 +71,6 @@ def _harms(row: Row, sweep: Sweep) -> bool:
 
 
 def before(sweep: Sweep) -> str:
-    """A phrase about the state at time 0."""
     return f"{plural(sweep.before.running, 'Pod')} running, {sweep.before.pending} Pending"
 
 

@@ -96,7 +96,6 @@ class Framework:
 
     @property
     def framework(self) -> Framework:
-        """This object, for the protocol `PluginHandle`."""
         return self
 
     def plugin(self, name: str) -> Any:

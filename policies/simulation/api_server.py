@@ -86,7 +86,6 @@ class StoredClaims:
                 users.pop(key, None)
 
     def claim(self, key: ClaimKey) -> PersistentVolumeClaim | None:
-        """Return the claim with this (namespace, name), or None."""
         return self._claims.get(key)
 
     def claims(self) -> Mapping[ClaimKey, PersistentVolumeClaim]:
@@ -117,7 +116,6 @@ class StoredClaims:
         return replace(pod, spec=replace(pod.spec, volumes=volumes))
 
     def volume(self, name: str) -> PersistentVolume | None:
-        """Return the volume with this name, or None."""
         return self._volumes.get(("", name))
 
     def volumes(self) -> Mapping[ClaimKey, PersistentVolume]:
@@ -192,7 +190,6 @@ class StoredPodGroups:
         return iter(self._groups.values())
 
     def get(self, key: tuple[str, str]) -> PodGroup | None:
-        """Return the PodGroup with this (namespace, name), or None."""
         return self._groups.get(key)
 
     def condition(self, group: PodGroup) -> Condition:

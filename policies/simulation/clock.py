@@ -48,7 +48,6 @@ class Clock:
 
     @property
     def next_time(self) -> float | None:
-        """The time of the next event, or None."""
         return self._due[0][0] if self._due else None
 
     def advance(self) -> None:

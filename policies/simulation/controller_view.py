@@ -74,7 +74,6 @@ class ControllerView:
         self._released.pop(key, None)
 
     def workload(self, key: Key, /) -> WorkloadState | None:
-        """Return the workload with this key, or None."""
         return self._api.workloads.get(key)
 
     def owned(self, key: Key, /) -> Sequence[WorkloadState]:
@@ -92,7 +91,6 @@ class ControllerView:
         return [*deleted.values(), *(state for state in present if state.pod.uid not in (released or ()))]
 
     def counts(self, key: Key, /) -> PodCounts | None:
-        """Return the numbers of active and ready Pods of a workload."""
         return self._api.tally.by_controller.get(key, PodCounts())
 
     def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
@@ -106,7 +104,6 @@ class ControllerView:
         return list(self._api.by_node.get(node, {}).values())
 
     def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
-        """Return the PersistentVolumeClaim with this name, or None."""
         return self._api.storage.claim((namespace, name))
 
     def default_storage_class(self) -> str:

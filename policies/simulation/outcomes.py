@@ -21,7 +21,6 @@ class Outcome:
         self.simulation, self.count = simulation, 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome in the format of recorded answers."""
         return {**self.simulation.outcome(), "count": self.count}
 
 

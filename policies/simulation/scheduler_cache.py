@@ -62,7 +62,6 @@ class PodGroupStates:
             _discard(self._scheduled, pod)
 
     def count(self, key: Key) -> int:
-        """Return the number of Pods of a PodGroup. Source: upstream `AllPodsCount`."""
         return len(self._all.get(key, ()))
 
     def scheduled(self, key: Key) -> Sequence[Pod]:
@@ -262,7 +261,6 @@ class SchedulerCache:
         self._claims.pop(claim.key)
 
     def resource_claim(self, key: tuple[str, str]) -> ResourceClaim | None:
-        """Return the ResourceClaim with this (namespace, name), or None."""
         return self._resource_claims.get(key)
 
     def put_resource_claim(self, claim: ResourceClaim) -> None:

@@ -145,7 +145,6 @@ class Summary(NamedTuple):
         return Counter(getattr(eviction.origin, what) or NO_CLASS for eviction in self.evictions)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary as a JSON object."""
         return {
             "preempted": len(self.evictions),
             "cascadeDepth": self.depth,

@@ -159,7 +159,6 @@ def _parent(path: str) -> tuple[int, str]:
 
 
 def _steps(path: str) -> list[str]:
-    """The names in a path, the last one first."""
     return [step for step in reversed(path.split(os.sep)) if step not in ("", os.curdir)]
 
 

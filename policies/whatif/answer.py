@@ -210,7 +210,6 @@ def pairs(preemptions: Iterable[Preemption]) -> list[tuple[tuple[str, int, str, 
 
 
 def as_dict(answer: Answer) -> dict[str, Any]:
-    """Return the answer as a JSON object."""
     document: dict[str, Any] = {
         "change": answer.title,
         "settled": answer.summary.settled,

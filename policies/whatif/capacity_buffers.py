@@ -40,7 +40,6 @@ class Buffer(NamedTuple):
     problem: str = ""
 
     def to_dict(self) -> CapacityBuffer:
-        """Return the CapacityBuffer as a JSON object."""
         return {
             "name": f"{self.namespace}/{self.name}",
             "target": {"kind": self.target[0].rpartition("/")[2], "name": self.target[1]},

@@ -357,7 +357,6 @@ def _level(name: str, cluster: ClusterSnapshot) -> int | None:
 
 
 def as_dict(change: ClassChange) -> dict[str, Any]:
-    """Return the effect of the change as a JSON object."""
     return {
         "class": (change.new or change.old or PriorityClass("", 0)).name,
         "before": change.old and change.old._asdict(),
@@ -369,7 +368,6 @@ def as_dict(change: ClassChange) -> dict[str, Any]:
 
 
 def ranked_as_dict(workload: Ranked) -> dict[str, Any]:
-    """Return a workload as a JSON object."""
     return {
         "workload": workload.workload,
         "newPods": {"before": _resolved_as_dict(workload.before), "after": _resolved_as_dict(workload.after)},

@@ -127,7 +127,6 @@ class OfClass(NamedTuple):
     quota: Quota | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object."""
         about = {"class": self.name, "priority": self.priority, "preempts": self.preempts}
         return about | self.fitting.to_dict(self.quota)
 

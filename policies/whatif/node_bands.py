@@ -128,7 +128,6 @@ def requests_by_class(intervals: Iterable[PodInterval]) -> dict[tuple[int, str],
 
 
 def zone_of(node: Node) -> str:
-    """Return the zone of a node; "" without a zone label."""
     return node.labels.get(ZONE, "")
 
 

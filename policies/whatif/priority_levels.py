@@ -25,7 +25,6 @@ class Requested(NamedTuple):
     memory: int = 0
 
     def plus(self, other: Requested) -> Requested:
-        """Return the sum of both requests."""
         return Requested(self.pods + other.pods, self.milli_cpu + other.milli_cpu, self.memory + other.memory)
 
 

@@ -32,7 +32,6 @@ class PodEnd(NamedTuple):
 
     @property
     def cause(self) -> Trouble:
-        """The cause: the first reason."""
         return self.diagnosis.troubles[0]
 
     @property
@@ -41,7 +40,6 @@ class PodEnd(NamedTuple):
         return self.cause.id in _BY_CONTROLLERS, -self.cause.when, self.pod
 
     def to_dict(self, namespace: str) -> PodEnding:
-        """The JSON object."""
         troubles = [trouble.to_dict() for trouble in self.diagnosis.troubles]
         return {"pod": f"{namespace}/{self.pod}", "state": self.diagnosis.state, "troubles": troubles}
 

@@ -80,11 +80,9 @@ class Trouble(NamedTuple):
     when: float = 0.0
 
     def to_dict(self) -> documents.Trouble:
-        """Return the reason as a JSON object."""
         document = {"id": self.id, "time": shown_time(self.when), "message": self.message, "help": self.help}
         return {key: value for key, value in document.items() if value}  # type: ignore[return-value]
 
 
 def ids(troubles: Iterable[Trouble]) -> list[str]:
-    """Return the ids of these reasons, without duplicates."""
     return list(dict.fromkeys(trouble.id for trouble in troubles))

@@ -148,7 +148,6 @@ class Lane:
 
     @property
     def length(self) -> int:
-        """The number of queued functions."""
         return len(self._waiting)
 
     def give_way(self, cost: int) -> bool:
@@ -174,7 +173,6 @@ class Lane:
             return result, run
 
     def _first(self) -> list[_Queued]:
-        """Return the heap whose first function is the next to run."""
         return self._waiting
 
     @property

@@ -119,7 +119,6 @@ class Predictors:
             raise
 
     def stop(self) -> None:
-        """Accept no more questions."""
         self.lane.stop()
 
     def _process(self, state: tuple[object, ...], run: Callable[[Any], Any], until: float) -> PredictionProcess:

@@ -86,7 +86,6 @@ class Gate:
 
     @property
     def inside(self) -> int:
-        """The number of requests in flight."""
         return self._inside
 
     def enter(self) -> Reply | None:

@@ -151,7 +151,6 @@ class ApiServer:
     def get(
         self, path: str, query: Mapping[str, str] | None = None, timeouts: Timeouts | None = None
     ) -> dict[str, Any]:
-        """Read the object at a path."""
         return self.request("GET", path, query, timeouts=timeouts)
 
     def pages(

@@ -45,7 +45,6 @@ def keyed(path: Path, key: str) -> str:
 
 
 def required(path: Path, detail: str = "", field: str = "") -> FieldError:
-    """An error: a required value is missing."""
     return FieldError(path, _with("Required value", detail), field)
 
 
@@ -67,7 +66,6 @@ def invalid(path: Path, value: object, detail: str, field: str = "") -> FieldErr
 
 
 def duplicate(path: Path, value: object) -> FieldError:
-    """An error: the value must be unique."""
     return FieldError(path, f"Duplicate value: {_shown(value)}")
 
 
@@ -78,7 +76,6 @@ def not_supported(path: Path, value: str, supported: Sequence[str], field: str =
 
 
 def too_many(path: Path, count: int, limit: int) -> FieldError:
-    """An error: the list has too many items."""
     return FieldError(path, f"Too many: {count}: must have at most {limit} {'item' if limit == 1 else 'items'}")
 
 

@@ -85,7 +85,6 @@ class Unmasking:
 
 
 def extent(event: Any) -> tuple[int, int]:
-    """The position of an event's first character, and the position after its last."""
     return event.start_mark.index, event.end_mark.index
 
 

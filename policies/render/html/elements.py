@@ -107,7 +107,6 @@ def chart(title: str, drawn: Element) -> Element:
 
 
 def tile(name: str, value: str, bad: bool) -> Element:
-    """Return a number with its name. `bad`: highlight the number."""
     return element("div", element("dt", name), element("dd", value), class_="tile bad" if bad else "tile")
 
 

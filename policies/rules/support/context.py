@@ -126,7 +126,6 @@ class Context:
 
     @property
     def pods(self) -> Collection[Pod]:
-        """The Pods of the cluster; empty if it is unknown."""
         return self.cluster.pods.values() if self.cluster else ()
 
     def of_kind(self, kind: str) -> Sequence[ReviewedObject]:

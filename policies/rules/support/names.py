@@ -173,7 +173,6 @@ _OFTEN = 2
 
 
 def meant_system_class(name: str) -> str:
-    """The system class that a name is a misspelling of; "" if there is none."""
     return next((c.name for c in SYSTEM_CLASSES if is_misspelt(name, c.name)), "")
 
 

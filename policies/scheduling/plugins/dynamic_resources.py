@@ -301,7 +301,6 @@ class DynamicResources(Plugin, FilterInColumns):
         return np.fromiter(scores.values(), np.int64, len(nodes))
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
-        """Scale the scores to 0…100. Upstream `NormalizeScore`."""
         default_normalize_score(scores, reverse=False)
 
 

@@ -492,11 +492,9 @@ class InterPodAffinity(Plugin, FilterInColumns):
         return PreFilterResult()
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
-        """Add a Pod to the counts. Upstream `AddPod`."""
         state.data[self.name].update_with_pod(added, node_info.node.labels, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
-        """Remove a Pod from the counts. Upstream `RemovePod`."""
         state.data[self.name].update_with_pod(removed, node_info.node.labels, -1)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002

@@ -71,15 +71,12 @@ class NodeAffinity(Plugin, StaticFilterPlugin):
         return None if pod.spec.node_affinity.matches(node_info.node.labels, node_info.name) else REASON
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
-        """Skip Score without preferred terms. Upstream `PreScore`."""
         return SKIP if pod.spec.node_affinity.preferred is None and self.args.preferred is None else None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        """Return the sum of the weights of the preferred terms that match."""
         return preference(self._preferred(pod), node_info.node)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
-        """Scale the scores to 0…100."""
         default_normalize_score(scores, reverse=False)
 
     def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:

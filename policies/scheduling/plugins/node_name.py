@@ -26,7 +26,6 @@ class NodeName(Plugin, StaticFilterPlugin):
         return frozenset({"preFilter"}) if semantics.deferred_resizes_have_pre_filters else frozenset()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Reject other nodes than the named one. Upstream `Filter`."""
         return None if fits(pod, node_info) else REASON
 
     def static_filter(self, pod: Pod) -> None:

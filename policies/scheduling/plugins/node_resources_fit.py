@@ -50,7 +50,6 @@ class InsufficientResource(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """kube-scheduler's reason."""
         return reason_of(self.resource)
 
     @property
@@ -59,7 +58,6 @@ class InsufficientResource(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """The missing amount. Source: kubelet `GetInsufficientAmount`."""
         return self.requested - (self.capacity - self.used)
 
 

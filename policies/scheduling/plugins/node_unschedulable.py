@@ -45,5 +45,4 @@ class NodeUnschedulable(Plugin, StaticFilterPlugin):
         return lambda node: not node.unschedulable or tolerations_tolerate_taint(tolerations, UNSCHEDULABLE_TAINT)
 
     def static_filter_in_columns(self, pod: Pod) -> StaticFilter:
-        """Return `static_filter` for all nodes at once."""
         return StaticFilter(self.static_filter(pod), _IS_UNSCHEDULABLE)

@@ -393,11 +393,9 @@ class PodTopologySpread(Plugin, FilterInColumns):
         return PreFilterResult()
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:
-        """Add a Pod to the counts. Upstream `AddPod`."""
         _update_with_pod(state.data[self.name], pod, added, node_info.node, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:
-        """Remove a Pod from the counts. Upstream `RemovePod`."""
         _update_with_pod(state.data[self.name], pod, removed, node_info.node, -1)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:

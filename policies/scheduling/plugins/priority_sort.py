@@ -18,10 +18,8 @@ class PrioritySort(Plugin):
     name: ClassVar[str] = "PrioritySort"
 
     def less(self, first: Any, second: Any) -> bool:
-        """Return True if `first` is popped before `second`. Upstream `Less`."""
         return self.key(first) < self.key(second)
 
     @staticmethod
     def key(info: Any) -> tuple[int, float]:
-        """Return the sort key of a Pod or PodGroup in the queue."""
         return queue_order(info.priority, info.timestamp)

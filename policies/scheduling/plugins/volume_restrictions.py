@@ -91,11 +91,9 @@ class VolumeRestrictions(Plugin, FilterInColumns):
         return exclusive, None
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
-        """Add the uses of a Pod to the counts. Upstream `AddPod`."""
         state.data[self.name].update(added, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
-        """Remove the uses of a Pod from the counts. Upstream `RemovePod`."""
         state.data[self.name].update(removed, -1)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:

@@ -71,7 +71,6 @@ class BackoffQueue:
         return None
 
     def get(self, key: Key) -> Entity | None:
-        """Return the Pod or PodGroup with this key, or None."""
         return self._rejected.get(key) or self._failed.get(key)
 
     def delete(self, key: Key) -> Entity | None:
@@ -80,7 +79,6 @@ class BackoffQueue:
 
     @property
     def has_next(self) -> bool:
-        """Whether `pop` returns a Pod or PodGroup."""
         return bool(self._rejected)
 
     def first_completed(self) -> float | None:

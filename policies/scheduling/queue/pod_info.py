@@ -81,12 +81,10 @@ class QueuedPodInfo(QueueingParams):
 
     @property
     def priority(self) -> int:
-        """The Pod's priority, which determines the order of activeQ."""
         return self.pod.effective_priority
 
     @property
     def members(self) -> Sequence[QueuedPodInfo]:
-        """The Pods of this queue entry: only this Pod."""
         return (self,)
 
     @property
@@ -119,7 +117,6 @@ class QueuedPodGroupInfo(QueueingParams):
 
     @property
     def priority(self) -> int:
-        """The PodGroup's priority, which determines the order of activeQ."""
         return self.group.priority
 
     @property
@@ -135,7 +132,6 @@ class QueuedPodGroupInfo(QueueingParams):
         insort(self.members, info, key=lambda member: order_of_member(member.pod, member.timestamp, member.attempts))
 
     def find(self, key: Key) -> QueuedPodInfo | None:
-        """Return the Pod of this (namespace, name), or None."""
         return next((member for member in self.members if member.key == key), None)
 
 

@@ -274,7 +274,6 @@ class PriorityQueue:
 
     @property
     def has_next(self) -> bool:
-        """Whether `pop` returns a Pod or PodGroup."""
         return bool(self.active) or self.backoff.has_next
 
     def done(self, pod: Pod) -> None:

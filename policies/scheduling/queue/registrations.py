@@ -213,7 +213,6 @@ def taints_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
 
 
 def its_own(pod: Pod, _old: Pod | None, new: Pod) -> bool:
-    """Report whether the changed Pod is the rejected Pod itself."""
     return new.identity == pod.identity
 
 

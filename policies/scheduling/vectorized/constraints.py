@@ -141,7 +141,6 @@ class CapacityConstraint(NamedTuple):
 
     @property
     def exceeded(self) -> NDArray[np.bool_]:
-        """[node], bool: whether the Pod does not fit because of this constraint."""
         return self.present > self.limit
 
     def fits_without(self, removed: NDArray[np.int64]) -> NDArray[np.bool_]:
