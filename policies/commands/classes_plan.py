@@ -16,7 +16,7 @@ from forewarn.policies.commands.cluster_command import (
     status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import Output, print_answer
+from forewarn.policies.commands.printing import Output, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import watched
 
@@ -48,13 +48,13 @@ def main(arguments: Sequence[str]) -> int:
         with watched() as show:
             result = plan_classes(Cluster(cache), request, progress=show)
         plan = result.plan
-        print_answer(
+        answer_in(
             Output(options.output, options.color),
             result.head,
             lambda paint: text.render_plan(plan, paint),
             lambda: [result.to_dict()],
             lambda: text.plan_markdown(plan),
-        )
+        ).print()
         more_pending = any(step.pending > plan.pending_before for step in plan.results)
         met = {"preemption": plan.preempted, "pending": more_pending, "unfinished": not plan.is_complete}
         return status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)

@@ -106,7 +106,7 @@ def answered_each(evaluation: Evaluation, options: argparse.Namespace) -> int:
 
 
 def _printed(result: Evaluated) -> int:
-    sys.stdout.writelines(result.printed.parts)
+    result.printed.print()
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     for line in result.notices:
         print_notice(line)

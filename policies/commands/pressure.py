@@ -15,7 +15,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import Output, print_answer
+from forewarn.policies.commands.printing import Output, answer_in
 from forewarn.policies.commands.release import settle
 from forewarn.policies.objects.fields import InvalidInput
 
@@ -63,14 +63,14 @@ def main(arguments: Sequence[str]) -> int:
             options.namespace,
         )
         result = node_pressure(cache, pods, request)
-        print_answer(
+        answer_in(
             Output(options.output, options.color),
             result.head,
             lambda paint: text.render(result, paint),
             lambda: [result.to_dict()],
             lambda: text.markdown(result),
             page,
-        )
+        ).print()
         return OK
 
     return answered("whatif pressure", options, answer)

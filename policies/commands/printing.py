@@ -30,6 +30,9 @@ class Printed(NamedTuple):
     parts: Iterable[str] = ()
     data: Callable[[], Any] = str
 
+    def print(self) -> None:
+        sys.stdout.writelines(self.parts)
+
 
 def print_lines(output: Output, lines: Lines) -> None:
     """Print lines of text. `lines`: returns them for a painter."""
@@ -63,14 +66,3 @@ def answer_in(
     else:
         text = "".join(cleaned(output, lambda paint: after_verdict(lines(paint), head)))
     return Printed([text], lambda: text)
-
-
-def print_answer(
-    output: Output,
-    head: AnswerHead,
-    lines: Lines,
-    documents: Callable[[], Iterable[Mapping[str, Any]]],
-    markdown: Callable[[], str] = str,
-    page: Callable[[], Page] | None = None,
-) -> None:
-    sys.stdout.writelines(answer_in(output, head, lines, documents, markdown, page).parts)

@@ -15,7 +15,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import Output, print_answer
+from forewarn.policies.commands.printing import Output, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         request = ResizeRequest(name, options.requests, options.limits, options.container, namespace, preempts)
         result = resize(pods, request)
         output = Output(options.output, options.color)
-        print_answer(output, result.head, lambda _: resize_lines(result), lambda: [result.to_dict()])
+        answer_in(output, result.head, lambda _: resize_lines(result), lambda: [result.to_dict()]).print()
         return OK
 
     return answered("whatif resize", options, answer)

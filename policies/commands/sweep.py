@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands.autoscaling import recreated_by
 from forewarn.policies.commands.cluster_command import loaded, status_of_conditions
-from forewarn.policies.commands.printing import Output, print_answer
+from forewarn.policies.commands.printing import Output, answer_in
 from forewarn.policies.commands.release import settle
 from forewarn.policies.commands.shards import digest_of, marked, run_options
 from forewarn.policies.config.document import contents
@@ -81,14 +81,14 @@ def write_sweep(sweep: Sweep, output: Output) -> None:
 
         return report(sweep)
 
-    print_answer(
+    answer_in(
         output,
         sweep.head,
         lambda paint: text.render(sweep, paint),
         lambda: [sweep.to_dict()],
         lambda: text.markdown(sweep),
         page,
-    )
+    ).print()
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:

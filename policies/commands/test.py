@@ -17,7 +17,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.parser import Parser, integer_between
-from forewarn.policies.commands.printing import Output, print_answer
+from forewarn.policies.commands.printing import Output, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
 from forewarn.policies.commands.simulated import add_until_option
@@ -100,9 +100,9 @@ def write_results(result: Expectations, output: Output) -> None:
     if output.form == "junit":
         sys.stdout.write(text.junit(result.expectations, "forewarn test") + "\n")
     else:
-        print_answer(
+        answer_in(
             output, result.head, lambda paint: text.render(result.expectations, paint), lambda: [result.to_dict()]
-        )
+        ).print()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -14,7 +14,7 @@ from forewarn.policies.commands.cluster_command import (
     status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import Output, print_answer
+from forewarn.policies.commands.printing import Output, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.findings import cut
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         cluster = settle(loaded(options, Cache(collect=evidence.collect)), release).snapshot()
         result = explain(cluster, request, evidence, options.cluster)
         output = Output(options.output, options.color)
-        print_answer(output, result.head, lambda paint: lines(result, paint), lambda: [result.to_dict()])
+        answer_in(output, result.head, lambda paint: lines(result, paint), lambda: [result.to_dict()]).print()
         return status_of_conditions(result.conditions, options.fail_on)
 
     return answered("why", options, answer)

@@ -99,21 +99,6 @@ class ApiServer:
         self._current()
         return self
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: object = None,
-        content_type: str = "application/json",
-        timeouts: Timeouts | None = None,
-    ) -> dict[str, Any]:
-        """Send a request, and return the object in the response.
-
-        `content_type`: of the body; for PATCH, the patch type.
-        """
-        return self.ask(method, path, query, body, content_type, timeouts).object
-
     def ask(
         self,
         method: str,
@@ -123,7 +108,10 @@ class ApiServer:
         content_type: str = "application/json",
         timeouts: Timeouts | None = None,
     ) -> Answer:
-        """Send a request, and return the response with its warnings. Only GET is repeated after a connection error."""
+        """Send a request, and return the response with its warnings. Only GET is repeated after a connection error.
+
+        `content_type`: of the body; for PATCH, the patch type.
+        """
         times = timeouts or self._timeouts
         headers = {"Accept-Encoding": "gzip"}
         if body is not None:
@@ -151,7 +139,7 @@ class ApiServer:
     def get(
         self, path: str, query: Mapping[str, str] | None = None, timeouts: Timeouts | None = None
     ) -> dict[str, Any]:
-        return self.request("GET", path, query, timeouts=timeouts)
+        return self.ask("GET", path, query, timeouts=timeouts).object
 
     def pages(
         self, resource: KindSpec, limit: int = PAGE, *, consistent: bool = True, timeouts: Timeouts | None = None

@@ -35,6 +35,6 @@ class TypedApi:
 
     def _ask(self, method: str, path: str, obj: ApiObject | None = None) -> dict[str, Any]:
         try:
-            return self._server.request(method, path, body=obj, timeouts=self._timeouts)
+            return self._server.ask(method, path, body=obj, timeouts=self._timeouts).object
         except ServerError as error:
             raise _TYPES.get(error.status, ObjectApiError)(f"{method} {path}: {error}") from error

@@ -105,7 +105,7 @@ def test_only_what_changes_nothing_is_sent_again(method: str, repeats: int) -> N
             raise ApiError(0, "closed")
 
     with pytest.raises(ApiError):
-        ApiServer(Kept).request(method, "/api/v1/pods", body={})  # type: ignore[arg-type]
+        ApiServer(Kept).ask(method, "/api/v1/pods", body={})  # type: ignore[arg-type]
     assert [call.repeats for call in sent] == [repeats]
 
 
@@ -243,8 +243,8 @@ def test_a_server_may_ask_to_be_left_alone(api: ScriptedApi) -> None:
 
 
 def test_a_change_is_sent_as_json_with_the_content_type_that_was_asked_for(api: ScriptedApi) -> None:
-    answer = client().request("PATCH", "/api/v1/x", body={"a": 1}, content_type="application/merge-patch+json")
-    assert answer == {"patched": {"a": 1}}
+    answer = client().ask("PATCH", "/api/v1/x", body={"a": 1}, content_type="application/merge-patch+json")
+    assert answer.object == {"patched": {"a": 1}}
     assert api.requests[0][3]["Content-Type"] == "application/merge-patch+json"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from forewarn.webhook.apiserver import ApiError as ServerError
 from forewarn.webhook.apiserver import ApiServer
+from forewarn.webhook.apiserver.client import Answer
 from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
 from forewarn.webhook.apiserver.typed_client import TIMEOUTS, TypedApi
 
@@ -21,13 +22,13 @@ class Server(ApiServer):
     def __init__(self, fault: ServerError | None = None) -> None:
         self.fault = fault
 
-    def request(  # type: ignore[override]
+    def ask(  # type: ignore[override]
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: object = None, **more: Any
-    ) -> dict[str, Any]:
+    ) -> Answer:
         assert more == {"timeouts": TIMEOUTS}
         if self.fault:
             raise self.fault
-        return {"asked": (method, path, body)}
+        return Answer({"asked": (method, path, body)})
 
 
 def test_each_verb_is_its_method() -> None:
