@@ -171,6 +171,7 @@ class Karpenter(NamedTuple):
         self.kubelets.changed = time.monotonic()
 
         def is_quiet() -> bool:
+            self.plane.processes.assert_alive("karpenter")
             if time.monotonic() - self.kubelets.changed <= QUIET or self.kubelets.stranded:
                 return False
             ending = any(ending for _, _, ending, _ in self.kubelets.shape)

@@ -1,16 +1,19 @@
-// Karpenter with its kwok provider, as kwok/main.go of upstream starts it, but instance types are read again before each use, so that offerings
-// may go while it runs. The argument `crds` prints the CustomResourceDefinitions instead.
+// Karpenter with its kwok provider, as kwok/main.go of upstream starts it, but instance types are read again when their file changes, so that
+// offerings may go while it runs. The argument `crds` prints the CustomResourceDefinitions instead.
 package main
 
 import (
 	"context"
 	"encoding/json"
 	"os"
+	"sync"
+	"time"
 
 	"github.com/samber/lo"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	kwokapis "sigs.k8s.io/karpenter/kwok/apis"
 	kwok "sigs.k8s.io/karpenter/kwok/cloudprovider"
+	"sigs.k8s.io/karpenter/kwok/options"
 	"sigs.k8s.io/karpenter/pkg/apis"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
@@ -20,18 +23,28 @@ import (
 	"sigs.k8s.io/karpenter/pkg/operator"
 )
 
-// provider is upstream's, made anew with the instance types that its file holds now.
+// provider is upstream's, made anew when the file of instance types has changed: making them writes to a map that other controllers read.
 type provider struct {
 	cloudprovider.CloudProvider
-	client client.Client
+	client  client.Client
+	mutex   sync.Mutex
+	made    time.Time
+	current cloudprovider.CloudProvider
 }
 
-func (p provider) now(ctx context.Context) (cloudprovider.CloudProvider, error) {
+func (p *provider) now(ctx context.Context) (cloudprovider.CloudProvider, error) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	file, err := os.Stat(options.FromContext(ctx).InstanceTypesFilePath)
+	if err != nil || file.ModTime().Equal(p.made) {
+		return p.current, err
+	}
 	types, err := kwok.ConstructInstanceTypes(ctx)
-	return kwok.NewCloudProvider(ctx, p.client, types), err
+	p.made, p.current = file.ModTime(), kwok.NewCloudProvider(ctx, p.client, types)
+	return p.current, err
 }
 
-func (p provider) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
+func (p *provider) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
 	now, err := p.now(ctx)
 	if err != nil {
 		return nil, err
@@ -39,7 +52,7 @@ func (p provider) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClai
 	return now.Create(ctx, claim)
 }
 
-func (p provider) GetInstanceTypes(ctx context.Context, pool *v1.NodePool) ([]*cloudprovider.InstanceType, error) {
+func (p *provider) GetInstanceTypes(ctx context.Context, pool *v1.NodePool) ([]*cloudprovider.InstanceType, error) {
 	now, err := p.now(ctx)
 	if err != nil {
 		return nil, err
@@ -54,7 +67,7 @@ func main() {
 	}
 	ctx, op := operator.NewOperator()
 	client := op.GetClient()
-	raw := provider{kwok.NewCloudProvider(ctx, client, nil), client}
+	raw := &provider{CloudProvider: kwok.NewCloudProvider(ctx, client, nil), client: client}
 	decorated := overlay.Decorate(raw, client, op.InstanceTypeStore)
 	cluster := state.NewCluster(op.Clock, client, decorated)
 	op.WithControllers(ctx, controllers.NewControllers(
