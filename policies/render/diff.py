@@ -43,6 +43,7 @@ _LEGEND: Final = (
     "PDB violations: Pods preempted although their PodDisruptionBudget allows no disruption.",
 )
 """The meanings of `whatif.HEADS`."""
+_RESERVED: Final = "Placeholder Pods only reserve capacity; the numbers of clusters do not include them."
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
@@ -141,20 +142,22 @@ def verdict(diff: Diff) -> str:
     others = [f"{plural(len(diff.not_compared), 'changed object')} not compared ({listed([*kinds])})"] if kinds else []
     others += ["not everything could be compared"] if diff.notes else []
     if pdbs := _blocking(diff):
-        others.insert(0, f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction")
+        others.insert(0, f"{plural(len(pdbs), 'changed PDB never allows', 'changed PDBs never allow')} an eviction")
     if not diff.objects:
         return f"{', '.join(others)}; no other{NOTHING.removeprefix('no')}" if others else NOTHING
     absent = len({name for cluster in diff.clusters for name in cluster.absent})
     others += [f"{plural(absent, 'changed workload')} missing in a cluster (simulated as new)"] if absent else []
-    others += [f"{plural(kept, 'deleted object')} kept (--prune deletes)"] if (kept := _kept(diff)) else []
+    if kept := _kept(diff):
+        others.append(f"{plural(kept, 'deleted object stays', 'deleted objects stay')} without --prune")
     effect = _effects(diff) if diff.clusters else _counts(diff)
+    if others and effect == whatif.NO_EFFECT:
+        return f"{', '.join(others)}; otherwise {effect}"
     return "; ".join(filter(None, [effect, ", ".join(others)]))
 
 
-def _blocking(diff: Diff) -> int:
-    """The number of created and changed PDBs that block every drain."""
-    fields = [{(field.name, field.after) for field in changed.fields} for changed in diff.objects]
-    return sum(not _NO_EVICTION.isdisjoint(of_object) for of_object in fields)
+def _blocking(diff: Diff) -> list[ChangedObject]:
+    """The created and changed PDBs that block every drain."""
+    return [changed for changed in diff.objects if any(field[::2] in _NO_EVICTION for field in changed.fields)]
 
 
 def _counts(diff: Diff) -> str:
@@ -258,17 +261,19 @@ def _explained(diff: Diff, cluster: OnCluster) -> str:
         return _effect(cluster)
     answer = cluster.answer.answer
     fewer = [standing for standing in answer.standings if standing.missed or standing.pending > standing.pending_before]
-    named = _named(diff, cluster)
-    ends = [_end(item, named) for item in sorted(fewer, key=lambda item: -max(item.missed, item.pending))]
-    scaled = [f"{one_line(item.workload)} {item.before} → {item.after}" for item in cluster.scaled_down]
+    named = _named(diff)
+    mentioned = {name for preemption in answer.preemptions for name in (preemption.workload, preemption.by_workload)}
+    once = {name: text for name, text in named.items() if name not in mentioned}
+    ends = [_end(item, once) for item in sorted(fewer, key=lambda item: -max(item.missed, item.pending))]
+    scaled = [f"{one_line(item.workload)} from {item.before} to {item.after}" for item in cluster.scaled_down]
     violations = sorted(answer.summary.violated_pdbs.items(), key=lambda item: -item[1])
     pdbs = [f"{one_line(name)} ({healthy} of {desired})" for name, (healthy, desired) in sorted(answer.pdbs.items())]
     failed = [one_line(standing.workload) for standing in answer.standings if standing.failure]
     sentences = [
         ", ".join(_rejected(cluster.rejected, explained=True)),
-        f"The replicas in the manifests scale down {_all_of(scaled, 'workload')}" if scaled else "",
+        f"Applying the manifests scales down {_all_of(scaled, 'workload')}" if scaled else "",
         ", ".join(whatif.on_new_pods(answer.new_pods)),
-        _preempting(answer.preemptions, named),
+        _preempting(answer.preemptions, named, cluster.placeholders),
         f"At the end, {_all_of(ends, 'workload', '; ')}" if ends else "",
         f"PDB violations: {_all_of([f'{one_line(name)} ({count})' for name, count in violations], 'PDB')}"
         if violations
@@ -288,9 +293,9 @@ def _all_of(items: Sequence[str], noun: str, separator: str = ", ") -> str:
     return f"{separator.join(first)} and {last}" if first else last
 
 
-def _named(diff: Diff, cluster: OnCluster) -> dict[str, str]:
-    """Return workload -> its name with its changed fields, or with the statement that its Pods are placeholders."""
-    named = {name: f"{one_line(name)} (placeholder Pods)" for name in cluster.placeholders}
+def _named(diff: Diff) -> dict[str, str]:
+    """Return workload of the change -> its name with its changed fields."""
+    named = {}
     for changed in diff.objects:
         if changed.kind in _WORKLOADS and changed.operation != "deleted":
             new = changed.operation == "created"
@@ -301,12 +306,12 @@ def _named(diff: Diff, cluster: OnCluster) -> dict[str, str]:
     return named
 
 
-def _preempting(preemptions: Sequence[Preemption], named: Mapping[str, str]) -> str:
+def _preempting(preemptions: Sequence[Preemption], named: Mapping[str, str], placeholders: Sequence[str]) -> str:
     """Which workloads preempt how many Pods; "" without preemptions. `named`: see `_named`."""
     if not preemptions:
         return ""
     by = Counter(preemption.by_workload for preemption in preemptions)
-    of = Counter(named.get(item.workload) or one_line(item.workload) for item in preemptions).most_common()
+    of = Counter(one_line(preemption.workload) for preemption in preemptions).most_common()
     changed = [named[name] for name, _ in by.most_common() if name in named]
     in_turn = [one_line(name) for name, _ in by.most_common() if name not in named]
     if changed and in_turn:
@@ -317,7 +322,11 @@ def _preempting(preemptions: Sequence[Preemption], named: Mapping[str, str]) -> 
     if others := of[_NAMED:]:
         victims.append(f"{sum(count for _, count in others)} of {plural(len(others), 'other workload')}")
     of_victims = f" of {of[0][0]}" if len(of) == 1 else f": {', '.join(victims)}"
-    return f"{preemptors} preempt{'s' if len(by) == 1 else ''} {plural(len(preemptions), 'Pod')}{of_victims}"
+    reserving = sum(preemption.workload in placeholders for preemption in preemptions)
+    pods = len(preemptions) - reserving
+    counts = [plural(pods, "Pod")] if pods else []
+    counts += [plural(reserving, "placeholder Pod")] if reserving else []
+    return f"{preemptors} preempt{'s' if len(by) == 1 else ''} {' and '.join(counts)}{of_victims}"
 
 
 def _end(workload: WorkloadCount, named: Mapping[str, str]) -> str:
@@ -385,17 +394,22 @@ def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
 def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
     yield f"### {text_of(verdict(diff))}"
     affected = [cluster for cluster in diff.clusters if needs_attention(cluster)]
+    if blocking := [one_line(changed.namespace + "/" + changed.name) for changed in _blocking(diff)]:
+        which = text_of(_all_of(blocking, "PDB"))
+        yield f"- PDBs that never allow an eviction, and so block node drains: {which}."
     if details:
         yield "\n".join(_sentences(diff, affected))
     if affected:
         heads, rows = _table(affected)
-        yield "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS]))
-        yield _more(affected, "cluster")
+        if heads[2:]:
+            yield "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS]))
+            yield _more(affected, "cluster")
     if rest := [cluster.cluster for cluster in diff.clusters if cluster not in affected]:
-        yield text_of(f"No effect: {listed(rest)}")
+        yield text_of(f"No effect found in {listed(rest)}")
     yield from _affected(diff, is_whole=not details)
     sums = _sums([_counts_of(cluster) for cluster in affected]) if affected else []
-    yield " ".join(meaning for meaning, count in zip(_LEGEND, sums, strict=False) if count)
+    meanings = [meaning for meaning, count in zip(_LEGEND, sums, strict=False) if count]
+    yield " ".join([*meanings, *([_RESERVED] if any(cluster.placeholders for cluster in affected) else [])])
     if diff.objects:
         objects = [f"- {text_of(f'{obj.directory}: {obj.operation} {_object(obj)}')}" for obj in diff.objects]
         body = "\n".join([*objects[:_MAX_OBJECTS], _more(objects, "object")])

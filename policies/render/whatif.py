@@ -121,7 +121,9 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
         count = sum(sum(ranked.running.values()) for ranked in rejected)
         names = [one_line(ranked.workload) for ranked in rejected]
         whose = listed(names, _FEW) if are_named and len(names) <= _FEW else plural(len(names), "workload")
-        effects.append(f"new Pods of {whose} rejected ({count} run now)")
+        classes = {ranked.before.priority_class_name for ranked in rejected if ranked.before} if are_named else {""}
+        of_class = f" with PriorityClass {one_line(classes.pop())}" if len(classes) == 1 and classes != {""} else ""
+        effects.append(f"new Pods of {whose}{of_class} rejected ({plural(count, 'Pod runs now', 'Pods run now')})")
     return effects
 
 
@@ -444,11 +446,11 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
             f"{' ' * (len(line) - len(line.lstrip()))}- {text_of(line.strip())}" for line in class_change(change)
         )
         lines += [*told_of_class, ""]
-    return "\n".join([*lines, markdown_body(answer, notes)])
+    return "\n".join([*lines, markdown_body(answer, notes).rstrip("\n"), *_picture(answer)]) + "\n"
 
 
 def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
-    """The counts, tables, and the chart of preemptions. `notes`: about ignored objects."""
+    """The counts and tables. `notes`: about ignored objects."""
     counts = f"Running Pods: {answer.running_before} → {answer.running_after}{_lost(answer)}"
     lines = [f"{counts}. {times(answer)}", ""]
     lines += [line for affected_workloads in without_it(answer) for line in (text_of(affected_workloads), "")]
@@ -472,7 +474,6 @@ def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.losses), *_unfinished(answer))]
     bullets += [f"- {text_of(note)}" for note in notes]
     lines += [*([""] if lines[-1] else []), *bullets] if bullets else []
-    lines += _picture(answer)
     return "\n".join(lines) + "\n"
 
 

@@ -485,8 +485,10 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
     lines = done.stdout.splitlines()
     lacks = "not everything could be compared, 1 changed workload missing in a cluster (simulated as new), "
-    lacks += "1 deleted object kept (--prune deletes)"
-    assert lines[0] == f"no replica lost, no Pod preempted or newly Pending; {lacks}"  # the PDB protects no Pod
+    lacks += "1 deleted object stays without --prune"
+    assert (
+        lines[0] == f"{lacks}; otherwise no replica lost, no Pod preempted or newly Pending"
+    )  # the PDB protects no Pod
     assert lines[1].endswith("; 1 object deleted, 1 object changed, 1 object created")
     assert "    Deployment shop/web: tolerations[] key b, operator Exists → removed" in lines
     assert "  1 changed object not in the cluster, simulated as new: Deployment shop/web" in lines
@@ -579,11 +581,13 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     sides = versions({"c.yaml": CLASSES}, {"c.yaml": [CLASSES[1], default]})
     given = (*sides, "--cluster", tmp_path / "full.yaml", "--cluster", tmp_path / "one.yaml")
     kept = forewarn("diff", *given).stdout
-    assert kept.startswith("full: new Pods of 1 workload get another priority; 1 deleted object kept"), kept
+    assert kept.startswith("full: new Pods of 1 workload get another priority; 1 deleted object stays"), kept
     pruned = forewarn("diff", *given, "--prune").stdout
-    effects = "new Pods of 1 workload get another priority, new Pods of 1 workload rejected (0 run now)"
+    effects = "new Pods of 1 workload get another priority, new Pods of 1 workload rejected (0 Pods run now)"
     assert pruned.startswith(f"full: {effects}\n"), pruned
-    effects = effects.replace("1 workload rejected", "shop/named rejected").replace("priority,", "priority (0 → 20),")
+    effects = effects.replace("1 workload rejected", "shop/named with PriorityClass low rejected").replace(
+        "priority,", "priority (0 → 20),"
+    )
     assert "  new Pods of shop/named: priority 10 → rejected (0 Pods)\n" in pruned
     assert "ignored" not in pruned
     assert f"- **full**: {effects}." in forewarn("diff", *given, "--prune", "-o", "markdown").stdout
@@ -619,7 +623,7 @@ def test_replicas_that_something_else_has_added_are_scaled_down(
     after = {"web.yaml": [deployment("web", 2), deployment("as-written", 3)]}
     done = forewarn("diff", *versions({"web.yaml": before}, after), "--cluster", tmp_path / "c.yaml")
     assert done.stdout.startswith("c: 3 running replicas scaled down\n"), done.stdout
-    assert "c: The replicas in the manifests scale down shop/web 5 → 2\n" in done.stdout
+    assert "c: Applying the manifests scales down shop/web from 5 to 2\n" in done.stdout
 
 
 @pytest.mark.parametrize("spec", [{"minAvailable": "100%"}, {"maxUnavailable": 0}])
