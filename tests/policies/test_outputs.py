@@ -66,7 +66,7 @@ def test_several_reports_are_written_in_one_run(tree: Path) -> None:
     assert "unknown-priority-class" in done.stdout
     assert all("unknown-priority-class" in (tree / f"out.{form}").read_text() for form in forms)
     rejected = _lint(tree, "-o", "text", "-o", "json")
-    assert (rejected.returncode, "one format for standard output" in rejected.stderr) == (2, True)
+    assert (rejected.returncode, "several formats on standard output" in rejected.stderr) == (2, True)
     assert 'did you mean "sarif"?' in _lint(tree, "-o", "sarfi").stderr
 
 
