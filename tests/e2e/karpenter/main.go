@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/samber/lo"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	kwokapis "sigs.k8s.io/karpenter/kwok/apis"
 	kwok "sigs.k8s.io/karpenter/kwok/cloudprovider"
@@ -49,7 +50,17 @@ func (p *provider) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeCla
 	if err != nil {
 		return nil, err
 	}
-	return now.Create(ctx, claim)
+	made, err := now.Create(ctx, claim)
+	if err != nil {
+		return nil, err
+	}
+	types, err := now.GetInstanceTypes(ctx, nil)
+	for _, each := range types {
+		if each.Name == made.Labels[corev1.LabelInstanceTypeStable] {
+			made.Status.Capacity = each.Capacity // upstream's: what its Pods request, which NodePools' limits do not count
+		}
+	}
+	return made, err
 }
 
 func (p *provider) GetInstanceTypes(ctx context.Context, pool *v1.NodePool) ([]*cloudprovider.InstanceType, error) {
