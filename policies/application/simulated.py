@@ -248,7 +248,7 @@ def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -
         raise SourceError(name, str(fault)) from None
     if not events:
         raise SourceError(
-            name, "no events. Fix: write a list of `{at, create|update|delete|scale|cordon|uncordon|drain|lost}`"
+            name, "no events. Fix: write a list of `{at, create|update|delete|scale|run|cordon|uncordon|drain|lost}`"
         )
     try:
         _check_names(cluster, created, events)

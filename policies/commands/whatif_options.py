@@ -209,7 +209,7 @@ def _of_manifests(add: _Add) -> None:
         "whatif events -f web.yaml --runs 20",
     )
     argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, at time 0")
-    help_text = "list of `{at, create|update|delete|scale|cordon|uncordon|drain|lost}`"
+    help_text = "list of `{at, create|update|delete|scale|run|cordon|uncordon|drain|lost}`"
     argument("--events", metavar="FILE", help=help_text)
     add_runs_options(argument)
 

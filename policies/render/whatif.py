@@ -215,11 +215,12 @@ def _lost(answer: Answer) -> str:
     """Return the parts of the difference between the running Pods before and after; "" if there is only one part."""
     gone = answer.fewer + answer.with_nodes + answer.scaled_down
     started = gone - (answer.running_before - answer.running_after)
+    completed = any(event.event == "succeeded" for event in answer.simulation.timeline.events)
     lost = plural(answer.with_nodes, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
     parts = [
         f"{answer.fewer} lost" if answer.fewer or answer.with_nodes else "",
         lost if answer.with_nodes else "",
-        f"{answer.scaled_down} scaled down" if answer.scaled_down else "",
+        f"{answer.scaled_down} scaled down{' or completed' if completed else ''}" if answer.scaled_down else "",
         f"{started} more of other workloads" if started else "",
     ]
     found = [part for part in parts if part]

@@ -487,6 +487,19 @@ class ApiServer:
             self._put(state, replace(state, pod=ending, deleted=float(floor(self.seconds))))
         return True
 
+    def complete_pod(self, key: PodKey, uid: str) -> None:
+        """Let the containers of a Pod exit with status 0, unless the Pod is terminating, or it or its node no longer
+        exists.
+        """
+        state = self.pods.get(key)
+        if state is None or state.pod.uid != uid or not state.active or state.pod.node_name not in self.nodes:
+            return
+        self.timeline.add("succeeded", state.pod.key, state.pod.node_name)
+        if self.quotas is not None:
+            self.quotas.pod_deleted(state)
+        done = replace(state.pod, phase="Succeeded", ready=False)
+        self._put(state, replace(state, pod=done, ready=None, finished=self.seconds))
+
     def remove_pod(self, key: PodKey, uid: str = "", *, disrupted: bool = False) -> None:
         """Remove a Pod from the stored objects.
 

@@ -1,8 +1,8 @@
 """A file of events for a simulation: changes of objects, scaling, and nodes that are cordoned, drained or lost.
 
 A file is a list (YAML or JSON) of `{at, ...}` with one of: `create`, `update`, `delete` (an object; for delete, kind
-and name), `scale` (kind, namespace, name, replicas), `cordon`, `uncordon`, `drain`, `lost` (a node's name). `at`:
-seconds, or a text such as `90s`, `5m`, `1h`.
+and name), `scale` (kind, namespace, name, replicas), `run` (namespace and name of a Job, durationSeconds), `cordon`,
+`uncordon`, `drain`, `lost` (a node's name). `at`: seconds, or a text such as `90s`, `5m`, `1h`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)")
-OPERATIONS: Final = ("create", "update", "delete", "scale", "cordon", "uncordon", "drain", "lost")
+OPERATIONS: Final = ("create", "update", "delete", "scale", "run", "cordon", "uncordon", "drain", "lost")
 _SCALED: Final = {
     "Deployment": "apps/v1",
     "ReplicaSet": "apps/v1",
@@ -85,7 +85,17 @@ def _event(event: Any) -> Arrival:
         return Arrival(at, operation, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": value}})
     if not isinstance(value, dict):
         raise ValueError(f"{operation} must be an object, not {json_type(value)}")
-    return Arrival(at, operation, _scale(value) if operation == "scale" else value)
+    read = {"scale": _scale, "run": _run}.get(operation)
+    return Arrival(at, operation, read(value) if read else value)
+
+
+def _run(value: Mapping[str, Any]) -> ApiObject:
+    """Convert `{namespace, name, durationSeconds}` to an object for an arrival."""
+    if value.get("kind", "Job") != "Job" or not isinstance(value.get("name"), str):
+        raise ValueError("run needs the name of a Job")
+    metadata = {"namespace": value.get("namespace", "default"), "name": value["name"]}
+    duration = seconds(value.get("durationSeconds"), "durationSeconds")
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "durationSeconds": duration}
 
 
 def _scale(value: Mapping[str, Any]) -> ApiObject:

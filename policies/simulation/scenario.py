@@ -29,8 +29,8 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 class Arrival(NamedTuple):
     """A change by a user `at` seconds after the start.
 
-    `op`: create, update, delete, scale, cordon, uncordon, drain or lost. `node`: the new node, if `object` has only its
-    name.
+    `op`: create, update, delete, scale, run, cordon, uncordon, drain or lost. `node`: the new node, if `object` has
+    only its name.
     """
 
     at: float

@@ -407,8 +407,11 @@ class Scheduler:
     def handle(self, change: Change) -> None:
         """Handle a stored change as upstream's event handlers do."""
         if change.kind == "Pod":
-            if not (change.new or change.old).pod.terminal:
-                self._handle_pod(change.old, change.new)
+            old, new = change.old, change.new
+            if old is not None and new is not None and new.pod.terminal:
+                new = None  # upstream's informer does not list terminated Pods
+            if not (new or old).pod.terminal:
+                self._handle_pod(old, new)
         elif change.kind == "Node":
             self._handle_node(change.old, change.new)
         elif change.kind == "Claim":

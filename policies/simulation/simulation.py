@@ -13,8 +13,8 @@ from forewarn.policies.controllers.recreated import Recreator, again, has_lost_o
 from forewarn.policies.controllers.templates import pod_of_template, template_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
-from forewarn.policies.kinds.registry import POD_GROUP, RESOURCE_QUOTA
-from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, JOB, POD_GROUP, RESOURCE_QUOTA
+from forewarn.policies.objects.fields import group_kind, ref_of
 from forewarn.policies.objects.storage import default_storage_class
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
@@ -77,6 +77,35 @@ class Recreation:
         yield self._latencies.write("create", deleted.key)
         pod = replace(deleted, node_name="", nominated_node_name="", start_time=None, phase="Pending")
         self._api.create_pod(replace(pod, uid="", terminating=False, preempted=False), None)
+
+
+class Completions:
+    """Completes the Pods of Jobs whose run times are known: their containers exit with status 0."""
+
+    def __init__(self, api: ApiServer, await_time: Callable[[float, Callable[[], None]], None]) -> None:
+        """`await_time`: calls a function at a time, and does not end the run before."""
+        self._api, self._await_time = api, await_time
+        self._seconds: dict[Key, float] = {}
+
+    def set(self, job: Key, seconds: float) -> None:
+        """Complete the Pods of a Job these seconds after their start, also the running ones."""
+        if not self._seconds:
+            self._api.watchers.append(self.handle)
+        self._seconds[job] = seconds
+        for state in [*self._api.by_controller.get(job, {}).values()]:
+            self._expect(state)
+
+    def handle(self, change: Change) -> None:
+        """Expect the completion of a Pod that is bound now."""
+        if change.kind == "Pod" and change.new is not None and not (change.old and change.old.pod.node_name):
+            self._expect(change.new)
+
+    def _expect(self, state: PodState) -> None:
+        job = controller_of(state.pod)
+        if job in self._seconds and state.pod.node_name and state.active:
+            ends = max((state.pod.start_time or 0.0) + self._seconds[job] - self._api.seconds, 0.0)
+            key = state.pod.namespace, state.pod.name
+            self._await_time(ends, partial(self._api.complete_pod, key, state.pod.uid))
 
 
 MAX_STEPS: Final = 2_000_000
@@ -161,6 +190,7 @@ class Simulation:
             self.clock.at(0.0, TaintEvictions(self.clock, self.api, latencies).start)
             self.clock.at(0.0, DeviceTaintEvictions(self.clock, self.api, latencies, base).start)
         Recreation(self.clock, self.api, latencies).start()
+        self._completions = Completions(self.api, self._await_completion)
         self._place = self.clock.reserve()
         """The reserved number that orders arrivals among other events of the same time."""
         self._steps = 0
@@ -266,6 +296,10 @@ class Simulation:
     def _arrive(self, arrival: Arrival) -> None:
         self._arrivals -= 1
         self._last_arrival = self.clock.now  # its effects may come later
+        if arrival.op == "run":
+            ref = ref_of(arrival.object, DEFAULT_NAMESPACE)
+            self._completions.set((JOB, ref.namespace, ref.name), arrival.object["durationSeconds"])
+            return
         arrive(self.clock, self.api, self._latencies, self.world, arrival)
 
     def run(self, before: float = inf) -> bool:
@@ -294,6 +328,10 @@ class Simulation:
         """Do not end the run before this time, in seconds."""
         self.awaited += 1
         self.clock.at(time, self._reached)
+
+    def _await_completion(self, seconds: float, complete: Callable[[], None]) -> None:
+        self.clock.at(self.clock.now + seconds, complete)
+        self.await_time(self.clock.now + seconds)
 
     def _reached(self) -> None:
         self.awaited -= 1

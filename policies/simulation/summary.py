@@ -362,8 +362,8 @@ def _line(
     if event.event == "scheduled":
         before = nominated.pop(event.pod, "")
         return _Line(second, "scheduled", group, before if before != event.node else "")
-    if event.event == "deleted":
-        return _Line(second, "deleted", group, event.message)
+    if event.event in ("deleted", "succeeded"):
+        return _Line(second, event.event, group, event.message)
     if event.event in _NODE_EVENTS:
         return _Line(second, event.event, group, event.change)
     return _Line(second, event.event, event.message, "") if event.event in _EVENT_TEXTS else None
@@ -385,8 +385,8 @@ def _event_text(line: _Line, events: Sequence[Event]) -> str:
         return f"{line.group}: {count} bound to {nodes}{instead}"
     if line.kind == "moved":
         return f"{line.group}: {count} nominated to {nodes} instead of {line.other}"
-    if line.kind == "deleted":
-        return f"{line.group}: {count} deleted ({line.other})"
+    if line.kind in ("deleted", "succeeded"):
+        return f"{line.group}: {count} " + (f"deleted ({line.other})" if line.other else f"completed on {nodes}")
     if line.kind in _NODE_EVENTS:
         return f"node {line.group} is {line.other}" if line.other else _NODE_EVENTS[line.kind].format(line.group)
     return _EVENT_TEXTS[line.kind].format(line.group)

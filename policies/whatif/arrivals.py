@@ -58,7 +58,7 @@ MAX_NODES: Final = 2_000
 """Maximum nodes that arrive in a simulation."""
 MAX_ROUNDS: Final = 50
 """Maximum rounds in which autoscalers add nodes to a simulation."""
-_REMOVED: Final = ("deleted", "preempted", "gone")
+_REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 """The events after which a Pod does not run."""
 
 

@@ -15,7 +15,7 @@ from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMES
 from forewarn.policies.objects.fields import group_kind, int32, ref_of, string_map
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.pod_loss import losses_of, named_loss
-from forewarn.policies.objects.workload import backoff_limit
+from forewarn.policies.objects.workload import backoff_limit, wanted_active
 from forewarn.policies.simulation.drain import forbidden_by, remaining_on
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Levels, names_in, summarize
@@ -26,7 +26,7 @@ from forewarn.policies.whatif.answer import Answer, Bound, Preemption, Runs, Wit
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
-    from forewarn.policies.controllers.view import Key, PodState
+    from forewarn.policies.controllers.view import Key, PodState, WorkloadState
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_loss import PodLoss
@@ -256,18 +256,28 @@ def _replicas(
 ) -> Counter[tuple[str, str]]:
     """Return the desired Pods of the workloads that a question changes, by (`group/Kind`, `namespace/name`).
 
-    Those of a DaemonSet or Job while it exists: the running ones before the event.
+    Those of a DaemonSet or Job while it exists: the running ones before the event; of a Job that runs for a known time:
+    those that it still needs.
     """
     found = Counter[tuple[str, str]]()
-    for ref, kind in ((ref_of(arrival.object), group_kind(arrival.object)) for arrival in question.arrivals):
+    for arrival in question.arrivals:
+        ref, kind = ref_of(arrival.object, DEFAULT_NAMESPACE), group_kind(arrival.object)
         state = simulation.api.workloads.get((kind, ref.namespace, ref.name))
         workload = kind, f"{ref.namespace}/{ref.name}"
-        if state is not None and kind in SCALED:
+        if state is not None and arrival.op == "run":
+            top = state.controller if state.controller in simulation.api.workloads else state.key
+            found[top[0], "/".join(top[1:])] += _wanted(state)
+        elif state is not None and kind in SCALED:
             count = int32(state.object, "spec", "replicas")
             found[workload] = 1 if count is None else count
         elif state is not None and workload in before:
             found[workload] = before[workload].running
     return found
+
+
+def _wanted(job: WorkloadState) -> int:
+    status = job.status if isinstance(job.status, JobStatus) else JobStatus()
+    return 0 if status.finished == "Complete" else wanted_active(job.object, status.succeeded, status.active)
 
 
 def _compared(

@@ -1,0 +1,142 @@
+"""Jobs whose Pods run for a known time: the event `run` of `whatif events`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from forewarn.policies.cli import main
+from tests.builders import make_node, make_pod
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Capture = pytest.CaptureFixture[str]
+
+HOUR_START = "2026-05-04T09:00:00Z"
+"""Time 0 is a minute later."""
+
+
+def job(name: str, cpu: str = "1", priority: int = 0, owner: Any = None, **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    template = {"spec": {"restartPolicy": "Never", "priority": priority, "containers": [container]}}
+    metadata: dict[str, Any] = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    metadata |= {"ownerReferences": [{**owner, "controller": True}]} if owner else {}
+    spec = {"template": template, **spec}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def pod_of(name: str, job_name: str, node: str, cpu: str = "1") -> dict[str, Any]:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job_name, "uid": f"uid-{job_name}", "controller": True}
+    pod = make_pod(name).request(cpu=cpu).on(node).metadata(ownerReferences=[owner], creationTimestamp=HOUR_START).obj
+    return {**pod, "status": {"phase": "Running", "startTime": HOUR_START}}
+
+
+def node(name: str, cpu: str) -> dict[str, Any]:
+    obj = make_node(name).obj
+    return {**obj, "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}}}
+
+
+IDLE = make_pod("idle").on("n").obj
+
+
+def run(name: str, seconds: Any = 600) -> dict[str, Any]:
+    return {"run": {"name": name, "durationSeconds": seconds}}
+
+
+@pytest.fixture
+def answer(tmp_path: Path, capsys: Capture) -> Any:
+    def ask(objects: list[Any], events: list[Any], *more: str) -> Any:
+        (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        (tmp_path / "events.json").write_text(json.dumps(events))
+        files = ("--events", str(tmp_path / "events.json"), "--cluster", str(tmp_path / "cluster.json"))
+        assert main(["whatif", "events", *files, "--timeline", "-o", "json", *more]) == 0
+        return json.loads(capsys.readouterr().out.partition("\n")[0])
+
+    return ask
+
+
+def times(answer: Any, event: str, name: str = "") -> list[int]:
+    entries = answer["timeline"]
+    return [round(e["t"]) for e in entries if e["event"] == event and e["pod"].startswith(f"default/{name}")]
+
+
+def test_a_waiting_pod_starts_when_a_job_completes(answer: Any) -> None:
+    objects = [node("n", "2"), job("first", "2"), pod_of("first-x", "first", "n", "2")]
+    found = answer(objects, [run("first"), {"create": job("second", "1")}])
+    assert times(found, "succeeded") == times(found, "scheduled", "second") == [540]
+    assert times(found, "deleted") == []
+    assert (found["fewer"], found["scaledDown"], found["running"]) == (0, 1, {"before": 1, "after": 1})
+
+
+def test_a_job_creates_pods_until_all_completions(answer: Any) -> None:
+    new = job("new", "1", parallelism=2, completions=5)
+    found = answer([node("n", "9"), IDLE], [{"create": new}, run("new", "1m")])
+    assert times(found, "succeeded") == pytest.approx([60, 60, 121, 121, 182], abs=1)
+    assert len(times(found, "created")) == 5
+    assert found["running"] == {"before": 1, "after": 1}
+
+
+def test_a_preempted_pod_runs_again_from_the_start(answer: Any) -> None:
+    objects = [node("n", "2"), job("low", "2"), pod_of("low-x", "low", "n", "2")]
+    high = job("high", "2", priority=10)
+    found = answer(objects, [run("low"), {"at": 100, "create": high}, {"at": 100, **run("high", 200)}])
+    (ends,) = times(found, "succeeded", "low")
+    (starts,) = times(found, "scheduled", "low")
+    assert starts > 300
+    assert ends - starts == pytest.approx(600, abs=1)
+
+
+def test_pods_on_a_lost_node_do_not_complete(answer: Any) -> None:
+    objects = [node("n", "2"), node("m", "2"), job("one", "2"), pod_of("one-x", "one", "n", "2")]
+    found = answer(objects, [{"at": 0, "lost": "n"}, run("one", 65)])
+    assert [e["node"] for e in found["timeline"] if e["event"] == "succeeded"] == ["m"]
+
+
+def test_a_quota_does_not_count_completed_pods(answer: Any) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
+    quota |= {"spec": {"hard": {"pods": "1"}}, "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
+    objects = [node("n", "9"), job("first"), pod_of("first-x", "first", "n"), quota]
+    found = answer(objects, [run("first", 300), {"create": job("second")}])
+    (created,) = times(found, "created", "second")
+    assert created >= 240
+    assert found["rejectedByQuota"] == {}
+
+
+def test_pods_of_a_cron_job_that_complete_are_not_lost(answer: Any) -> None:
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c", "namespace": "default", "uid": "c"}}
+    cron["spec"] = {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": {"spec": job("x")["spec"]}}
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "c"}
+    objects = [node("n", "2"), cron, job("c-1", owner=owner), pod_of("c-1-x", "c-1", "n")]
+    found = answer(objects, [run("c-1")])
+    assert [each["workload"] for each in found["workloads"]] == ["default/c"]
+    assert (found["fewer"], found["scaledDown"]) == (0, 1)
+
+
+def test_text_names_completed_pods(answer: Any, capsys: Capture, tmp_path: Path) -> None:
+    answer([node("n", "2"), job("one"), pod_of("one-x", "one", "n")], [run("one")])
+    files = ("--events", str(tmp_path / "events.json"), "--cluster", str(tmp_path / "cluster.json"))
+    assert main(["whatif", "events", *files, "--timeline"]) == 0
+    assert "9 min  default/one: 1 Pod completed on n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("event", "problem"),
+    [
+        ({"run": {"durationSeconds": 5}}, "run needs the name of a Job"),
+        ({"run": {"kind": "Pod", "name": "p", "durationSeconds": 5}}, "run needs the name of a Job"),
+        ({"run": {"name": "one"}}, "durationSeconds must be seconds"),
+        ({"run": {"name": "one", "durationSeconds": -1}}, "durationSeconds must be seconds"),
+        ({"run": {"name": "none", "durationSeconds": 1}}, "Job default/none not found in the cluster"),
+    ],
+)
+def test_invalid_events(event: Any, problem: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "c.json").write_text(
+        json.dumps({"kind": "List", "apiVersion": "v1", "items": [node("n", "2"), job("one"), IDLE]})
+    )
+    (tmp_path / "e.json").write_text(json.dumps([event]))
+    files = ("--events", str(tmp_path / "e.json"), "--cluster", str(tmp_path / "c.json"))
+    assert main(["whatif", "events", *files]) in (2, 3)
+    assert problem in capsys.readouterr().err
