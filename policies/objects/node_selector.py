@@ -10,7 +10,7 @@ from forewarn.policies.objects.fields import ApiObject, at, int32, items, mappin
 from forewarn.policies.selectors import NODE_OPERATORS, InvalidSelector, Requirement, parse_requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,14 @@ class NodeSelectorTerm:
     node.
 
     `names`: the names that `metadata.name In` allows; None without such a requirement. PreFilter reads `names` even
-    from an invalid term.
+    from an invalid term. `unchecked`: (key, operator, values) of an invalid term, for components that do not check it.
     """
 
     expressions: tuple[Requirement, ...] = ()
     fields: tuple[FieldRequirement, ...] = ()
     error: str = ""
     names: frozenset[str] | None = None
+    unchecked: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         """Report whether the term matches a node. With "" as name, only labels are compared (for PersistentVolumes)."""
@@ -129,8 +130,15 @@ def _term(term: ApiObject) -> NodeSelectorTerm:
         expressions = tuple(parse_requirement(e, NODE_OPERATORS) for e in items(term, "matchExpressions"))
         fields = tuple(_field(f) for f in items(term, "matchFields"))
     except InvalidSelector as error:
-        return NodeSelectorTerm(error=str(error), names=_names(term))
+        return NodeSelectorTerm(error=str(error), names=_names(term), unchecked=tuple(_unchecked(term)))
     return NodeSelectorTerm(expressions, fields, names=_names(term))
+
+
+def _unchecked(term: ApiObject) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    for expression in items(term, "matchExpressions"):
+        values = expression.get("values")
+        known = tuple(filter(lambda value: isinstance(value, str), values if isinstance(values, list) else ()))
+        yield str(expression.get("key", "")), str(expression.get("operator", "")), known
 
 
 def _field(requirement: ApiObject) -> FieldRequirement:

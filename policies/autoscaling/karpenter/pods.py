@@ -99,7 +99,8 @@ def _heaviest_first(terms: Sequence[Weighted]) -> tuple[Weighted, ...]:
 
 
 def requirements_of(term: NodeSelectorTerm) -> Iterator[Requirement]:
-    return (Requirement.of(e.key, e.operator, e.values) for e in term.expressions)
+    """Return the requirements of a term. Karpenter checks only the required terms of Pending Pods."""
+    return (Requirement.of(*expression) for expression in term.unchecked or term.expressions)
 
 
 def shuns_karpenter(requirements: Requirements) -> bool:

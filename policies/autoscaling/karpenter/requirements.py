@@ -60,7 +60,9 @@ Problem = Callable[[], str]
 """Writes upstream's message about a rejection. Only few rejections are shown, so most messages are never written."""
 
 _MAX_INT: Final = 2**63 - 1
+_MIN_INT: Final = -(2**63)
 _INTEGER: Final = re.compile(r"[+-]?0*[0-9]{1,19}", re.ASCII)
+_DIGITS: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _NOT: Final = ("NotIn", "DoesNotExist")
 _SHOWN: Final = 5
 
@@ -68,7 +70,15 @@ _SHOWN: Final = 5
 def _integer(text: str) -> int | None:
     """Return a number as strconv.Atoi reads it, None for other texts."""
     number = int(text) if _INTEGER.fullmatch(text) else None
-    return number if number is not None and -_MAX_INT <= number <= _MAX_INT else None
+    return number if number is not None and _MIN_INT <= number <= _MAX_INT else None
+
+
+def _unchecked(text: str) -> int:
+    """Return the number that strconv.Atoi returns together with an error: 0, or the nearest of its range."""
+    number = _integer(text)
+    if number is not None or not _DIGITS.fullmatch(text):
+        return number or 0
+    return _MIN_INT if text.startswith("-") else _MAX_INT
 
 
 class Requirement:
@@ -101,10 +111,11 @@ class Requirement:
             return cls(key, values, complement=operator == "NotIn", min_values=min_values)
         bounds: tuple[int | None, int | None] = (None, None)
         if operator in ("Gt", "Lt", "Gte", "Lte"):
-            number = _integer(next(iter(values), "")) or 0
+            number = _unchecked(next(iter(values), ""))
             if operator == "Gt" and number == _MAX_INT:
                 return cls(key)
             number += {"Gt": 1, "Lt": -1}.get(operator, 0)
+            number = _MAX_INT if number < _MIN_INT else number  # upstream overflows
             bounds = (number, None) if operator in ("Gt", "Gte") else (None, number)
         return cls(key, complement=operator != "DoesNotExist", bounds=bounds, min_values=min_values)
 

@@ -15,6 +15,10 @@ APPS = ["web", "api", "db"]
 NOW = "2026-01-01T00:00:00Z"
 
 
+INVALID = ("-1", "many", "+3", str(2**63), str(-(2**63)), str(10**30))
+"""Values of Gt and Lt that kube-scheduler rejects. Karpenter checks only the required terms of Pending Pods."""
+
+
 class Case:
     """One case; `r` is its source of randomness, and `dense` cases use every feature more often."""
 
@@ -204,7 +208,11 @@ class Case:
             {"key": ZONE, "operator": "In", "values": r.sample(ZONES, r.choice([1, 2]))},
             {"key": "failure-domain.beta.kubernetes.io/zone", "operator": "NotIn", "values": r.sample(ZONES, 1)},
             {"key": FAMILY, "operator": r.choice(["In", "NotIn"]), "values": [r.choice(["c", "m", "r"])]},
-            {"key": CPU_LABEL, "operator": r.choice(["Gt", "Lt"]), "values": [r.choice(["1", "2", "4"])]},
+            {
+                "key": CPU_LABEL,
+                "operator": r.choice(["Gt", "Lt"]),
+                "values": [r.choice(["1", "2", "4", *self.rare(*INVALID)])],
+            },
             {"key": "tier", "operator": r.choice(["In", "NotIn"]), "values": [r.choice(["front", "back"])]},
             {"key": "tier", "operator": r.choice(["Exists", "DoesNotExist"])},
             {"key": "example.com/team", "operator": "In", "values": [r.choice(["blue", "green", "red"])]},

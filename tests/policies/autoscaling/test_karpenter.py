@@ -140,6 +140,60 @@ def test_a_pod_with_an_invalid_bound_is_ignored(bound: str, is_ignored: bool) ->
     assert answer_case(case)["ignored"] == ["p"] * is_ignored
 
 
+CPU = "karpenter.k8s.aws/instance-cpu"
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "is_large"),
+    [
+        ("Gt", "4", True),
+        ("Gt", "-1", False),
+        ("Gt", "many", False),  # compares with 0
+        ("Lt", "many", False),  # compares with 0, which no instance type fulfils, and is relaxed
+        ("Gt", str(2**63), False),  # matches nothing, and is relaxed
+        ("Lt", str(-(2**63) - 1), False),
+        ("In", "no label value!", False),
+    ],
+)
+def test_preferred_terms_are_not_checked(operator: str, value: str, is_large: bool) -> None:
+    """The answers are those of Karpenter for the same cases."""
+    case = typed_case(
+        {"key": CPU, "operator": operator, "values": [value]}, {"key": "example.com/x", "operator": "Exists"}
+    )
+    (claim,) = answer_case(case)["newNodeClaims"]
+    assert ("2" in claim["instanceTypes"]) != is_large
+    assert answer_case(case)["ignored"] == []
+
+
+def typed_case(*preferred: dict[str, Any]) -> dict[str, Any]:
+    offerings = [{"zone": "a", "capacityType": "spot", "price": 1, "available": True}]
+    types = [
+        {"name": cpu, "capacity": {"cpu": cpu, "memory": "8Gi", "pods": "9"}, "offerings": offerings}
+        | {"requirements": {CPU: cpu}}
+        for cpu in ("2", "8")
+    ]
+    case = small_case(instanceTypes=types)
+    terms = [{"weight": 50, "preference": {"matchExpressions": [term]}} for term in preferred]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    case["pending"][0]["spec"]["affinity"] = affinity
+    return case
+
+
+@pytest.mark.parametrize(("value", "claims"), [("4", 1), ("-1", 2), ("many", 2)])
+def test_required_terms_of_daemon_sets_are_not_checked(value: str, claims: int) -> None:
+    """A DaemonSet with an invalid bound takes room on the nodes that Karpenter launches."""
+    container = {"name": "d", "resources": {"requests": {"cpu": "2500m"}}}
+    term = {"matchExpressions": [{"key": CPU, "operator": "Gt", "values": [value]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    spec = {"containers": [container], "affinity": {"nodeAffinity": required}}
+    metadata = {"name": "agent", "namespace": "kube-system", "uid": "agent"}
+    (pod,) = small_case()["pending"]
+    pods = [{**pod, "metadata": {**pod["metadata"], "name": name, "uid": name}} for name in "ab"]
+    case = small_case(pending=pods, daemonsets=[{"metadata": metadata, "spec": {"template": {"spec": spec}}}])
+    case["instanceTypes"][0]["requirements"] = {CPU: "4"}
+    assert len(answer_case(case)["newNodeClaims"]) == claims
+
+
 def test_domains_fill_evenly_beyond_the_skew() -> None:
     (pod,) = small_case()["pending"]
     constraint = {
