@@ -11,6 +11,7 @@ from forewarn.policies.findings import plural
 from forewarn.policies.lint.input import (
     LintRequest,
     as_updates,
+    of_values,
     once,
     read_input,
     read_templates,
@@ -158,11 +159,9 @@ def findings_on(
         change_set = ChangeSet(sent.subjects)
         findings |= {f.order: f for f in _evaluate(change_set, cluster, config, now, sent.evaluated)}
         unchecked += count_open(change_set, config, cluster, now, sent.evaluated)
-    # A value of the wrong type (`value: yes`) is one mistake: the finding about its spelling would repeat it.
-    wrong_types = {f.location for f in findings.values() if f.rule == "parse-error"}
     ordered = [findings[key] for key in sorted(findings)]
     ordered = once(ordered, given) if given.read_twice else ordered
-    return [f for f in ordered if f.rule != "ambiguous-value" or f.location not in wrong_types], unchecked
+    return of_values(ordered, given), unchecked
 
 
 def _evaluate(

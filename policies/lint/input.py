@@ -497,6 +497,32 @@ def once(findings: list[Finding], given: Input) -> list[Finding]:
     return sorted(kept.values(), key=lambda finding: finding.order)
 
 
+def of_values(findings: list[Finding], given: Input) -> list[Finding]:
+    """Return the findings with one about each value of the wrong type (`value: yes`): the error.
+
+    kustomize reads a string where kubectl reads a boolean: in its files, the warning about the spelling remains.
+    """
+    switches = [f for f in findings if f.rule == "ambiguous-value"]
+    if not switches:
+        return findings
+    wrong = {f.location: f.message for f in findings if f.rule == "parse-error"}
+    of_kustomize = {path for k in given.kustomizations for path in (*k.resources, *k.patches)}
+    texts = {f.location for f in switches if _BOOLEAN in f.message and os.path.realpath(f.file) in of_kustomize}
+    repeats = {
+        (place, "parse-error" if place in texts and wrong[place].endswith("of type string") else "ambiguous-value")
+        for place in {f.location for f in switches} & wrong.keys()
+    }
+    kept = (f for f in findings if (f.location, f.rule) not in repeats)
+    return [_of_kustomize(f) if f.rule == "ambiguous-value" and f.location in texts else f for f in kept]
+
+
+def _of_kustomize(finding: Finding) -> Finding:
+    return finding._replace(text=finding.text._replace(problem=f"{finding.text.problem}, as kustomize does"))
+
+
+_BOOLEAN: Final = " as the boolean "
+
+
 def _template_of(file: str) -> str:
     """The path of a template, from the name of the template or of its output."""
     return os.path.normpath(file.removesuffix(RENDERED).rstrip())

@@ -202,6 +202,20 @@ def test_what_kubectl_refuses_is_a_finding(tmp_path: Path, text: str, said: str)
     assert said in _lint(tmp_path, {"a.yaml": text}).stdout
 
 
+def test_kustomize_reads_the_strings_that_kubectl_reads_as_booleans(tmp_path: Path) -> None:
+    container = "{name: c, image: c, env: [{name: A, value: yes}, {name: B, value: true}]}"
+    web = _web(1).replace("{name: c, image: c}", container)
+    replicas = _web(1, "other").replace("replicas: 1", "replicas: no")
+    files = {"web.yaml": web, "other.yaml": replicas, "app/web.yaml": web, "app/patch.yaml": web}
+    kustomization = "resources: [web.yaml, ../other.yaml]\npatches: [{path: patch.yaml}]\n"
+    done = _lint(tmp_path, {**files, "app/kustomization.yaml": kustomization})
+    errors = ["web.yaml: error parse-error"] * 2
+    warnings = ["app/patch.yaml: warning ambiguous-value", "app/web.yaml: warning ambiguous-value"]
+    listed = [*warnings, "app/web.yaml: error parse-error", "other.yaml: error parse-error"]
+    assert sorted(_rules(done)) == sorted([*errors, *listed])
+    assert "as the boolean true; YAML 1.2 reads a string, as kustomize does" in done.stdout
+
+
 def test_preempt_answers_for_the_other_files(tmp_path: Path) -> None:
     for name, of in (("a", "batch"), ("b", "nonsense"), ("c", "web")):
         (tmp_path / f"{name}.yaml").write_text(_web(1, name, of=of))
