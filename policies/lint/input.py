@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments
-from forewarn.policies.kinds.class_paths import CRD, class_paths_of
+from forewarn.policies.kinds.class_paths import CRD, PRESETS, class_paths_of
 from forewarn.policies.kinds.registry import (
     DEFAULT_NAMESPACE,
     GROUP_TEMPLATES,
@@ -322,9 +322,7 @@ def _read(
             given.leave_out(file.path, what)
             return
     if reported and b"riorityClassName" in content:
-        _count_uses(content, given)
-        _count_variable(content, file, given, reading)
-        given.with_names.append((file, content, reading))
+        _add_names(content, file, given, reading)
     given.sources[file.name] = file
     if reading.defined:
         given.defining.append((file, reading.defined))
@@ -360,6 +358,15 @@ _USE: Final = re.compile(
 def _count_uses(content: bytes, given: Input) -> None:
     """Count the PriorityClass names in a file."""
     given.class_uses.update(name.decode() for name in _USE.findall(content))
+
+
+def _add_names(content: bytes, file: File, given: Input, reading: Reading) -> None:
+    """Add the PriorityClass names in a file; where they stand outside of objects that rules read, only later."""
+    _count_uses(content, given)
+    _count_variable(content, file, given, reading)
+    is_all_read = len(reading.subjects) == reading.objects and not reading.diagnostics
+    if not is_all_read or any(s.within or group_kind(s.object) in PRESETS for s in reading.subjects):
+        given.with_names.append((file, content, reading))
 
 
 def _read_other_names(given: Input) -> None:

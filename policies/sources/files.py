@@ -74,20 +74,19 @@ def find_files(
     seen: set[str] = set()
     directories: dict[str, str] = {}
     for path in paths:
-        if path == STDIN or not os.path.isdir(path):
-            files: Iterable[File] = (File(path),)
-        else:
+        files: Iterable[tuple[File, bool]] = ((File(path), path != STDIN and os.path.islink(path)),)
+        if path != STDIN and os.path.isdir(path):
             files = _Walk(path, suffixes, omitted, as_git=as_git).files()
-        for file in files:
-            real = file.path if file.path == STDIN else _real(file.path, directories)
+        for file, is_link in files:
+            real = file.path if file.path == STDIN else _real(file.path, directories, is_link=is_link)
             if real not in seen:
                 seen.add(real)
                 yield file
 
 
-def _real(path: str, directories: dict[str, str]) -> str:
+def _real(path: str, directories: dict[str, str], *, is_link: bool) -> str:
     """The real path of a file. Caches the real paths of directories, because resolving them is slow."""
-    if os.path.islink(path):
+    if is_link:
         return os.path.realpath(path)
     parent, name = os.path.split(path)
     return os.path.join(real_directory(parent, directories), name)
@@ -124,8 +123,8 @@ class _Walk:
         above = Ignores.above(root) if as_git else None
         self._ignores = {} if above is None else {root: above}
 
-    def files(self) -> Iterator[File]:
-        """Yield the files with one of the suffixes."""
+    def files(self) -> Iterator[tuple[File, bool]]:
+        """Yield the files with one of the suffixes, and whether each is a link."""
         to_do: list[os.DirEntry[str] | str] = [self._root]
         while to_do:
             entry = to_do.pop()
@@ -133,11 +132,11 @@ class _Walk:
                 path = entry if isinstance(entry, str) else entry.path
                 children = self._children(path)
                 if children is None:
-                    yield File(path, self._root)
+                    yield File(path, self._root), os.path.islink(path)
                 else:
                     to_do += reversed(children)
             elif self._is_manifest(entry):
-                yield File(entry.path, self._root)
+                yield File(entry.path, self._root), entry.is_symlink()
 
     def _children(self, path: str) -> list[os.DirEntry[str]] | None:
         """Return the entries of a directory, sorted; an empty list for a directory that was read before; None if
