@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import sys
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
@@ -18,7 +19,7 @@ from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import USAGE, MissingFile
 from forewarn.policies.sources.files import STDIN, File
 from forewarn.policies.sources.output_file import write_file
-from forewarn.policies.terminal import COLOR_CHOICES, complain, print_notice
+from forewarn.policies.terminal import COLOR_CHOICES, complain, counting, print_notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -178,8 +179,8 @@ class Run(NamedTuple):
 
 
 def loaded(options: argparse.Namespace | Run, into: Cache | None = None, **more: Any) -> Cache:
-    """Load the cluster of the options with `load_cluster`; print the cluster's name if used by default. Raises
-    SourceError.
+    """Load the cluster of the options with `load_cluster`; print the progress on a terminal, and the cluster's name if
+    used by default. Raises SourceError.
 
     `into`: the Cache to fill. `more`: further arguments of `load_cluster`.
     """
@@ -189,7 +190,11 @@ def loaded(options: argparse.Namespace | Run, into: Cache | None = None, **more:
     )
 
     try:
-        cache = load_cluster(*options.cluster, into=into, **more)
+        with counting("objects read", getattr(options, "errors", sys.stderr)) as show:
+            if show is not None:
+                show(0, 0)
+                more["progress"] = lambda count: show(count, 0)
+            cache = load_cluster(*options.cluster, into=into, **more)
     except SourceError as fault:
         if not options.announced or fault.file != options.announced or isinstance(fault, MissingFile):
             raise

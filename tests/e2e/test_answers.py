@@ -48,7 +48,7 @@ class Apply:
 
 UNKNOWN = (
     'Warning: PriorityClass "missing" not found; Pods will be rejected until it exists. '
-    "Fix: create it, or use high or usual [unknown-priority-class]\n"
+    'Fix: create it, or use "high" or "usual" [unknown-priority-class]\n'
 )
 
 

@@ -112,7 +112,7 @@ def test_a_cluster_admin_is_told_all_and_leaves_no_name_on_the_object(plane: Con
 def test_a_misspelt_class_brings_out_none_but_the_default(plane: ControlPlane, full: None) -> None:
     obj = deployment("misspelt", "hihg")
     told = plane.kubectl("apply", "-f", "-", "--dry-run=server", stdin=json.dumps(obj), user="developer")
-    assert "Fix: create it, or use usual [unknown-priority-class]" in told.err
+    assert 'Fix: create it, or use "usual" [unknown-priority-class]' in told.err
     assert "high" not in told.err
 
 

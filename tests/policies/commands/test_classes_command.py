@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -117,3 +118,14 @@ def test_tables(capsys: pytest.CaptureFixture[str], form: str, command: tuple[st
     status, out, err = run(capsys, *command, "-o", form, *CLUSTER)
     assert (status, err) == (0, "")
     assert ("|---|" in out) == (form == "markdown")
+
+
+def test_a_terminal_shows_what_is_read_from_the_start(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["classes", "--cluster", "webhook/sample/cluster.yaml"]) == 0
+    assert "read" not in capsys.readouterr().err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["classes", "--cluster", "webhook/sample/cluster.yaml"]) == 0
+    shown = capsys.readouterr().err.split("\r\033[K")
+    assert (shown[1], shown[-1]) == ("objects read: 0", "")
