@@ -32,12 +32,16 @@ def _pod(result: PodWhy, paint: Painter) -> Iterator[str]:
         when = shown_time(trouble.when)
         yield f"  {paint(trouble.id, 'bold')}{when and f' at {when}'}: {trouble.message}"
         if trouble.help and trouble.help != next_help:
-            yield f"    help: {trouble.help}"
+            yield f"    Fix: {trouble.help}"
     if result.nodes:
         yield "  nodes:"
     yield from (f"    {plural(node.count, 'node')}: {node.reason}" for node in result.nodes)
     yield from (f"  {reason}: {message}" for reason, message in result.reported.items())
     yield from (f"  {sentence}" for sentence in result.missing)
+
+
+def _shown(state: str) -> str:
+    return "Pending" if state == "pending" else state
 
 
 def _headline(key: str, diagnosis: Diagnosis, paint: Painter) -> str:
@@ -46,14 +50,14 @@ def _headline(key: str, diagnosis: Diagnosis, paint: Painter) -> str:
         return f"{paint(key, 'bold')}: {paint(diagnosis.state, 'warning')}"
     where = f" on {pod.node_name}" if pod.node_name else ""
     nominated = f", nominated to {pod.nominated_node_name}" if pod.nominated_node_name and not pod.node_name else ""
-    state = paint(f"{diagnosis.state}{where}{nominated}", "good" if diagnosis.state == "running" else "warning")
+    state = paint(f"{_shown(diagnosis.state)}{where}{nominated}", "good" if diagnosis.state == "running" else "warning")
     return f"{paint(key, 'bold')} (priority {pod.effective_priority}): {state}"
 
 
 def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     """Lines about the ends of a workload's Pods, at most one screen."""
     timeline = result.timeline
-    states = ", ".join(f"{count} {state}" for state, count in timeline.states.items())
+    states = ", ".join(f"{count} {_shown(state)}" for state, count in timeline.states.items())
     yield f"{paint(f'{result.kind} {result.key}', 'bold')}: {states or 'no Pods'}"
     for ending in timeline.endings[:_MAX_SHOWN]:
         when = shown_time(ending.cause.when) or "unknown time"
@@ -63,10 +67,10 @@ def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
         counts = ", ".join(f"{count} {cause}" for cause, count in rest.most_common())
         yield f"  and {plural(rest.total(), 'more Pod')}: {counts}"
     for fix, ids in _fixes(timeline).items():
-        yield f"  help ({', '.join(ids)}): {fix}"
+        yield f"  Fix ({', '.join(ids)}): {fix}"
     if timeline.pending:
         first = f"{result.namespace}/{min(timeline.pending)}"
-        yield f"  pending: {listed(sorted(timeline.pending))}; see `forewarn why {first}`"
+        yield f"  Pending: {listed(sorted(timeline.pending))}. Fix: see `forewarn why {first}`"
     if timeline.not_explained:
         yield f"  {plural(timeline.not_explained, 'more Pod')} not explained"
     yield from (f"  {sentence}" for sentence in result.missing)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from forewarn.policies.why.evidence import Evidence
 
 
-_BACK_OFF: Final = "no event shortens the back-off of a PodGroup: kube-scheduler tries it again when the back-off ends"
+_BACK_OFF: Final = "wait: kube-scheduler tries a PodGroup again only when its back-off ends"
 _CLASSES: Final = 10
 """Maximum classes with higher priority that are tried."""
 
@@ -89,12 +89,12 @@ class InQueue(NamedTuple):
     def note(self) -> str:
         """The Pods before the Pod that affect its prediction; "" without such Pods."""
         if self.is_alone:
-            return f"predicted alone: not one of the first {MAX_PENDING} Pending Pods of the queue"
+            return f"wait: predicted alone, because it is not one of the first {MAX_PENDING} Pending Pods of the queue"
         scheduled = [prediction.pod.key for prediction in self.before if prediction.outcome in ("fits", "preempts")]
         if not scheduled:
             return ""
         are = plural(len(scheduled), "Pending Pod is", "Pending Pods are")
-        return f"{are} scheduled first: {listed(scheduled, 3)}"
+        return f"wait: {are} scheduled first: {listed(scheduled, 3)}"
 
     def as_if(self, pod: Pod) -> Prediction:
         """The prediction for the same Pod with a higher priority, which is earlier in the queue."""
@@ -361,7 +361,7 @@ def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
         with_it = queued.as_if(replace(pod, priority=c.value, preemption_policy=c.preemption_policy))
         if with_it.outcome == "preempts":
             victims = plural(len(with_it.victims), "Pod")
-            return f"with class {c.name} ({c.value}) it would preempt {victims} on {with_it.node}"
+            return f'use class "{c.name}" ({c.value}), with which it would preempt {victims} on {with_it.node}'
     return ""
 
 

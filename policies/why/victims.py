@@ -135,7 +135,7 @@ def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iter
         yield Trouble(
             "preempted-before-lower",
             f"a Pod of priority {lower[node]} on {node} is not preempted: {why}",
-            "kube-scheduler compares priorities among candidate nodes only; PDBs and constraints come first",
+            "check PDBs and constraints, which come first: only among candidate nodes, priorities are compared",
         )
 
 

@@ -176,7 +176,7 @@ def _classes(found: Any) -> list[dict[str, Any]]:
     [
         ([("gentle", 10, "Never")], "add nodes, lower the requests"),
         ([("forewarn", 1_000_000_000, "PreemptLowerPriority")], "add nodes, lower the requests"),
-        ([("gentle", 10, "Never"), ("high", 20, "PreemptLowerPriority")], "with class high (20)"),
+        ([("gentle", 10, "Never"), ("high", 20, "PreemptLowerPriority")], 'use class "high" (20)'),
     ],
 )
 def test_why_recommends_only_classes_that_preempt(
@@ -189,7 +189,7 @@ def test_why_recommends_only_classes_that_preempt(
         *(a_class(name, value, preemptionPolicy=policy) for name, value, policy in classes),
     ]
     main(["why", "default/new", "--cluster", write(tmp_path / "cluster.yaml", *made)])
-    assert f"help: {help_}" in capsys.readouterr().out
+    assert f"Fix: {help_}" in capsys.readouterr().out
 
 
 def test_a_pod_with_forewarns_class_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,7 +143,7 @@ def test_a_problem_of_a_claim_has_the_reason_and_fix_of_predict(
 ) -> None:
     _, out, _ = run(capsys, tmp_path, [WITH_CLAIM, make_node("n1"), *made], "default/new")
     assert reason in out
-    assert f"\n    help: {fix}\n" in out
+    assert f"\n    Fix: {fix}\n" in out
     assert main(["predict", "--pod", "default/new", "--cluster", str(tmp_path / "dump.json")]) == 0
     out = capsys.readouterr().out
     assert reason in out
@@ -282,7 +282,7 @@ def test_equal_fixes_are_printed_once(tmp_path: Path, capsys: pytest.CaptureFixt
     made = [*victim_world(None), make_node("n3"), make_node("n4"), *lower]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
     assert out.count("preempted-before-lower") == 3
-    assert out.count("    help: kube-scheduler compares priorities") == 1
+    assert out.count("    Fix: check PDBs and constraints") == 1
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_a_class_that_was_not_listed_may_exist(
 def test_the_class_with_which_it_would_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = [PENDING, *FULL, priority_class("seven", 7), priority_class("ten", 10)]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
-    assert "    help: with class ten (10) it would preempt 1 Pod on n1\n" in out
+    assert '    Fix: use class "ten" (10), with which it would preempt 1 Pod on n1\n' in out
     assert "    1 node: insufficient cpu" in out
 
 
@@ -331,14 +331,14 @@ def test_no_higher_class_is_suggested_for_a_placeholder_pod(
     reserve = make_pod("new").priority(-5).request(cpu="1").spec(preemptionPolicy=policy)
     reserve.container["image"] = "registry.k8s.io/pause:3.10"
     _, out, _ = run(capsys, tmp_path, [reserve, *FULL, priority_class("ten", 10)], "default/new")
-    assert f"    help: {help_text}" in out
+    assert f"    Fix: {help_text}" in out
     assert "class" not in without_head(out)
 
 
 def test_pods_before_it_in_the_queue_are_scheduled_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = [PENDING, make_node("n1"), make_pod("ahead").priority(9)]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
-    assert "    help: 1 Pending Pod is scheduled first: default/ahead" in out
+    assert "    Fix: wait: 1 Pending Pod is scheduled first: default/ahead" in out
 
 
 def test_each_of_several_pending_pods_preempts_other_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -352,13 +352,15 @@ def test_each_of_several_pending_pods_preempts_other_pods(tmp_path: Path, capsys
     assert sorted(victims) == ["default/low-n1", "default/low-n2"]
     _, out, _ = run(capsys, tmp_path, [*nodes, *low, *new, priority_class("ten", 10)], "default/new-3")
     assert "2 Pending Pods are scheduled first: default/new-1, default/new-2" in out
-    assert "with class ten (10) it would preempt 1 Pod on n1" in out, "it would then be the first of the queue"
+    assert 'use class "ten" (10), with which it would preempt 1 Pod on n1' in out, (
+        "it would then be the first of the queue"
+    )
 
 
 def test_far_behind_in_the_queue_a_pod_is_predicted_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = [make_pod(f"ahead-{number}").priority(9) for number in range(101)]
     _, out, _ = run(capsys, tmp_path, [make_node("n1"), PENDING, *before], "default/new")
-    assert "predicted alone: not one of the first 100 Pending Pods of the queue" in out
+    assert "Fix: wait: predicted alone, because it is not one of the first 100 Pending Pods" in out
 
 
 @pytest.mark.parametrize("given", [("shop/web",), ("web", "-n", "shop")])

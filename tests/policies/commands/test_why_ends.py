@@ -194,7 +194,7 @@ def test_the_fix_of_an_eviction_depends_on_the_resource(
     resource: str, fix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, out, _ = why(capsys, tmp_path, [by_kubelet(f"The node was low on resource: {resource}. ")], "default/web")
-    assert f"    help: use a class of higher priority{fix}\n" in out
+    assert f"    Fix: use a class of higher priority{fix}\n" in out
 
 
 def test_a_container_that_starts_after_init_containers_is_no_cause(
@@ -258,16 +258,16 @@ def test_a_job_that_fails_by_its_policy_names_the_pod(tmp_path: Path, capsys: py
 def test_what_the_snapshot_lacks_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = make_pod("web").on("n1")
     _, out, _ = why(capsys, tmp_path, [bare], "default/web")
-    assert "  no Events in the cluster snapshot; add --cluster FILE with `kubectl get events -A -o json`\n" in out
+    assert "  no Events in the cluster snapshot. Fix: add --cluster FILE with `kubectl get events -A -o json`\n" in out
     assert (
-        "  no conditions and container statuses of Pods; add --cluster FILE with `kubectl get pods -n default -o json`"
+        "  no statuses of Pods and containers. Fix: add --cluster FILE with `kubectl get pods -n default -o json`"
         in out
     )
     _, out, _ = why(capsys, tmp_path, [pod(condition("EvictionByEvictionAPI")), event("Killing", "m")], "default/web")
     assert "cluster snapshot" not in out
     redacted = pod(condition("X", kind="Ready"), phase="Running", containerStatuses=[{"name": "c"}])
     _, out, _ = why(capsys, tmp_path, [redacted, event("Killing", "m")], "default/web")
-    assert "  no conditions and container statuses of Pods" in out
+    assert "  no statuses of Pods and containers" in out
     status, _, err = why(capsys, tmp_path, [bare], "default/none")
     assert status == 2
     assert "Pod not found in the cluster; known: web" in err
@@ -362,11 +362,11 @@ def test_a_workload_gets_a_timeline_of_its_pods(tmp_path: Path, capsys: pytest.C
     status, out, _ = why(capsys, tmp_path, made, "deploy/web", "--fail-on", "node-pressure-evicted")
     lines = without_head(out).splitlines()
     assert status == 1
-    assert lines[0] == "Deployment default/web: 1 running, 1 ended, 1 pending, 2 gone"
+    assert lines[0] == "Deployment default/web: 1 running, 1 ended, 1 Pending, 2 gone"
     assert [line.split(": ")[0] for line in lines[1:4]] == [
         "  2026-11-22T03:30:00Z web-5f-e", f"  {T0} web-5f-b", "  2026-11-22T04:00:00Z web-5f-d",
     ]  # fmt: skip
-    assert "  pending: web-5f-c; see `forewarn why default/web-5f-c`" in lines
+    assert "  Pending: web-5f-c. Fix: see `forewarn why default/web-5f-c`" in lines
     assert "web-api" not in out
     _, out, _ = why(capsys, tmp_path, made, "default/deployments.apps/web", "-o", "json")
     assert [each["pod"] for each in json.loads(out)["endings"]] == [

@@ -352,7 +352,7 @@ def test_six_questions_of_an_owner_take_at_most_twelve_clicks(browser: Any, tmp_
         assert "4 replicas lost" in page.inner_text("main > header h1")
         ask("drain", "", name="a-1")
         ask("headroom", "more Pods", name="shop/deployment/web")
-        ask("why", "shop/large (priority 0): pending", name="shop/large")
+        ask("why", "shop/large (priority 0): Pending", name="shop/large")
         ask("class", "", name="silver", value="500")
         click("Questions")
         click("Scale all HPAs to maxReplicas")
