@@ -43,7 +43,7 @@ _LEGEND: Final = (
     "PDB violations: Pods preempted although their PodDisruptionBudget allows no disruption.",
 )
 """The meanings of `whatif.HEADS`."""
-_RESERVED: Final = "Placeholder Pods only reserve capacity; the numbers of clusters do not include them."
+_RESERVED: Final = "The table of clusters does not count placeholder Pods, which only reserve capacity."
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
@@ -148,7 +148,7 @@ def verdict(diff: Diff) -> str:
     absent = len({name for cluster in diff.clusters for name in cluster.absent})
     others += [f"{plural(absent, 'changed workload')} missing in a cluster (simulated as new)"] if absent else []
     if kept := _kept(diff):
-        others.append(f"{plural(kept, 'deleted object stays', 'deleted objects stay')} without --prune")
+        others.append(f"{plural(kept, 'deleted object stays', 'deleted objects stay')} (--prune simulates deletion)")
     effect = _effects(diff) if diff.clusters else _counts(diff)
     if others and effect == whatif.NO_EFFECT:
         return f"{', '.join(others)}; otherwise {effect}"
@@ -265,16 +265,23 @@ def _explained(diff: Diff, cluster: OnCluster) -> str:
     mentioned = {name for preemption in answer.preemptions for name in (preemption.workload, preemption.by_workload)}
     once = {name: text for name, text in named.items() if name not in mentioned}
     ends = [_end(item, once) for item in sorted(fewer, key=lambda item: -max(item.missed, item.pending))]
+    rest = (
+        f"; {plural(len(ends) - _NAMED, 'more workload runs', 'more workloads run')} fewer Pods"
+        if ends[_NAMED:]
+        else ""
+    )
     scaled = [f"{one_line(item.workload)} from {item.before} to {item.after}" for item in cluster.scaled_down]
     violations = sorted(answer.summary.violated_pdbs.items(), key=lambda item: -item[1])
     pdbs = [f"{one_line(name)} ({healthy} of {desired})" for name, (healthy, desired) in sorted(answer.pdbs.items())]
     failed = [one_line(standing.workload) for standing in answer.standings if standing.failure]
     sentences = [
         ", ".join(_rejected(cluster.rejected, explained=True)),
-        f"Applying the manifests scales down {_all_of(scaled, 'workload')}" if scaled else "",
+        f"The cluster has more replicas than both versions, and applying scales down {_all_of(scaled, 'workload')}"
+        if scaled
+        else "",
         ", ".join(whatif.on_new_pods(answer.new_pods)),
         _preempting(answer.preemptions, named, cluster.placeholders),
-        f"At the end, {_all_of(ends, 'workload', '; ')}" if ends else "",
+        f"At the end, {'; '.join(ends[:_NAMED])}{rest}" if ends else "",
         f"PDB violations: {_all_of([f'{one_line(name)} ({count})' for name, count in violations], 'PDB')}"
         if violations
         else "",
@@ -286,11 +293,11 @@ def _explained(diff: Diff, cluster: OnCluster) -> str:
     return ". ".join(filter(None, sentences))
 
 
-def _all_of(items: Sequence[str], noun: str, separator: str = ", ") -> str:
+def _all_of(items: Sequence[str], noun: str) -> str:
     """The first items, and the number of the others: `a, b, c and 4 more PDBs`."""
     more = [f"{plural(len(items) - _NAMED, f'more {noun}')}"] if len(items) > _NAMED else []
     *first, last = [*items[:_NAMED], *more]
-    return f"{separator.join(first)} and {last}" if first else last
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _named(diff: Diff) -> dict[str, str]:
@@ -405,7 +412,7 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
             yield "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS]))
             yield _more(affected, "cluster")
     if rest := [cluster.cluster for cluster in diff.clusters if cluster not in affected]:
-        yield text_of(f"No effect found in {listed(rest)}")
+        yield text_of(f"No effect found in {listed(rest)}.") if rest else ""
     yield from _affected(diff, is_whole=not details)
     sums = _sums([_counts_of(cluster) for cluster in affected]) if affected else []
     meanings = [meaning for meaning, count in zip(_LEGEND, sums, strict=False) if count]

@@ -123,7 +123,7 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
         whose = listed(names, _FEW) if are_named and len(names) <= _FEW else plural(len(names), "workload")
         classes = {ranked.before.priority_class_name for ranked in rejected if ranked.before} if are_named else {""}
         of_class = f" with PriorityClass {one_line(classes.pop())}" if len(classes) == 1 and classes != {""} else ""
-        effects.append(f"new Pods of {whose}{of_class} rejected ({plural(count, 'Pod runs now', 'Pods run now')})")
+        effects.append(f"new Pods of {whose}{of_class} rejected ({plural(count, 'running Pod')} cannot be recreated)")
     return effects
 
 
