@@ -18,6 +18,7 @@ from forewarn.policies.kube_apiserver.validation.strict import (
 )
 from forewarn.policies.objects.fields import at, group_kind, json_type
 from forewarn.policies.rules.support.context import Context, Target, rule
+from forewarn.policies.rules.support.names import is_misspelt
 from forewarn.policies.rules.support.rule_text import diagnostics, is_template_variable
 
 if TYPE_CHECKING:
@@ -340,6 +341,7 @@ _FEW: Final = 2
     Target.POD,
     Target.UPDATED_POD,
     Target.TEMPLATE,
+    Target.PART,
     Target.NAMESPACE,
     Target.RESOURCE_QUOTA,
     severity=Severity.ERROR,
@@ -351,7 +353,8 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     kube-apiserver drops the field without an error. A misspelled `priorityClassName` then leaves Pods at priority 0.
 
     Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. With
-    `--kubernetes-version`, it accepts only the fields of the given release.
+    `--kubernetes-version`, it accepts only the fields of the given release. In the Pod template of a custom resource,
+    the rule reports misspelled fields as warnings, because the kind may have further fields.
 
     Example:
 
@@ -365,6 +368,9 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
 
     Fix: correct the spelling, or move the field to the correct place.
     """
+    if subject.part:
+        yield from _misspelt_in_part(subject, subject.part, context)
+        return
     for unknown in unknown_fields(subject.object, context.minor):
         path = unknown.path
         detail, hint, fix = _advice(unknown, type_of(subject.object))
@@ -375,6 +381,29 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
             location=subject.source.locate(path, key=True),
             detail={"field": str(path[-1]), **detail},
         )
+
+
+def _misspelt_in_part(subject: ReviewedObject, part: PodTemplate, context: Context) -> Iterator[Problem]:
+    """Yield a problem for each misspelled field in the Pod template of a custom resource."""
+    for unknown in unknown_fields({**_POD_TYPE, "spec": part.spec}, context.minor) if not part.named else ():
+        name, holder = str(unknown.path[-1]), at(part.object, *unknown.path[:-1])
+        meant = next(iter(_same_letters(name, unknown)), "")
+        if meant and isinstance(holder, Mapping) and meant not in holder:
+            path = (*part.path, *unknown.path)
+            text = f"unknown field {quote(_shown_path(path))} of a Pod template; did you mean {quote(meant)}?"
+            place = subject.source.locate(path, key=True)
+            detail = {"field": name, "meant": meant}
+            yield Problem(text, path, f"write {meant}", location=place, detail=detail, severity=Severity.WARNING)
+
+
+_POD_TYPE: Final = {"apiVersion": "v1", "kind": "Pod"}
+
+
+def _same_letters(name: str, unknown: Unknown) -> list[str]:
+    """Return the fields of which an unknown one is a misspelling."""
+    fields = fields_of(unknown.type).known
+    same = [field for field in fields if field.lower() == name.lower()]
+    return same or [field for field in _nearest(name, fields) if is_misspelt(name, field)]
 
 
 def _shown_path(path: Path) -> str:
