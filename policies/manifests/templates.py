@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import ObjectRef
@@ -99,15 +100,15 @@ class _Block(NamedTuple):
     is_lost: bool
 
 
-def mask(text: str, *, last: bool = False) -> Masked | None:
+def mask(text: str, *, last: bool = False, every: bool = False) -> Masked | None:
     """The text with its actions masked; None if an action has no end, or if there are too many.
 
-    `last`: of `if … else`, keep the last branch instead of the first.
+    Of `if … else`, keeps the first branch; `last`: the last one; `every`: all, which may be no YAML.
     """
     actions = list(_actions(text)) if len(text) <= _LONGEST else None
     if actions is None or len(actions) > _MAX_ACTIONS or (actions and actions[-1].end < 0):
         return None
-    pieces, position = _Pieces(_last_branches(actions) if last else {}), 0
+    pieces, position = _Pieces(_last_branches(actions) if last else {}, every=every), 0
     for number, action in enumerate(actions):
         pieces.text(text[position : action.start])
         pieces.action(text[action.start : action.end], action, number)
@@ -157,10 +158,13 @@ def _actions(text: str) -> Iterator[_Action]:
 
 
 class _Pieces:
-    """Builds the masked text, and tracks open blocks. `last_branches`: those to keep instead of the first ones."""
+    """Builds the masked text, and tracks open blocks. `last_branches`: those to keep instead of the first ones.
+    `every`: keep all.
+    """
 
-    def __init__(self, last_branches: Mapping[int, int]) -> None:
+    def __init__(self, last_branches: Mapping[int, int], *, every: bool) -> None:
         self._last_of, self._begins_last = last_branches, frozenset(last_branches.values())
+        self._every = every
         self.stack: list[_Block] = []
         self._pieces: list[str] = []
         self._blocks: list[tuple[int, ...]] = [()]
@@ -191,6 +195,8 @@ class _Pieces:
         if number in self._begins_last:
             outer = self.stack[-2] if len(self.stack) > 1 else _Block(-1, is_out=False, is_lost=False)
             self.stack[-1] = outer._replace(number=number)
+        elif action.word in _ELSE and self.stack and self._every:
+            self.stack[-1] = out._replace(number=number)
         elif action.word in _ELSE and self.stack:
             self.stack[-1] = _Block(number, is_out=True, is_lost=out.is_lost or not out.is_out)
         elif action.word in _CLOSES:
@@ -329,7 +335,8 @@ def _sort(
             removed = removed_version(rest["apiVersion"], rest["kind"]) if versions is not None else None
             if removed and _is_for_old_clusters(subject, removed.replacement, masked, versions or ()):
                 rest = {**rest, "apiVersion": removed.replacement}
-            rest, whole = _without_alternatives(rest, subject, masked), _whole(subject, shown, masked.lost)
+            rest = _without_alternatives(rest, subject, masked)
+            whole = None if lines.start in known else _whole(subject, shown, text)  # once for both branches
             objects.partial.append(subject._replace(object=rest, namespace=place, is_partial=True, whole=whole))
 
 
@@ -354,32 +361,45 @@ def _without_alternatives(rest: ApiObject, subject: ReviewedObject, masked: Mask
     return {**rest, "spec": {key: value for key, value in rest["spec"].items() if key not in _LIMITS}}
 
 
-_READ_WHOLE: Final = {DISRUPTION_BUDGET: ("spec",), DAEMON_SET: ("spec", "template", "spec")}
-"""Kind -> the mapping of whose absent fields rules report."""
+_READ_WHOLE: Final = {
+    DISRUPTION_BUDGET: (("spec",), "selector"),
+    DAEMON_SET: (("spec", "template", "spec"), "priorityClassName"),
+}
+"""Kind -> the mapping and the field of whose absence rules report."""
 
 
-def _whole(subject: ReviewedObject, lines: Sequence[str], lost: Sequence[int]) -> Path | None:
-    """The path of the mapping in an object of which rules report absent fields, if the template surely prints no
-    further fields there; else None. `lines`, `lost`: of the masked template.
+def _whole(subject: ReviewedObject, shown: Sequence[str], text: str) -> Path | None:
+    """The path of the mapping in an object of which rules report an absent field, if no branch of the template prints
+    the field or unknown fields there; else None. `shown`: the lines of the mask with the object. `text`: the template.
     """
-    path = _READ_WHOLE.get(group_kind(subject.object))
+    path, field = _READ_WHOLE.get(group_kind(subject.object), ((), ""))
     fields = at(subject.object, *path) if path else None
-    if path is None or not isinstance(fields, dict) or not fields or any(map(UNKNOWN.search, fields)):
+    if not isinstance(fields, dict) or not fields or field in fields:
         return None
     column = min(subject.source.locate((*path, field), key=True).column for field in fields) - 1
     start = subject.source.locate(path, key=True).line - 1
+    lines, lost = _every_branch(text)
     if lost[start] <= column:
         return None
     above = ""
     for number in range(start + 1, len(lines)):
         line = lines[number]
         if line.strip() and _indent(line) < column:
-            break
+            return path if shown[number].strip() else None
         is_list = lost[number] == column and _indent(above) == column and above.rstrip().endswith(":")
-        if lost[number] <= column and not is_list:
+        key = line.partition(":")[0]
+        if (lost[number] <= column and not is_list) or field in key or UNKNOWN.search(key):
             return None
         above = line if line.strip() else above
     return path
+
+
+@lru_cache(maxsize=1)
+def _every_branch(text: str) -> tuple[Sequence[str], Sequence[int]]:
+    """The lines of a mask with all branches, and the columns of further text."""
+    masked = mask(text, every=True)
+    assert masked is not None  # another mask of the text was possible
+    return masked.text.split("\n"), masked.lost
 
 
 def _defined_in(text: str) -> str:
