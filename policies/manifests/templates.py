@@ -188,6 +188,13 @@ class _Pieces:
     def action(self, text: str, action: _Action, number: int) -> None:
         """Add an action: its mask, and its effect on the open blocks."""
         out = self.stack[-1] if self.stack else _Block(-1, is_out=False, is_lost=False)
+        self._open_or_close(text, action, number, out)
+        sign = self._sign(text, out, prints=action.prints)
+        first, newline, rest = text.partition("\n")
+        self._add(sign * len(first) + newline + (_CHARACTER.sub(" ", rest) if rest else ""))
+
+    def _open_or_close(self, text: str, action: _Action, number: int, out: _Block) -> None:
+        """Note the effect of an action on the open blocks, of which `out` is the last."""
         if action.word in _OPENS:
             self._conditions[number] = text[:_LONG_CONDITION]
         elif action.word in _ELSE:
@@ -205,15 +212,17 @@ class _Pieces:
             unprinted, is_other = action.word in _UNPRINTED, number in self._last_of
             is_lost = (out.is_lost or (is_other and not out.is_out)) and not unprinted
             self.stack.append(_Block(number, out.is_out or unprinted or is_other, is_lost))
-        sign = " " if out.is_out else _OUTPUT if action.prints else _CONTROL
+
+    def _sign(self, text: str, out: _Block, *, prints: bool) -> str:
+        """Return the character that masks an action."""
+        sign = " " if out.is_out else _OUTPUT if prints else _CONTROL
         if sign == _CONTROL and _BETWEEN_VALUES.search(self._line) and _is_unquoted(self._line):
             sign = " "
         if sign == _OUTPUT and (indent := _INDENT.search(text)) is not None:
             self._printed[len(self._blocks) - 1] = int(indent[1])
             if indent[0][0] == "n" and _BEFORE_LINES.fullmatch(self._pieces[-1].rpartition("\n")[2]):
                 sign = " "
-        first, newline, rest = text.partition("\n")
-        self._add(sign * len(first) + newline + (_CHARACTER.sub(" ", rest) if rest else ""))
+        return sign
 
     def _column_of(self, removed: str) -> int:
         """The lowest column of removed text."""

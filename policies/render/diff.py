@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.diff import Diff, OnCluster
     from forewarn.policies.application.whatif import WhatIf
     from forewarn.policies.manifests.differences import ChangedObject
-    from forewarn.policies.whatif.answer import Preemption, WorkloadCount
+    from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
 
 NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
 MAX_BYTES: Final = 60_000
@@ -259,38 +259,45 @@ def _explained(diff: Diff, cluster: OnCluster) -> str:
     """The effect on a cluster in sentences: the workloads that cause it, and the workloads with fewer Pods."""
     if cluster.answer is None or not needs_attention(cluster):
         return _effect(cluster)
-    answer = cluster.answer.answer
-    fewer = [standing for standing in answer.standings if standing.missed or standing.pending > standing.pending_before]
-    named = _named(diff)
-    mentioned = {name for preemption in answer.preemptions for name in (preemption.workload, preemption.by_workload)}
-    once = {name: text for name, text in named.items() if name not in mentioned}
-    ends = [_end(item, once) for item in sorted(fewer, key=lambda item: -max(item.missed, item.pending))]
-    rest = (
-        f"; {plural(len(ends) - _NAMED, 'more workload runs', 'more workloads run')} fewer Pods"
-        if ends[_NAMED:]
-        else ""
-    )
+    answer, named = cluster.answer.answer, _named(diff)
     scaled = [f"{one_line(item.workload)} from {item.before} to {item.after}" for item in cluster.scaled_down]
-    violations = sorted(answer.summary.violated_pdbs.items(), key=lambda item: -item[1])
-    pdbs = [f"{one_line(name)} ({healthy} of {desired})" for name, (healthy, desired) in sorted(answer.pdbs.items())]
-    failed = [one_line(standing.workload) for standing in answer.standings if standing.failure]
+    down = "The cluster has more replicas than both versions, and applying scales down "
     sentences = [
         ", ".join(_rejected(cluster.rejected, explained=True)),
-        f"The cluster has more replicas than both versions, and applying scales down {_all_of(scaled, 'workload')}"
-        if scaled
-        else "",
+        down + _all_of(scaled, "workload") if scaled else "",
         ", ".join(whatif.on_new_pods(answer.new_pods)),
         _preempting(answer.preemptions, named, cluster.placeholders),
-        f"At the end, {'; '.join(ends[:_NAMED])}{rest}" if ends else "",
-        f"PDB violations: {_all_of([f'{one_line(name)} ({count})' for name, count in violations], 'PDB')}"
-        if violations
-        else "",
-        f"Fewer healthy Pods than the PDB asks for: {_all_of(pdbs, 'PDB')}" if pdbs else "",
-        f"Failed: {_all_of(failed, 'Job')}" if failed else "",
+        _ends(answer, named),
+        *_harm(answer),
         ", ".join(whatif.other_effects([answer._replace(standings=(), pdbs={})])),
         f"{plural(len(answer.unread), 'object')} not simulated" if answer.unread else "",
     ]
     return ". ".join(filter(None, sentences))
+
+
+def _ends(answer: Answer, named: Mapping[str, str]) -> str:
+    """The workloads with fewer Pods at the end; the changes of `named` are shown where nothing else mentions them."""
+    fewer = [standing for standing in answer.standings if standing.missed or standing.pending > standing.pending_before]
+    mentioned = {name for preemption in answer.preemptions for name in (preemption.workload, preemption.by_workload)}
+    once = {name: text for name, text in named.items() if name not in mentioned}
+    ends = [_end(item, once) for item in sorted(fewer, key=lambda item: -max(item.missed, item.pending))]
+    more = len(ends) - _NAMED
+    rest = f"; {plural(more, 'more workload runs', 'more workloads run')} fewer Pods" if more > 0 else ""
+    return f"At the end, {'; '.join(ends[:_NAMED])}{rest}" if ends else ""
+
+
+def _harm(answer: Answer) -> Iterator[str]:
+    """Sentences about PDBs and Jobs."""
+    violations = sorted(answer.summary.violated_pdbs.items(), key=lambda item: -item[1])
+    healthy = sorted(answer.pdbs.items())
+    failed = [one_line(standing.workload) for standing in answer.standings if standing.failure]
+    if violations:
+        yield f"PDB violations: {_all_of([f'{one_line(name)} ({count})' for name, count in violations], 'PDB')}"
+    if healthy:
+        pdbs = [f"{one_line(name)} ({count} of {desired})" for name, (count, desired) in healthy]
+        yield f"Fewer healthy Pods than the PDB asks for: {_all_of(pdbs, 'PDB')}"
+    if failed:
+        yield f"Failed: {_all_of(failed, 'Job')}"
 
 
 def _all_of(items: Sequence[str], noun: str) -> str:
@@ -406,17 +413,27 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
         yield f"- PDBs that never allow an eviction, and so block node drains: {which}."
     if details:
         yield "\n".join(_sentences(diff, affected))
+    yield from _numbers(diff, affected, is_whole=not details)
+    yield from _details_of_objects(diff)
+
+
+def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> Iterator[str]:
+    """The tables and their legend. `is_whole`: see `_affected`."""
     if affected:
         heads, rows = _table(affected)
         if heads[2:]:
             yield "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS]))
             yield _more(affected, "cluster")
     if rest := [cluster.cluster for cluster in diff.clusters if cluster not in affected]:
-        yield text_of(f"No effect found in {listed(rest)}.") if rest else ""
-    yield from _affected(diff, is_whole=not details)
+        yield text_of(f"No effect found in {listed(rest)}.")
+    yield from _affected(diff, is_whole=is_whole)
     sums = _sums([_counts_of(cluster) for cluster in affected]) if affected else []
     meanings = [meaning for meaning, count in zip(_LEGEND, sums, strict=False) if count]
     yield " ".join([*meanings, *([_RESERVED] if any(cluster.placeholders for cluster in affected) else [])])
+
+
+def _details_of_objects(diff: Diff) -> Iterator[str]:
+    """Folded: the changed objects, and what was not compared."""
     if diff.objects:
         objects = [f"- {text_of(f'{obj.directory}: {obj.operation} {_object(obj)}')}" for obj in diff.objects]
         body = "\n".join([*objects[:_MAX_OBJECTS], _more(objects, "object")])

@@ -96,9 +96,7 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
         yield paint(f"PodGroup {group.name} (minCount {group.min_count}): {fit}; {preempting}", style)
     zones = listed([f"zone {zone} {count}" for zone, count in headroom.by_zone.items()], _SHOWN)
     yield paint(f"without preemption: {with_limits(headroom.without, headroom.quota, zones)}", style)
-    by_node = sorted((headroom.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
-    if by_node:
-        yield f"  on {listed([f'{node} ({count})' for node, count in by_node if count], _SHOWN)}"
+    yield from _on_nodes(headroom)
     yield from (f"  {of_group(group)}" for group in (headroom.groups or ())[:_MAX_GROUPS])
     if headroom.groups and len(headroom.groups) > _MAX_GROUPS:
         yield f"  and {len(headroom.groups) - _MAX_GROUPS} more node groups; use -o json for all"
@@ -119,6 +117,12 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
         yield "with preemption, by PriorityClass:"
     yield from (f"  {_of_class(row)}" for row in headroom.by_class)
     yield from (f"note: {note}" for note in headroom.notes)
+
+
+def _on_nodes(headroom: Headroom) -> Iterator[str]:
+    by_node = sorted((headroom.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
+    if by_node:
+        yield f"  on {listed([f'{node} ({count})' for node, count in by_node if count], _SHOWN)}"
 
 
 def _never(headroom: Headroom) -> str:

@@ -370,14 +370,10 @@ def _line(
 
 
 def _event_text(line: _Line, events: Sequence[Event]) -> str:
-    pods, count = [event.pod for event in events], plural(len(events), "Pod")
+    count = plural(len(events), "Pod")
     nodes = listed([name for name, _ in counted(event.node for event in events if event.node)])
     if line.kind == "preempted":
-        most = max(event.origin.grace for event in events if event.origin)
-        ends = f", grace period {duration(most)}" if most else ""
-        victim = line.other if line.other == pods[0] else f"{count} of {line.other}"
-        by, theirs = _priorities(event.by_origin for event in events), _priorities(event.origin for event in events)
-        return f"{line.group} (priority {by}) preempts {victim} (priority {theirs}) on {nodes}{ends}"
+        return _preemption_text(line, events, nodes)
     if line.kind == "created":
         return f"{line.group}: {count} created (priority {_priorities(event.origin for event in events)})"
     if line.kind == "scheduled":
@@ -390,6 +386,14 @@ def _event_text(line: _Line, events: Sequence[Event]) -> str:
     if line.kind in _NODE_EVENTS:
         return f"node {line.group} is {line.other}" if line.other else _NODE_EVENTS[line.kind].format(line.group)
     return _EVENT_TEXTS[line.kind].format(line.group)
+
+
+def _preemption_text(line: _Line, events: Sequence[Event], nodes: str) -> str:
+    most = max(event.origin.grace for event in events if event.origin)
+    ends = f", grace period {duration(most)}" if most else ""
+    victim = line.other if line.other == events[0].pod else f"{plural(len(events), 'Pod')} of {line.other}"
+    by, theirs = _priorities(event.by_origin for event in events), _priorities(event.origin for event in events)
+    return f"{line.group} (priority {by}) preempts {victim} (priority {theirs}) on {nodes}{ends}"
 
 
 def _priorities(origins: Iterable[Origin | None]) -> str:

@@ -426,6 +426,15 @@ def _is_namespace_known(subject: ReviewedObject, context: Context) -> bool:
     return bool(is_given) and bool(_NAMESPACE_NAME.fullmatch(subject.ref.namespace))
 
 
+def _daemons_template(subject: ReviewedObject, context: Context) -> PodTemplate | None:
+    """Return the Pod template of a DaemonSet of which a manifest says enough; otherwise None."""
+    template = context.template(subject) if group_kind(subject.object) == DAEMON_SET else None
+    if template is None or context.phase is not Phase.LINT or is_fragment(subject.object, template):
+        return None
+    unknown = subject.is_partial and ("priorityClassName" in template.spec or subject.whole is None)
+    return None if unknown else template
+
+
 @rule(
     Target.TEMPLATE,
     severity=Severity.WARNING,
@@ -463,10 +472,8 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     Fix: use system-node-critical if the node does not work without the DaemonSet. Otherwise, use a class of your own
     above the classes of your workloads.
     """
-    template = context.template(subject) if group_kind(subject.object) == DAEMON_SET else None
-    if template is None or context.phase is not Phase.LINT or is_fragment(subject.object, template):
-        return
-    if subject.is_partial and ("priorityClassName" in template.spec or subject.whole is None):
+    template = _daemons_template(subject, context)
+    if template is None:
         return
     name = class_to_be(template, subject.effective_namespace, context)
     own = resolved(template, context)

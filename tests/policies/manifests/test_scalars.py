@@ -250,4 +250,4 @@ except yaml.reader.ReaderError:
 else:
     raise AssertionError("accepted")
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
