@@ -57,7 +57,7 @@ BATCH: Final = 10.0
 MAX_NODES: Final = 2_000
 """Maximum nodes that arrive in a simulation."""
 MAX_ROUNDS: Final = 50
-"""Maximum rounds in which autoscalers add nodes to a simulation."""
+"""Maximum rounds in which autoscalers scan the Pending Pods of a simulation again."""
 _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 """The events after which a Pod does not run."""
 
@@ -214,12 +214,13 @@ class Branch:
             reaction = after_simulation(simulation, autoscaling, names_in(simulation))
             hopeless.update(_unschedulable(simulation))
             more = arriving(simulation, reaction, autoscaling, last)
-            if more and (len(later) == MAX_ROUNDS or len(added) + len(more) > MAX_NODES):
+            if len(later) == MAX_ROUNDS or len(added) + len(more) > MAX_NODES:
                 omitted = len(more)
+                later.append(reaction.cut_short())
                 break
+            later.append(reaction)  # even without nodes it has the reasons
             if more:
                 simulation.add(arrivals_of(more))
-                later.append(reaction)
                 added += more
                 last = more[-1][2]
         simulation.run()

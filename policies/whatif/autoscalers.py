@@ -125,16 +125,31 @@ def _merged(arrivals: Sequence[Arrival], workloads: dict[str, str]) -> list[Laun
     return [Launch(*kind, nodes, [*starmap(PodsOfWorkload, pods[kind].items())]) for kind, nodes in counts.items()]
 
 
-def _of_all_rounds(rounds: Sequence[Launches]) -> Launches:
+def _scale_ups_of(rounds: Sequence[ScaleUps]) -> ScaleUps:
+    """Return the scale-ups of all rounds, with what is not known of any."""
+    return rounds[-1]._replace(
+        scale_ups=[scale_up for plan in rounds for scale_up in plan.scale_ups],
+        truncated=any(plan.truncated for plan in rounds),
+        not_predicted=next((plan.not_predicted for plan in rounds if plan.not_predicted), ""),
+    )
+
+
+def _launches_of(rounds: Sequence[Launches]) -> Launches:
+    """Return the nodes of all rounds, with what is not known of any."""
     nodes, pods = Counter[tuple[str, str]](), dict[tuple[str, str], Counter[str]]()
     for launched in (each for launches in rounds for each in launches.launches):
         kind = launched.node_pool, launched.instance_type
         nodes[kind] += launched.nodes
         pods.setdefault(kind, Counter()).update({each.workload: each.pods for each in launched.workloads})
     launches = [Launch(*kind, n, [*starmap(PodsOfWorkload, pods[kind].items())]) for kind, n in nodes.items()]
-    return rounds[0]._replace(
-        launches=launches, arrivals=[arrival for launches in rounds for arrival in launches.arrivals]
+    return rounds[-1]._replace(
+        launches=launches,
+        arrivals=[arrival for launches in rounds for arrival in launches.arrivals],
+        not_predicted=next((launches.not_predicted for launches in rounds if launches.not_predicted), ""),
     )
+
+
+_TOO_MANY_ROUNDS: Final = "further nodes (limit of rounds reached)"
 
 
 NODE_DELAY: Final = 180.0
@@ -213,6 +228,10 @@ class Considered(NamedTuple):
     ignored: Mapping[str, int]
     pending: Hidden[int]
 
+    def after(self, helped: int) -> Considered:
+        """Return the numbers with those of Pods for which earlier scale-ups were made."""
+        return self._replace(considered=self.considered + helped, pending=self.pending + helped)
+
 
 class Autoscalers(NamedTuple):
     """The reaction of autoscalers to Pending Pods.
@@ -227,12 +246,37 @@ class Autoscalers(NamedTuple):
     node_pools: Launches | None = None
 
     def followed_by(self, later: Sequence[Autoscalers]) -> Autoscalers:
-        """Return the reaction with the nodes of later reactions, after earlier nodes have arrived."""
+        """Return the reaction with the nodes of later reactions, each after the earlier nodes have arrived.
+
+        The last reaction knows which Pods still have no node, and why.
+        """
+        if not later:
+            return self
+        *before, last = self, *later
         plans = [plan for each in (self, *later) if (plan := each.node_groups)]
         launches = [launched for each in (self, *later) if (launched := each.node_pools)]
+        helped = sum(each.helped for each in before)
+        return Autoscalers(
+            last.cluster_autoscaler.after(helped),
+            last.karpenter.after(helped),
+            _scale_ups_of(plans) if plans else None,
+            _launches_of(launches) if launches else None,
+        )
+
+    @property
+    def helped(self) -> int:
+        """The number of Pods for which an autoscaler adds nodes."""
+        groups, pools = self.node_groups, self.node_pools
+        scaled_up = sum(scale_up.pods for scale_up in groups.scale_ups) if groups else 0
+        launched = sum(pods for launch in pools.launches for _, pods in launch.workloads) if pools else 0
+        return max(scaled_up, launched)
+
+    def cut_short(self) -> Autoscalers:
+        """Return the reaction without its nodes, with the statement that a limit was reached."""
+        groups, pools = self.node_groups, self.node_pools
         return self._replace(
-            node_groups=plans[0]._replace(scale_ups=[s for plan in plans for s in plan.scale_ups]) if plans else None,
-            node_pools=_of_all_rounds(launches) if launches else None,
+            node_groups=groups and groups._replace(scale_ups=[], truncated=True),
+            node_pools=pools and pools._replace(launches=[], arrivals=[], not_predicted=_TOO_MANY_ROUNDS),
         )
 
 

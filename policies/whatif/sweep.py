@@ -136,7 +136,7 @@ def _needs(simulation: Simulation, autoscaling: Autoscaling, branch: Branch) -> 
     reaction, end = growth
     plan, nodes = reaction.node_groups, Counter[str]()
     for scale_up in plan.scale_ups if plan else ():
-        nodes[scale_up.group] += scale_up.nodes
+        nodes.update(dict(scale_up.added))
     nodes.update(arrival.group for arrival in (reaction.node_pools.arrivals if reaction.node_pools else ()))
     not_helped = sum(item.pods for item in plan.no_scale_up) if plan else 0
     needs = Needs(nodes, not_helped, plan is not None and plan.truncated)

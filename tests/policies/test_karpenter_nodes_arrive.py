@@ -161,3 +161,20 @@ def test_a_wrong_file_of_instance_types(tmp_path: Path, capsys: Capture) -> None
     with pytest.raises(SystemExit):
         main(["whatif", "lose", "zone", "a", "--cluster", CLUSTER, "--instance-types", str(tmp_path / "types.json")])
     assert "types.json: " in capsys.readouterr().err
+
+
+def test_a_pod_of_a_later_round_without_a_node_is_explained(lost: Any) -> None:
+    reaction = lost(*stateful_set(5))["autoscalers"]
+    (reason,) = (each for each in reaction["nodePools"]["noLaunch"] if each["workload"] == "shop/db")
+    assert (reason["pods"], reaction["karpenter"]["considered"]) == (1, 9)
+    assert reason["reason"].startswith("all available instance types exceed limits for nodepool")
+    text = lost(*stateful_set(5), text=True)
+    assert "; with new nodes, 4 of 9 lost replicas run again: " in text
+    assert "Karpenter would add nodes for 4 of 9 Pending Pods (no NodePool helps: 5)" in text
+
+
+def test_what_a_limit_of_rounds_leaves_out_is_told(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "MAX_ROUNDS", 1)
+    assert "nodes of Karpenter not predicted: further nodes (limit of rounds reached)" in lost(
+        *stateful_set(5), text=True
+    )
