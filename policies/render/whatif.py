@@ -72,8 +72,9 @@ def _with_new_nodes(answer: Answer) -> str:
     pending = sum(workload.pending for workload in answer.standings)
     lost = plural(answer.fewer, "lost replica"), answer.fewer - arrived.fewer
     of, back = lost if answer.fewer else (plural(pending, "Pending Pod"), pending - arrived.pending)
-    last = max((row.at or 0.0 for row in arrived.workloads if row.after > row.without_new_nodes), default=0.0)
-    when = f" within {duration(last)}" if back > 0 else ""
+    times = [row.at for row in arrived.workloads if row.after > row.without_new_nodes]
+    known = [time for time in times if time is not None]  # not of a workload with further Pending Pods
+    when = f" within {duration(max(known))}" if back > 0 and known == times else ""
     return f"; with new nodes, {max(back, 0)} of {of} {'run again' if answer.fewer else 'run'}{when}"
 
 
@@ -497,3 +498,5 @@ def _picture(answer: Answer) -> Iterator[str]:
         ends = f'{one}["{label_of(f"{by} ({by_priority})")}"]', f'{other}["{label_of(f"{victim} ({priority})")}"]'
         yield f'  {ends[0]} -->|"{plural(len(preemptions), "Pod")}, {duration(preemptions[0].t)}"| {ends[1]}'
     yield "```"
+    if len(found) > _MAX_EDGES:
+        yield from ("", f"and {plural(len(found) - _MAX_EDGES, 'more pair')} of preemptor and victim")
