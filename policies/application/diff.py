@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from forewarn.policies.manifests.differences import ChangedObject, Difference
     from forewarn.policies.objects.fields import ApiObject
 
-PODS_OF: Final = "Pods of "
 _ORDER: Final = (
     "PriorityClass", "Namespace", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "StorageClass",
     "PersistentVolume", "PersistentVolumeClaim", "DaemonSet", "Pod", "ReplicationController", "ReplicaSet",
@@ -73,10 +72,10 @@ class ScaledDown(NamedTuple):
 class OnCluster(NamedTuple):
     """The effect on a cluster. `reason`: why there is no `answer`; without both, no object concerns the cluster.
 
-    `rejected`: objects that the API server rejects, or whose Pods it rejects (PODS_OF), with the reason. `namespaces`:
-    the most affected first. `absent`: workloads that change and are not in the cluster, so that they are simulated as
-    new. `placeholders`: preempted workloads whose Pods only reserve capacity. `scaled_down`: workloads that have more
-    replicas in the cluster than in both versions.
+    `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that it accepts, but not
+    their Pods. `namespaces`: the most affected first. `absent`: workloads that change and are not in the cluster, so
+    that they are simulated as new. `placeholders`: preempted workloads whose Pods only reserve capacity. `scaled_down`:
+    workloads that have more replicas in the cluster than in both versions.
     """
 
     cluster: str
@@ -85,6 +84,7 @@ class OnCluster(NamedTuple):
     absent: Sequence[str] = ()
     placeholders: Sequence[str] = ()
     scaled_down: Sequence[ScaledDown] = ()
+    rejected_pods: Sequence[str] = ()
     reason: str = ""
     answer: WhatIf | None = None
 
@@ -194,20 +194,23 @@ def _on_cluster(
         change = _Applied(concerned, beside, request.prune, places.order)
         answer = whatif(cluster, change, until=request.until)
         labels = {key[1]: namespace.labels.get(request.owner_label, "") for key, namespace in namespaces.items()}
-        rejected = [one_line(_reason(fault)) for fault in answer.faults]
+        rejected = {
+            of_pods: [one_line(str(f)) for f in answer.faults if _is_of_pods(f) is of_pods] for of_pods in (False, True)
+        }
         affected = _affected(answer, lambda namespace: labels.get(namespace) or owners.of(namespace))
         absent = [str(difference.changed) for difference in concerned if _is_absent(difference, cluster.snapshot)]
         reserved = _placeholders(answer, cluster.snapshot, request.config)
         scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
-        return OnCluster(name, rejected, affected, absent, reserved, scaled_down, answer=answer)
+        return OnCluster(name, rejected[False], affected, absent, reserved, scaled_down, rejected[True], answer=answer)
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
 
 
-def _reason(fault: Exception) -> str:
-    """The error, of the Pods if the API server accepts the object itself."""
-    of_class = isinstance(fault, InvalidObject) and fault.path[-1:] == ("priorityClassName",)
-    return f"{PODS_OF if of_class and not str(fault).startswith('Pod ') else ''}{fault}"
+def _is_of_pods(fault: Exception) -> bool:
+    """Report whether the API server accepts the object, and rejects its Pods."""
+    if not isinstance(fault, InvalidObject) or fault.path[-1:] != ("priorityClassName",):
+        return False
+    return fault.ref is not None and fault.ref.kind != "Pod"
 
 
 def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[ScaledDown]:
@@ -219,7 +222,7 @@ def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> 
         old, new, now = (
             at(obj, "spec", "replicas") for obj in (before.object, after.object, workload.object if workload else {})
         )
-        if isinstance(now, int) and isinstance(new, int) and new < now != old:
+        if isinstance(now, int) and isinstance(new, int) and now > new and (not isinstance(old, int) or now > old):
             yield ScaledDown(f"{changed.namespace}/{changed.name}", now, new)
 
 
@@ -253,7 +256,7 @@ def conditions(diff: Diff) -> set[str]:
     """Return what happens, in the words of `--fail-on`."""
     met = {"change"} if diff.objects else set[str]()
     for cluster in diff.clusters:
-        met |= {"rejected"} if cluster.rejected else set()
+        met |= {"rejected"} if cluster.rejected or cluster.rejected_pods else set()
         met |= cluster.answer.conditions if cluster.answer else set()
     return met
 

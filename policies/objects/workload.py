@@ -188,6 +188,8 @@ def _retained_status(obj: ApiObject) -> dict[str, Any]:
 
 IGNORE_DISRUPTIONS: Final = "ignore DisruptionTarget in the first podFailurePolicy rule"
 """A fix for Jobs that fail because of preempted or evicted Pods."""
+NO_EVICTION: Final = (("maxUnavailable", "0"), ("maxUnavailable", "0%"), ("minAvailable", "100%"))
+"""Fields of a PodDisruptionBudget, as texts, with which no Pod can be evicted."""
 _DEFAULT_BACKOFF_LIMIT: Final = 6
 _MAX_INT32: Final = 2**31 - 1
 _JOB_CONTROLLER: Final = "kubernetes.io/job-controller"

@@ -8,9 +8,9 @@ from html import escape
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.diff import PODS_OF
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.objects.workload import NO_EVICTION
 from forewarn.policies.render import Painter, plain, whatif
 from forewarn.policies.render.head import line_of
 from forewarn.policies.render.markdown import text_of
@@ -18,7 +18,7 @@ from forewarn.policies.render.table import limited, markdown_table, table, title
 from forewarn.policies.scheduling.reasons import in_short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from forewarn.policies.application.diff import Diff, OnCluster
     from forewarn.policies.application.whatif import WhatIf
@@ -50,7 +50,6 @@ _OF_WHOLE: Final = (
     "hook",
 )  # fmt: skip
 """Fields that are shown of created and deleted objects."""
-_NO_EVICTION: Final = {("minAvailable", "100%"), ("maxUnavailable", "0"), ("maxUnavailable", "0%")}
 _OF_NEW: Final = ("replicas", "requests")
 
 
@@ -109,7 +108,7 @@ def _kept(diff: Diff) -> int:
 def _about(cluster: OnCluster, applied: WhatIf) -> Iterator[str]:
     yield line_of(applied.head)
     yield from limited(_namespaces(cluster), len(cluster.namespaces), "namespace", "namespaces", "")
-    yield from (f"rejected: {reason}" for reason in cluster.rejected)
+    yield from _rejections(cluster)
     yield from _absent(cluster)
 
 
@@ -157,7 +156,7 @@ def verdict(diff: Diff) -> str:
 
 def _blocking(diff: Diff) -> list[ChangedObject]:
     """The created and changed PDBs that block every drain."""
-    return [changed for changed in diff.objects if any(field[::2] in _NO_EVICTION for field in changed.fields)]
+    return [changed for changed in diff.objects if any(field[::2] in NO_EVICTION for field in changed.fields)]
 
 
 def _counts(diff: Diff) -> str:
@@ -208,7 +207,9 @@ def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
     scaled_down = sum(item.before - item.after for cluster in clusters for item in cluster.scaled_down)
     unread = sum(len(answer.unread) for answer in answers)
     phrases = [
-        *_rejected({reason: None for cluster in clusters for reason in cluster.rejected}),
+        *_rejected(
+            *({reason: None for of in each for reason in of} for each in zip(*map(_faults, clusters), strict=True))
+        ),
         f"{plural(scaled_down, 'running replica')} scaled down" if scaled_down else "",
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
         *whatif.numbers(counts),
@@ -220,14 +221,21 @@ def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
     return [phrase for phrase in phrases if phrase]
 
 
-def _rejected(reasons: Iterable[str], *, explained: bool = False) -> list[str]:
+def _faults(cluster: OnCluster) -> tuple[Sequence[str], Sequence[str]]:
+    """The rejected objects, and those whose Pods are rejected."""
+    return cluster.rejected, cluster.rejected_pods
+
+
+def _rejections(cluster: OnCluster) -> Iterator[str]:
+    yield from (f"rejected: {reason}" for reason in cluster.rejected)
+    yield from (f"Pods rejected: {reason}" for reason in cluster.rejected_pods)
+
+
+def _rejected(objects: Collection[str], of_pods: Collection[str], *, explained: bool = False) -> list[str]:
     """Phrases with the number of rejected objects, and of objects whose Pods are rejected."""
-    of_pods = [reason for reason in reasons if reason.startswith(PODS_OF)]
-    others = [reason for reason in reasons if reason not in of_pods]
-    kinds = (others, plural(len(others), "object")), (of_pods, f"{PODS_OF}{plural(len(of_pods), 'workload')}")
+    kinds = (objects, plural(len(objects), "object")), (of_pods, f"Pods of {plural(len(of_pods), 'workload')}")
     return [
-        f"{what} rejected"
-        + (f" ({cut(alike[0].removeprefix(PODS_OF), _LONGEST)})" if explained and len(alike) == 1 else "")
+        f"{what} rejected" + (f" ({cut(next(iter(alike)), _LONGEST)})" if explained and len(alike) == 1 else "")
         for alike, what in kinds
         if alike
     ]
@@ -263,7 +271,7 @@ def _explained(diff: Diff, cluster: OnCluster) -> str:
     scaled = [f"{one_line(item.workload)} from {item.before} to {item.after}" for item in cluster.scaled_down]
     down = "The cluster has more replicas than both versions, and applying scales down "
     sentences = [
-        ", ".join(_rejected(cluster.rejected, explained=True)),
+        ", ".join(_rejected(*_faults(cluster), explained=True)),
         down + _all_of(scaled, "workload") if scaled else "",
         ", ".join(whatif.on_new_pods(answer.new_pods)),
         _preempting(answer.preemptions, named, cluster.placeholders),
@@ -371,7 +379,7 @@ def _row(cluster: OnCluster) -> tuple[str | int, ...]:
     if cluster.answer is None:
         return (cluster.cluster, *["-"] * (len(_HEADS) - 1))
     time = cluster.answer.head.origin.time or "unknown"
-    return cluster.cluster, time, *_counts_of(cluster), _placeholders(cluster)[0], len(cluster.rejected)
+    return cluster.cluster, time, *_counts_of(cluster), _placeholders(cluster)[0], sum(map(len, _faults(cluster)))
 
 
 def markdown(diff: Diff, *, details: bool = True) -> str:
@@ -393,16 +401,25 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
 def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
     """A list item for the clusters with the same effects. What all reject is in the first item alone."""
     alike = defaultdict[str, list[str]](list)
-    rejected = [cluster.rejected for cluster in clusters if cluster.answer]
-    common = [reason for reason in rejected[0] if all(reason in others for others in rejected)] if rejected[1:] else []
-    if common:
-        sentence = text_of(", ".join(_rejected(common, explained=True)))
-        yield f"- **{text_of(listed([cluster.cluster for cluster in clusters if cluster.answer]))}**: {sentence}."
+    answered = [cluster for cluster in clusters if cluster.answer]
+    common = [_in_all(of) for of in zip(*map(_faults, answered), strict=True)] if answered[1:] else [[], []]
+    if any(common):
+        sentence = text_of(", ".join(_rejected(*common, explained=True)))
+        yield f"- **{text_of(listed([cluster.cluster for cluster in answered]))}**: {sentence}."
     for cluster in clusters:
-        left = cluster._replace(rejected=[reason for reason in cluster.rejected if reason not in common])
-        alike[_explained(diff, left)].append(cluster.cluster)
+        rest = [
+            [reason for reason in of if reason not in shared]
+            for of, shared in zip(_faults(cluster), common, strict=True)
+        ]
+        left = cluster._replace(rejected=rest[0], rejected_pods=rest[1])
+        if left == cluster or needs_attention(left):
+            alike[_explained(diff, left)].append(cluster.cluster)
     for sentence, names in islice(alike.items(), _MAX_OBJECTS):
         yield f"- **{text_of(listed(names))}**{' (each)' if len(names) > 1 else ''}: {text_of(sentence)}."
+
+
+def _in_all(lists: Sequence[Sequence[str]]) -> list[str]:
+    return [reason for reason in lists[0] if all(reason in others for others in lists)]
 
 
 def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
@@ -464,7 +481,7 @@ def _more(items: Sequence[object], noun: str) -> str:
 
 
 def _body(cluster: OnCluster, applied: WhatIf, *, details: bool) -> str:
-    rejected = "".join(f"- rejected: {text_of(reason)}\n" for reason in cluster.rejected)
+    rejected = "".join(f"- {text_of(line)}\n" for line in _rejections(cluster))
     rejected += "".join(f"- {text_of(line)}\n" for line in _absent(cluster))
     lines = whatif.markdown_body(applied.answer, applied.notes_without_faults) if details else ""
     return "\n\n".join(filter(None, (rejected, text_of(line_of(applied.head)), lines.strip())))

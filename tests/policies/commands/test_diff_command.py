@@ -619,9 +619,10 @@ def test_replicas_that_something_else_has_added_are_scaled_down(
 ) -> None:
     snapshot(tmp_path / "c.yaml", 8)
     objects = yaml.safe_load_all((tmp_path / "c.yaml").read_text())
-    write(tmp_path / "c.yaml", *objects, deployment("web", 5), deployment("as-written", 5))
-    before = [deployment("web", 1), deployment("as-written", 5)]
-    after = {"web.yaml": [deployment("web", 2), deployment("as-written", 3)]}
+    others = {"as-written": 5, "more-before": 4}
+    write(tmp_path / "c.yaml", *objects, deployment("web", 5), *(deployment(*each) for each in others.items()))
+    before = [deployment("web", 1), deployment("as-written", 5), deployment("more-before", 6)]
+    after = {"web.yaml": [deployment("web", 2), deployment("as-written", 3), deployment("more-before", 3)]}
     done = forewarn("diff", *versions({"web.yaml": before}, after), "--cluster", tmp_path / "c.yaml")
     assert done.stdout.startswith("c: 3 running replicas scaled down\n"), done.stdout
     assert (
