@@ -228,7 +228,7 @@ def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -
     """
     from forewarn.policies.config.document import place_of_entry
     from forewarn.policies.manifests import Fault, values
-    from forewarn.policies.simulation.events_file import MAX_BYTES, EntryFault, read_events
+    from forewarn.policies.simulation.events_file import FORM, MAX_BYTES, EntryFault, read_events
 
     name = "<stdin>" if path == "-" else path
     data = read_file(path, MAX_BYTES)
@@ -247,9 +247,7 @@ def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -
     except ValueError as fault:
         raise SourceError(name, str(fault)) from None
     if not events:
-        raise SourceError(
-            name, "no events. Fix: write a list of `{at, create|update|delete|scale|run|cordon|uncordon|drain|lost}`"
-        )
+        raise SourceError(name, f"no events. Fix: write a {FORM}")
     try:
         _check_names(cluster, created, events)
     except EntryFault as fault:

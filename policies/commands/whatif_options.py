@@ -183,6 +183,8 @@ def _of_workloads(add: _Add) -> None:
 
 
 def _of_manifests(add: _Add) -> None:
+    from forewarn.policies.simulation.events_file import FORM
+
     argument = add(
         "apply",
         "manifests are applied",
@@ -209,8 +211,7 @@ def _of_manifests(add: _Add) -> None:
         "whatif events -f web.yaml --runs 20",
     )
     argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, at time 0")
-    help_text = "list of `{at, create|update|delete|scale|run|cordon|uncordon|drain|lost}`"
-    argument("--events", metavar="FILE", help=help_text)
+    argument("--events", metavar="FILE", help=FORM)
     add_runs_options(argument)
 
 

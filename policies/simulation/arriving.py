@@ -68,8 +68,10 @@ def _node(api: ApiServer, arrival: Arrival) -> None:
         return  # what is gone is not found
     elif arrival.op == "update":
         api.put_node(read_node(arrival.object))
-    else:
+    elif arrival.op in ("cordon", "uncordon"):
         api.put_node(replace(node, unschedulable=arrival.op == "cordon"))
+    else:
+        raise ValueError(f"no such operation for a node: {arrival.op}")
 
 
 def _pod(api: ApiServer, admission: Callable[[ApiObject], Pod], arrival: Arrival) -> None:

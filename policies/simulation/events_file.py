@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)")
 OPERATIONS: Final = ("create", "update", "delete", "scale", "run", "cordon", "uncordon", "drain", "lost")
+FORM: Final = f"list of `{{at, {'|'.join(OPERATIONS)}}}`"
+"""What a file must contain, for help and messages."""
 _SCALED: Final = {
     "Deployment": "apps/v1",
     "ReplicaSet": "apps/v1",

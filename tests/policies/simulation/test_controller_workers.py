@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import pytest
+
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.latencies import Latencies
 from forewarn.policies.simulation.scenario import Arrival
@@ -100,6 +102,12 @@ def test_a_drain_evicts_the_pods_that_are_there_at_once_and_no_others() -> None:
     assert {pod for _, pod in evicted} == {"default/web-1", "default/web-2"}
     assert all(time < 0.003 for time, _ in evicted), "beside each other"
     assert [pod for _, what, pod in told if what == "scheduled"] == ["default/web-3", "default/web-4"]
+
+
+def test_an_operation_that_nodes_do_not_have_changes_no_node() -> None:
+    node = make_node("n1").obj
+    with pytest.raises(ValueError, match="no such operation for a node: taint"):
+        events([node], [Arrival(0.0, "taint", node)])
 
 
 def test_with_dice_pods_may_take_longer_to_be_made_than_other_writes() -> None:
