@@ -12,12 +12,13 @@ import yaml
 
 from forewarn.policies.config import Config, ConfigError, find_config, load_config, read_config
 from forewarn.policies.config.load import is_empty
-from forewarn.policies.config.model import Budget, PredictionBudget
+from forewarn.policies.config.model import ON_REQUEST, Budget, PredictionBudget
 from forewarn.policies.findings import Action, Severity
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.namespace import Namespace
 from forewarn.policies.objects.reviewed_object import User
 from forewarn.policies.options import AllowedClasses, LimitedResource, Permission, Rendering, ScopeSelector
+from forewarn.policies.rules import RULES
 from forewarn.policies.rules.pod.classes import unknown_priority_class
 from forewarn.policies.rules.priority_class import global_default_not_unique
 from forewarn.policies.rules.support.context import Target
@@ -90,6 +91,16 @@ def test_everything_that_can_be_said_is_read() -> None:
 
 def test_an_empty_file_is_the_default_configuration() -> None:
     assert read_config("", "f") == read_config("# nothing\n", "f") == Config()
+
+
+@pytest.mark.parametrize("name", sorted(ON_REQUEST))
+def test_a_rule_that_is_off_by_default_runs_if_the_configuration_names_it(name: str) -> None:
+    rule = {rule.ID: rule for rule in RULES}[name]
+    assert not Config().runs(rule)
+    assert Config(severities={name: Severity.NOTE}).runs(rule)
+    assert Config(actions={name: Action.DENY}).runs(rule)
+    assert Config(selected=frozenset((name,))).runs(rule)
+    assert not Config(actions={name: Action.DENY}, disabled_rules=frozenset((name,))).runs(rule)
 
 
 def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
