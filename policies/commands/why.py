@@ -41,7 +41,9 @@ def main(arguments: Sequence[str]) -> int:
         cluster = settle(loaded(options, Cache(collect=evidence.collect)), release).snapshot()
         result = explain(cluster, request, evidence, options.cluster)
         output = Output(options.output, options.color)
-        answer_in(output, result.head, lambda paint: lines(result, paint), lambda: [result.to_dict()]).print()
+        answer_in(
+            output, result.head, lambda paint: lines(result, paint, verbose=options.verbose), lambda: [result.to_dict()]
+        ).print()
         return status_of_conditions(result.conditions, options.fail_on)
 
     return answered("why", options, answer)
@@ -73,6 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add)
     add("-n", "--namespace", default="default", help="namespace if NAMESPACE/ is missing (default: default)")
     add_output_option(add)
+    help_text = "show the messages of conditions and Events in their own words"
+    add("-v", "--verbose", action="store_true", help=help_text)
     help_text = (
         "exit with 1 for this state (pending, preempted, terminating, running, ended, gone) or problem id (repeatable)"
     )

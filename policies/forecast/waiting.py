@@ -79,13 +79,12 @@ def before_in_queue(cluster: ClusterSnapshot, pod: Pod) -> Waiting | None:
 
 
 def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
-    """Yield a sentence with the Pending Pods that kube-scheduler tries before this Pod.
-
-    A Pod that is not in the cluster is behind all Pods of its priority. Source: upstream
-    `plugins/queuesort/priority_sort.go`.
+    """Yield a sentence with the Pending Pods that kube-scheduler tries before this new Pod, which is behind all Pods of
+    its priority. Source: upstream `plugins/queuesort/priority_sort.go`.
     """
-    is_new = (pod.namespace, pod.name) not in cluster.pods
-    own_key = (*queue_order(pod.effective_priority, inf), "") if is_new else queue_key(pod)
+    if (pod.namespace, pod.name) in cluster.pods:
+        return
+    own_key = (*queue_order(pod.effective_priority, inf), "")
     waiting_pods = [
         other
         for other in cluster.waiting_pods.values()

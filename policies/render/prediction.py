@@ -16,7 +16,7 @@ from forewarn.policies.rules.support.predictions import CLASS_FOR_DAEMONS, cycle
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of
 from forewarn.policies.scheduling.pod_groups import why_group_not_predicted
-from forewarn.policies.scheduling.reasons import in_short
+from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.why.why_not import explanations, why_not
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
     if not cluster.objects.nodes:
         return "the cluster has no nodes"
     if prediction.pre_filter is not None:
-        return "; ".join(prediction.pre_filter.reasons)
+        return joined(prediction.pre_filter.reasons, "; ").short
     if prediction.error:
         return cycle_error(prediction)
     if prediction.preemption.ineligible_reason:
@@ -333,7 +333,7 @@ def _outcome(group_forecast: GroupForecast) -> str:
     if group_forecast.outcome == "not-predicted":
         return f"not predicted: {group_forecast.message}"
     if group_forecast.outcome == "pending":
-        return f"Pending: {group_forecast.message}"
+        return f"Pending: {in_short(group_forecast.message)}"
     groups = {(pod.namespace, pod.spec.pod_group) for pod in group_forecast.victims if pod.spec.pod_group}
     whole = groups and all(pod.spec.pod_group for pod in group_forecast.victims)
     of_groups = f" of {plural(len(groups), 'PodGroup')}" if whole else ""

@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 _MAX_SHOWN: Final = 20
 
 
-def lines(result: PodWhy | WorkloadWhy, paint: Painter) -> Iterator[str]:
-    return _pod(result, paint) if isinstance(result, PodWhy) else _workload(result, paint)
+_OTHERS_KNOW: Final = {"not-predicted", "other-scheduler", "disrupted"}
+"""Problems that only the messages of the cluster explain."""
 
 
-def _pod(result: PodWhy, paint: Painter) -> Iterator[str]:
+def lines(result: PodWhy | WorkloadWhy, paint: Painter, *, verbose: bool = False) -> Iterator[str]:
+    """Yield the lines of an answer. `verbose`: include the messages of Kubernetes in its own words."""
+    return _pod(result, paint, verbose=verbose) if isinstance(result, PodWhy) else _workload(result, paint)
+
+
+def _pod(result: PodWhy, paint: Painter, *, verbose: bool) -> Iterator[str]:
     diagnosis = result.diagnosis
     yield _headline(result.key, diagnosis, paint)
     following = [*(trouble.help for trouble in diagnosis.troubles[1:]), ""]
@@ -36,7 +41,8 @@ def _pod(result: PodWhy, paint: Painter) -> Iterator[str]:
     if result.nodes:
         yield "  nodes:"
     yield from (f"    {plural(node.count, 'node')}: {node.reason}" for node in result.nodes)
-    yield from (f"  {reason}: {message}" for reason, message in result.reported.items())
+    if verbose or not diagnosis.troubles or not _OTHERS_KNOW.isdisjoint(result.conditions):
+        yield from (f"  {reason}: {message}" for reason, message in result.reported.items())
     yield from (f"  {sentence}" for sentence in result.missing)
 
 

@@ -270,7 +270,7 @@ def of_placement(facts: Facts) -> list[str]:
     caveats = []
     feasible, own = facts.feasible, facts.pod.nominated_node_name
     if own in feasible:
-        caveats.append(f"the pod is nominated to {own}, which passes: the scheduler tries that node first")
+        caveats.append(f"the Pod is nominated to {own}, where it fits: kube-scheduler tries that node first")
     takes_first = len(feasible) > facts.num_feasible_nodes_to_find == 1
     if takes_first:
         caveats.append(f"no plugin scores nodes: the scheduler takes the first of {len(feasible)} feasible nodes")

@@ -99,7 +99,9 @@ def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -
 
 def excluded_reason(restricting: Sequence[str]) -> Reason:
     """Return the reason of nodes that PreFilter plugins (`restricting`) exclude. Source: upstream `schedulePod`."""
-    short = "not one of the nodes that the Pod names" if tuple(restricting) == (NodeAffinity.name,) else ""
+    short = f"excluded by {' and '.join(sorted(restricting))}"
+    if tuple(restricting) == (NodeAffinity.name,):
+        short = "not one of the nodes that the Pod names"
     return Reason(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(restricting))}]", short)
 
 

@@ -25,6 +25,7 @@ from forewarn.policies.scheduling.plugin import (
     foreign_at,
     plan_of,
 )
+from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import (
     SKIP,
     Code,
@@ -392,9 +393,10 @@ def run_score_plugin(plugin: Any, state: CycleState, pod: Pod, nodes: Sequence[N
 
 
 def _unsatisfied(plugins: list[str]) -> str:
+    short = f"no node satisfies {' and '.join(sorted(plugins))}"
     if len(plugins) == 1:
-        return f"node(s) didn't satisfy plugin {plugins[0]}"
-    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
+        return Reason(f"node(s) didn't satisfy plugin {plugins[0]}", short)
+    return Reason(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously", f"{short} together")
 
 
 def _failing(reason: str) -> Callable[[CycleState, Pod, NodeInfo], Status | None]:

@@ -14,8 +14,9 @@ from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.evictions import without_nominations
-from forewarn.policies.scheduling.pod_group_preemption import GroupPreemption, preempt_for_group
+from forewarn.policies.scheduling.pod_group_preemption import NO_VICTIMS, GroupPreemption, preempt_for_group
 from forewarn.policies.scheduling.preemption import Preemption
+from forewarn.policies.scheduling.reasons import NO_VICTIMS_IN_SHORT, Reason
 from forewarn.policies.scheduling.responsible import framework_of, not_scheduled
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.status import NOT_FOUND, Code
@@ -27,9 +28,14 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.scheduling.snapshot import Snapshot
 
-NO_NODES: Final = "no nodes available to schedule pods"
+NO_NODES: Final = Reason("no nodes available to schedule pods", "the cluster has no nodes")
 GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
 _CLAIMS_RETURNED: Final = "deallocation and deletion of ResourceClaims completed"
+_SHORTER: Final = {
+    f", {_CLAIMS_RETURNED}": "",
+    ", pod group preemption: ": "; preemption does not help: ",
+    NO_VICTIMS: NO_VICTIMS_IN_SHORT,
+}
 _DYNAMIC_RESOURCES: Final = "DynamicResources"
 _DEFAULT_PREEMPTION: Final = "DefaultPreemption"
 
@@ -85,7 +91,7 @@ class Run:
     @property
     def message(self) -> str:
         """The message of the status that kube-scheduler reports. Source: upstream `Status.Message`."""
-        return ", ".join(((GROUP_UNSCHEDULABLE,) if self.has_error else ()) + self.reasons)
+        return _reason(", ".join(((GROUP_UNSCHEDULABLE,) if self.has_error else ()) + self.reasons))
 
 
 def place_member(
@@ -213,7 +219,7 @@ def schedule_pod_group(
     post_filtered = _post_filter(snapshot, pods, run, lambda: preempt_for_group(snapshot, group, pods, again, order))
     if post_filtered.error:
         return _all_fail(pods, post_filtered.error)._replace(tried_code=Code.UNSCHEDULABLE)
-    message = f"{run.message}, {post_filtered.message}"
+    message = _reason(f"{run.message}, {post_filtered.message}")
     nominations = (post_filtered.preemption.nominations if post_filtered.preemption is not None else None) or {}
     members = list[MemberStatus]()
     for number, pod in enumerate(pods):
@@ -223,8 +229,16 @@ def schedule_pod_group(
         elif post_filtered.preemption is not None:
             members.append(MemberStatus(message=message, nominated=nominations.get(pod.identity)))
         else:
-            members.append(MemberStatus(message=f"{GROUP_UNSCHEDULABLE}, {message}", nominated=""))
+            members.append(MemberStatus(message=_reason(f"{GROUP_UNSCHEDULABLE}, {message}"), nominated=""))
     return PodGroupResult(Code.UNSCHEDULABLE, members, message, post_filtered.preemption, Code.UNSCHEDULABLE)
+
+
+def _reason(text: str) -> Reason:
+    """Return a message about a PodGroup as a Reason."""
+    short = text.removeprefix(f"{GROUP_UNSCHEDULABLE}, ")
+    for upstream, own in _SHORTER.items():
+        short = short.replace(upstream, own)
+    return Reason(text, short)
 
 
 def _all_fail(pods: Sequence[Pod], why: str) -> PodGroupResult:

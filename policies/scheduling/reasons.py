@@ -8,8 +8,13 @@ from forewarn.policies.findings import plural
 from forewarn.policies.objects.fields import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+_KINDS: Final = {
+    "persistentvolumeclaim": "PersistentVolumeClaim",
+    "persistentvolume": "PersistentVolume",
+    "storageclass.storage.k8s.io": "StorageClass",
+}
 CREATE_IT: Final = "create what is missing first"
 RECREATE_IT: Final = "recreate the claim after its deletion"
 
@@ -18,18 +23,29 @@ class Reason(str):
     """A reason of kube-scheduler, exactly as upstream writes it.
 
     `short`: the reason in forewarn's words (by default its text). `fixes`: what users can change. `resource`: the
-    insufficient one, or "". `of_volumes`: whether the reason is about the Pod's volumes.
+    insufficient one, or "". `of_volumes`: whether the reason is about the Pod's volumes. `of_pods`: whether it is
+    about running Pods, so that preemption may resolve it.
     """
 
     short: str
     fixes: tuple[str, ...]
     resource: str
     of_volumes: bool
+    of_pods: bool
 
-    def __new__(cls, text: str, short: str = "", *fixes: str, resource: str = "", of_volumes: bool = False) -> Self:
+    def __new__(
+        cls,
+        text: str,
+        short: str = "",
+        *fixes: str,
+        resource: str = "",
+        of_volumes: bool = False,
+        of_pods: bool = False,
+    ) -> Self:
         """Make a reason from upstream's text."""
         reason = super().__new__(cls, text)
         reason.short, reason.fixes, reason.resource, reason.of_volumes = short or text, fixes, resource, of_volumes
+        reason.of_pods = of_pods or bool(resource)
         return reason
 
 
@@ -49,6 +65,7 @@ def joined(reasons: Iterable[str], separator: str = " and ") -> Reason:
 NOT_HELPFUL: Final = Reason("Preemption is not helpful for scheduling")
 NO_VICTIMS_IN_SHORT: Final = "no Pod of lower priority"
 """The reason of nodes on which preemption is not tried."""
+TOO_SMALL: Final = "too small even when empty: "
 
 
 class FitError(str):
@@ -71,11 +88,13 @@ class FitError(str):
     def short(self) -> str:
         """The message in forewarn's words: `20 nodes: insufficient cpu, no Pod of lower priority`."""
         counted = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
+        reasons = [(as_reason(reason), nodes) for reason, nodes in counted]
+        shorts, why = _with_preemption(reasons, self.preemption)
         parts = [
-            f"{plural(nodes, 'node')}: {as_reason(reason).short}" if nodes else as_reason(reason).short
-            for reason, nodes in counted
+            f"{plural(nodes, 'node')}: {short}" if nodes else short
+            for short, (_, nodes) in zip(shorts, reasons, strict=True)
         ]
-        return _with_preemption(parts, self.preemption)
+        return "; ".join([*parts, *filter(None, [why])])
 
 
 def in_short(message: str) -> str:
@@ -83,19 +102,35 @@ def in_short(message: str) -> str:
     return message.short if isinstance(message, (FitError, Reason)) else message
 
 
-def _with_preemption(parts: list[str], why: str) -> str:
-    """The reasons of nodes, with the reason why preemption does not help."""
+def _with_preemption(reasons: Sequence[tuple[Reason, int]], why: str) -> tuple[list[str], str]:
+    """Return (reasons in forewarn's words, why preemption does not help; "" if the reasons say it).
+
+    `reasons`: with the number of nodes. `why`: a message's `preemption`.
+    """
+    shorts = [reason.short for reason, _ in reasons]
     if not isinstance(why, FitError):
-        return "; ".join([*parts, *filter(None, [in_short(why)])])
-    others = [as_reason(reason).short for reason in why.reasons]
-    if len(parts) == len(others) == 1 and others[0] == NO_VICTIMS_IN_SHORT:
-        return f"{parts[0]}, {NO_VICTIMS_IN_SHORT}"
-    if len(parts) == len(others) == 1 and parts[0].endswith(f": {others[0]}"):
-        return f"{parts[0]} even after preempting all Pods of lower priority"
-    named = " or ".join(as_reason(reason).short for reason in why.reasons if reason != NOT_HELPFUL)
-    return "; ".join([*parts, f"preemption does not help{named and ': '}{named}"])
+        return shorts, in_short(why)
+    others = [as_reason(reason).short for reason in why.reasons if reason != NOT_HELPFUL]
+    about_pods = [reason.of_pods for reason, _ in reasons]
+    certain = sum(nodes for reason, nodes in reasons if not reason.of_pods)
+    unhelped = why.reasons.get(NOT_HELPFUL, 0)
+    if not any(about_pods) and not others and (unhelped == certain or not certain):
+        return shorts, ""
+    if others == [NO_VICTIMS_IN_SHORT] and unhelped == certain:
+        return [
+            f"{short}, {others[0]}" if of_pods else short for short, of_pods in zip(shorts, about_pods, strict=True)
+        ], ""
+    if unhelped and not others and sum(about_pods) == 1 and any(reason.resource for reason, _ in reasons):
+        return [
+            f"{TOO_SMALL}{short}" if of_pods else short for short, of_pods in zip(shorts, about_pods, strict=True)
+        ], ""
+    if len(shorts) == 1 and others == shorts:
+        return [f"{shorts[0]} even after preempting all Pods of lower priority"], ""
+    named = " or ".join(others)
+    return shorts, f"preemption does not help{named and ': '}{named}"
 
 
 def not_found(resource: str, name: str, context: str = "") -> Reason:
     """Return the reason of a Pod whose volumes refer to a missing object. Source: apimachinery `NewNotFound`."""
-    return Reason(f'{context}{resource} "{name}" not found', "", CREATE_IT, of_volumes=True)
+    kind = _KINDS.get(resource, resource)
+    return Reason(f'{context}{resource} "{name}" not found', f'{kind} "{name}" not found', CREATE_IT, of_volumes=True)

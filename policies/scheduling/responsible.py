@@ -102,11 +102,11 @@ def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
         return spec.too_large
     profile = configuration_of(semantics).profile(spec.scheduler_name)
     if profile is None:
-        return f'the pod is for another scheduler, "{spec.scheduler_name or DEFAULT_SCHEDULER}"'
+        return f'the Pod is for another scheduler, "{spec.scheduler_name or DEFAULT_SCHEDULER}"'
     if pod.node_name:
-        return f'the pod names its node, "{pod.node_name}": the scheduler does not see it'
+        return f'the Pod names its node, "{pod.node_name}": kube-scheduler ignores it'
     if is_gated(pod, semantics):
-        return "the pod has scheduling gates: it is not scheduled until they are removed"
+        return "the Pod has scheduling gates: it is not scheduled until they are removed"
     return ""
 
 

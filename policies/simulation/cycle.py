@@ -322,7 +322,7 @@ def _without_preemption(prediction: Prediction, message: FitError) -> str:
     """Return the message for a profile without a plugin that preempts."""
     returns_claims = DynamicResources.name in prediction.framework.profile.at("postFilter")
     is_silent = prediction.snapshot.semantics.successful_preemptions_are_reported
-    return f"{message} {NO_CLAIMS}" if returns_claims and not is_silent else message
+    return FitError(f"{message} {NO_CLAIMS}", message.reasons) if returns_claims and not is_silent else message
 
 
 def _with_candidate(snapshot: Snapshot, message: FitError, candidate: Candidate) -> FitError:

@@ -31,6 +31,7 @@ from forewarn.policies.rules.support.predictions import (
     volume_fix,
 )
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
+from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.victim import may_be_preempted, terminating_victims
 from forewarn.policies.why.causes import causes, of_bound_pod, of_former_pod
@@ -68,7 +69,7 @@ def of_its_group(cluster: ClusterSnapshot, pod: Pod) -> Trouble | None:
         return Trouble("group-waits", f"{name} waits for {missing}", "create the missing Pods, or lower minCount")
     if group.outcome == "pending":
         remedy = "lower requests or minCount, or add nodes"
-        return Trouble("group-unschedulable", f"{name} is unschedulable: {group.message}", remedy)
+        return Trouble("group-unschedulable", f"{name} is unschedulable: {in_short(group.message)}", remedy)
     if group.outcome == "preempts":
         victims = f"{plural(len(group.victims), 'Pod')}: {listed([victim.key for victim in group.victims])}"
         return Trouble("group-will-preempt", f"{name} will preempt {victims}", _BACK_OFF)
@@ -247,7 +248,7 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, now:
     prediction = queued.prediction
     pod = prediction.pod
     if prediction.outcome == "not-predicted":
-        yield Trouble("not-predicted", f"not predicted: {prediction.not_predicted}")
+        yield Trouble("not-predicted", prediction.not_predicted)
         return
     if pod.nominated_node_name:
         yield from _nominated(prediction, evidence, now)
@@ -328,7 +329,7 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     then = f"; {queued.note}" if queued.note else ""
     prediction, pod = queued.prediction, queued.prediction.pod
     if prediction.pre_filter is not None:
-        why = "; ".join(prediction.pre_filter.reasons)
+        why = joined(prediction.pre_filter.reasons, "; ").short
         return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix_of(reasons_of([prediction])))
     reserves = is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
     volumes = volume_fix(prediction)

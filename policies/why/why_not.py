@@ -13,7 +13,7 @@ from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_
 from forewarn.policies.scheduling.plugins import inter_pod_affinity, taint_toleration
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import AFFINITY
 from forewarn.policies.scheduling.preemption import NO_VICTIMS
-from forewarn.policies.scheduling.reasons import as_reason, joined
+from forewarn.policies.scheduling.reasons import TOO_SMALL, as_reason, joined
 from forewarn.policies.scheduling.victim import may_be_preempted, pod_priority, victims_below, victims_by_importance
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _explained(status: Status, *, emptied: bool) -> str:
     """Return a status as a phrase. `emptied`: the status is for the node without all Pods of lower priority."""
     reasons = [as_reason(reason) for reason in status.reasons]
     lacking = " and ".join(reason.resource for reason in reasons if reason.resource)
-    too_small = "too small even when empty: " if status.code == "UnschedulableAndUnresolvable" else ""
+    too_small = TOO_SMALL if status.code == "UnschedulableAndUnresolvable" else ""
     parts = [f"{too_small}insufficient {lacking}"] if lacking else []
     parts += [reason.short for reason in reasons if not reason.resource]
     resolvable = status.code == "Unschedulable"

@@ -137,7 +137,7 @@ def test_a_prediction_by_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[
     path = tmp_path / "scheduler.yaml"
     path.write_text(HEADER + "profiles:\n- schedulerName: packed\n")
     assert main([*arguments, "--scheduler-config", str(path)]) == 3, "nothing is predicted"
-    assert 'the pod is for another scheduler, "default-scheduler"' in capsys.readouterr().out
+    assert 'the Pod is for another scheduler, "default-scheduler"' in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main([*arguments, "--scheduler-config", "nothing"])
     assert "no such file or preset" in capsys.readouterr().err

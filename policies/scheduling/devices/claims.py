@@ -116,9 +116,11 @@ def _claim(pod: Pod, wanted: PodClaim, objects: ClusterObjects) -> ResourceClaim
         return replace(template.claim, name=f"{pod.name}-{wanted.name}", uid=f"{pod.identity}/{wanted.name}")
     claim = objects.resource_claims.get((pod.namespace, wanted.claim))
     if claim is None:
-        raise ClaimProblem(Reason(f'could not find ResourceClaim "{pod.namespace}/{wanted.claim}"', "", CREATE_IT))
+        name = f'ResourceClaim "{pod.namespace}/{wanted.claim}"'
+        raise ClaimProblem(Reason(f"could not find {name}", f"{name} not found", CREATE_IT))
     if claim.deleting:
-        raise ClaimProblem(Reason(f'resourceclaim "{claim.name}" is being deleted', "", RECREATE_IT))
+        text = f'"{claim.name}" is being deleted'
+        raise ClaimProblem(Reason(f"resourceclaim {text}", f"ResourceClaim {text}", RECREATE_IT))
     if wanted.template and claim.owner_uid != pod.uid:
         raise ClaimProblem(f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)")
     return claim
@@ -222,9 +224,9 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
         return ""
     uses_devices = bool(objects.device_classes or objects.resource_claims or objects.resource_slices)
     if not (uses_devices if objects.devices_known is None else objects.devices_known):
-        return "the pod claims devices (DRA), and the cluster's state tells of none"
+        return "the Pod claims devices (DRA), and the state of the cluster contains none"
     if len(pod.device_claims) > _MAX_CLAIMS:
-        return "the pod claims too many devices (DRA)"
+        return "the Pod claims too many devices (DRA)"
     try:
         claims = claims_of(pod, objects)
     except ClaimProblem:
@@ -233,7 +235,7 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
     allocated = filter(None, (_of_allocation(claim, objects.semantics) for claim in claims))
     reason = next(allocated, "") or first_not_modelled(unallocated, objects.resource_slices.values(), objects.semantics)
     if reason:
-        return f"the pod claims devices (DRA): {reason}"
+        return f"the Pod claims devices (DRA): {reason}"
     return _of_requests(unallocated, extended, provided, objects, selectors)
 
 
@@ -247,7 +249,7 @@ def _of_requests(
     """Return the reason why requests of claims and of extended resources are not predicted; empty if they are."""
     requests = [a for claim in unallocated for request in claim.requests for a in (request.alternatives or (request,))]
     if sum(request.count for request in requests) + sum(extended.values()) > _MAX_DEVICES:
-        return "the pod claims too many devices (DRA)"
+        return "the Pod claims too many devices (DRA)"
     classes = {request.device_class for request in requests} | {provided[name].name for name in extended}
     return _unreadable(requests, classes, objects, selectors)
 
@@ -277,7 +279,7 @@ def _unreadable(
                 try:
                     selectors.match(expressions, part.driver, device)
                 except NotModelled as unknown:
-                    return f"the pod claims devices (DRA): {unknown}"
+                    return f"the Pod claims devices (DRA): {unknown}"
                 except SelectorError:
                     continue  # of devices that the class leaves out nobody asks it
     return ""

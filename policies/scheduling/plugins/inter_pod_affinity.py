@@ -392,10 +392,15 @@ ANTI_AFFINITY: Final = unschedulable(
         "node(s) didn't match pod anti-affinity rules",
         "violates its Pod anti-affinity",
         "change podAntiAffinity",
+        of_pods=True,
     )
 )
 EXISTING_ANTI_AFFINITY: Final = unschedulable(
-    Reason("node(s) didn't satisfy existing pods anti-affinity rules", "violates the anti-affinity of a running Pod")
+    Reason(
+        "node(s) didn't satisfy existing pods anti-affinity rules",
+        "violates the anti-affinity of a running Pod",
+        of_pods=True,
+    )
 )
 
 Counts = dict[tuple[str, str], int]

@@ -40,7 +40,9 @@ REASON: Final = unresolvable(
         "change nodeSelector or nodeAffinity",
     )
 )
-ENFORCED: Final = unresolvable("node(s) didn't match scheduler-enforced node affinity")
+ENFORCED: Final = unresolvable(
+    Reason("node(s) didn't match scheduler-enforced node affinity", "node affinity of the profile does not match")
+)
 CONFLICT: Final = unresolvable("pod affinity terms conflict")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
 from forewarn.policies.scheduling.plugin import StaticFilterPlugin
+from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
 
-REASON: Final = unresolvable("node(s) didn't match Pod's required features")
+REASON: Final = unresolvable(
+    Reason("node(s) didn't match Pod's required features", "no feature there that the Pod requires")
+)
 
 
 class NodeDeclaredFeatures(Plugin, StaticFilterPlugin):

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unresolvable
 from forewarn.policies.scheduling.plugin import StaticFilterPlugin
+from forewarn.policies.scheduling.reasons import Reason
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.node_info import NodeInfo
 
-REASON: Final = unresolvable("node(s) didn't match the requested node name")
+REASON: Final = unresolvable(Reason("node(s) didn't match the requested node name", "not the node that the Pod names"))
 
 
 class NodeName(Plugin, StaticFilterPlugin):

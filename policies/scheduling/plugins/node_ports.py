@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
-REASON: Final = unschedulable(Reason("node(s) didn't have free ports for the requested pod ports", "host port in use"))
+REASON: Final = unschedulable(
+    Reason("node(s) didn't have free ports for the requested pod ports", "host port in use", of_pods=True)
+)
 ALL_ADDRESSES: Final = "0.0.0.0"
 
 

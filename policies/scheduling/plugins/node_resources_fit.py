@@ -227,7 +227,7 @@ def insufficient_resources(
 def reason_of(resource: str) -> Reason:
     """Return kube-scheduler's reason for an insufficient resource. Source: upstream `fitsRequest`."""
     if resource == "pods":
-        return Reason("Too many pods", "maximum number of Pods reached", "add nodes")
+        return Reason("Too many pods", "maximum number of Pods reached", "add nodes", of_pods=True)
     return Reason(f"Insufficient {resource}", f"insufficient {resource}", "lower requests", resource=resource)
 
 

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
-REASON: Final = unschedulable(Reason("node(s) exceed max volume count", "volume limit reached", of_volumes=True))
+REASON: Final = unschedulable(
+    Reason("node(s) exceed max volume count", "volume limit reached", of_volumes=True, of_pods=True)
+)
 
 Attached = dict[tuple[str, str], str]
 """(driver, volume handle) -> driver."""

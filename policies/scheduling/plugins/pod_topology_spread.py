@@ -257,6 +257,7 @@ NOT_MATCHED: Final = unschedulable(
         "node(s) didn't match pod topology spread constraints",
         "violates its topology spread constraints",
         "change topologySpreadConstraints",
+        of_pods=True,
     )
 )
 LABEL_MISSING: Final = unresolvable(

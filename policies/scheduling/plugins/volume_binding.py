@@ -308,7 +308,7 @@ _SCALE: Final = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
 _RESTORE: Final = "restore the PersistentVolume, or recreate the claim"
 BIND_CONFLICT: Final = Reason(
     "node(s) didn't find available persistent volumes to bind",
-    "",
+    "no PersistentVolume that its claim can use",
     "create a PersistentVolume that its claim can use",
     of_volumes=True,
 )
@@ -318,14 +318,17 @@ NODE_CONFLICT: Final = Reason(
     ADD_NODES,
     of_volumes=True,
 )
-NOT_ENOUGH_SPACE: Final = Reason("node(s) did not have enough free storage", of_volumes=True)
+NOT_ENOUGH_SPACE: Final = Reason("node(s) did not have enough free storage", "not enough free storage", of_volumes=True)
 VOLUME_NOT_EXIST: Final = Reason(
-    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", "", _RESTORE, of_volumes=True
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    "its claim is bound to a PersistentVolume that does not exist",
+    _RESTORE,
+    of_volumes=True,
 )
 UNBOUND_IMMEDIATE: Final = unresolvable(
     Reason(
         "pod has unbound immediate PersistentVolumeClaims",
-        "",
+        "its PersistentVolumeClaims are not bound",
         "check why its claims are not bound (kubectl describe pvc)",
         of_volumes=True,
     )
@@ -644,9 +647,11 @@ def _problem(claim: PersistentVolumeClaim | None, name: str, pod: Pod, *, epheme
         return waiting if ephemeral else not_found("persistentvolumeclaim", name)
     if claim.phase == "Lost":
         lost = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume_name}"'
-        return Reason(lost, "", _RESTORE, of_volumes=True)
+        short = f'PersistentVolumeClaim "{name}" is bound to a PersistentVolume that does not exist'
+        return Reason(lost, short, _RESTORE, of_volumes=True)
     if claim.deleting:
-        return Reason(f'persistentvolumeclaim "{name}" is being deleted', "", RECREATE_IT, of_volumes=True)
+        text = f'persistentvolumeclaim "{name}" is being deleted'
+        return Reason(text, f'PersistentVolumeClaim "{name}" is being deleted', RECREATE_IT, of_volumes=True)
     return not_created_for(claim, pod) if ephemeral and claim.owner_uid != pod.uid else ""
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 DISK_CONFLICT: Final = unschedulable(
-    Reason("node(s) had no available disk", "its disk is in use there", of_volumes=True)
+    Reason("node(s) had no available disk", "its disk is in use there", of_volumes=True, of_pods=True)
 )
 CLAIM_CONFLICT: Final = unschedulable(
     Reason(
@@ -40,6 +40,7 @@ CLAIM_CONFLICT: Final = unschedulable(
         "pod",
         "its ReadWriteOncePod claim is in use",
         of_volumes=True,
+        of_pods=True,
     )
 )
 

@@ -206,7 +206,7 @@ def test_what_each_asks_for_is_told_and_nothing_else(
         (
             ("-f", "docs/examples/whatif/cluster.yaml", "--cluster", "docs/examples/whatif/cluster.yaml"),
             3,
-            "the pod names its node",
+            "the Pod names its node",
         ),
         ((*SHOWN, "-o", "markdown"), 0, ""),
         (("-f", "docs/guides/audit.md", "--cluster", "docs/examples/whatif/cluster.yaml"), 3, ""),

@@ -358,7 +358,7 @@ def test_a_podgroup_in_the_file_tells_that_the_gate_is_on(tmp_path: Path, capsys
             "PodGroup ml/new (minCount 2): would preempt 2 Pods of 1 PodGroup: ml/train-0, ml/train-1\n",
         ),
         ([make_pod("low").request(cpu="3").on("node-1")], "3", "would preempt 1 Pod: default/low\n"),
-        ([], "9", "Pending: minCount (2) cannot be satisfied: 0 scheduled, 1 remaining, "),
+        ([], "9", "Pending: minCount (2) cannot be satisfied: 0 scheduled, 1 remaining; preemption does not help: "),
     ],
     ids=["fits", "preempts a group", "preempts a Pod", "pending"],
 )

@@ -677,7 +677,7 @@ def test_each_count_of_a_rollout_has_its_basis_and_the_settled_one_is_shared(
             {"schedulerName": "volcano"},
             3,
             "not-predicted",
-            'not predicted: the pod is for another scheduler, "volcano"',
+            'not predicted: the Pod is for another scheduler, "volcano"',
         ),
     ],
 )

@@ -113,16 +113,16 @@ NO_PROVISIONER = make_storage_class("local", provisioner="kubernetes.io/no-provi
 @pytest.mark.parametrize(
     ("made", "reason", "fix"),
     [
-        ([], 'persistentvolumeclaim "data" not found', "create what is missing first"),
+        ([], 'PersistentVolumeClaim "data" not found', "create what is missing first"),
         (
             [make_claim("data", storageClassName="fast"), IMMEDIATE],
-            "pod has unbound immediate PersistentVolumeClaims",
+            "its PersistentVolumeClaims are not bound",
             "check why its claims are not bound (kubectl describe pvc)",
         ),
-        ([make_claim("data", "pv")], 'persistentvolume "pv" not found', "create what is missing first"),
+        ([make_claim("data", "pv")], 'PersistentVolume "pv" not found', "create what is missing first"),
         (
             [make_claim("data", "pv").metadata(deletionTimestamp="2026-01-01T00:00:00Z"), make_volume("pv")],
-            'persistentvolumeclaim "data" is being deleted',
+            'PersistentVolumeClaim "data" is being deleted',
             "recreate the claim after its deletion",
         ),
         (
@@ -132,7 +132,7 @@ NO_PROVISIONER = make_storage_class("local", provisioner="kubernetes.io/no-provi
         ),
         (
             [make_claim("data", storageClassName="local"), NO_PROVISIONER],
-            "node(s) didn't find available persistent volumes to bind",
+            "no PersistentVolume that its claim can use",
             "create a PersistentVolume that its claim can use",
         ),
     ],
@@ -410,11 +410,9 @@ def test_of_a_victim_that_is_gone_an_event_says_for_whom_it_went(
         cluster = [make_node("n1"), *made, said]
         status, out, _ = run(capsys, tmp_path, cluster, "default/new", "--fail-on", "preempted")
         assert status == 1
-        assert without_head(out) == (
-            "default/new: gone\n"
-            f"  preempted: preempted on n1 by {expected}\n"
-            "  Preempted: Preempted by pod uid-high on node n1\n"
-        )
+        assert without_head(out) == (f"default/new: gone\n  preempted: preempted on n1 by {expected}\n")
+        shown = run(capsys, tmp_path, cluster, "default/new", "-v")[1]
+        assert shown == f"{out}  Preempted: Preempted by pod uid-high on node n1\n"
         _, out, _ = run(capsys, tmp_path, cluster, "default/new", "-o", "json")
         answer = json.loads(out)
         assert answer == {
@@ -492,7 +490,7 @@ def test_events_and_conditions_are_quoted_and_bounded(tmp_path: Path, capsys: py
     pending = make_pod("new").status(conditions=[condition])
     many = [event(f"Reason{number}", "x" * 1000) for number in range(50)]
     other = event("FailedScheduling", "of another pod", "other")
-    status, out, _ = run(capsys, tmp_path, [pending, make_node("n1"), *many, other], "default/new")
+    status, out, _ = run(capsys, tmp_path, [pending, make_node("n1"), *many, other], "default/new", "-v")
     quoted = [line for line in out.splitlines() if line.startswith(("  Reason", "  PodScheduled"))]
     assert status == 0
     assert len(quoted) == 6
@@ -529,3 +527,20 @@ def test_every_finding_id_can_fail_the_run() -> None:
     of_groups = {*re.findall(r'\(\("(group-[a-z-]+)"', source)}
     assert {*re.findall(r'Trouble\(\s*"([a-z-]+)"', source)} | of_groups == {*IDS}
     assert {*re.findall(r'Diagnosis\([^"()]*"([a-z]+)"', source)} == {*STATES}
+
+
+def test_predict_why_and_whatif_word_one_cause_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    full = [make_node(name) for name in ("n1", "n2")] + [
+        make_pod(f"old-{name}").priority(9).request(cpu="4").on(name) for name in ("n1", "n2")
+    ]
+    other = make_node("n3")
+    other.obj["spec"]["unschedulable"] = True
+    raw = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 2 Insufficient cpu."}
+    _, why, _ = run(capsys, tmp_path, [PENDING.status(conditions=[raw]), other, *full], "default/new")
+    shown = [why]
+    for command in (("predict", "--pod", "default/new"), ("whatif", "lose", "node", "n3")):
+        assert main([*command, "--cluster", str(tmp_path / "dump.json")]) == 0
+        shown.append(capsys.readouterr().out)
+    for out in shown:
+        assert "2 nodes: insufficient cpu, no Pod of lower priority" in out
+        assert "Insufficient cpu" not in out

@@ -332,7 +332,7 @@ def test_a_share_that_cannot_be_counted_in_steps_is_an_error() -> None:
 def test_without_a_word_on_devices_nothing_is_predicted() -> None:
     cache = Cache()
     cache.add(make_node("n").obj)
-    assert "tells of none" in predict(cache.snapshot(), claiming("p")).not_predicted
+    assert "contains none" in predict(cache.snapshot(), claiming("p")).not_predicted
 
 
 def test_a_claim_that_is_not_there_keeps_the_pod_waiting() -> None:

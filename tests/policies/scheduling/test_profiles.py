@@ -324,7 +324,7 @@ def test_a_pod_of_another_scheduler_is_not_ours_and_can_be_a_victim() -> None:
     asked = policies.predict(snapshot, make_pod("p").priority(10).request(cpu="1").obj)
     assert [victim.name for victim in asked.victims] == ["strange"]
     theirs = policies.predict(snapshot, make_pod("q").spec(schedulerName="volcano").obj)
-    assert theirs.not_predicted == 'the pod is for another scheduler, "volcano"'
+    assert theirs.not_predicted == 'the Pod is for another scheduler, "volcano"'
 
 
 def test_nominations_count_for_the_profiles_that_there_are() -> None:

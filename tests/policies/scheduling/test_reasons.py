@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.policies.rules.support.predictions import fix_of
 from forewarn.policies.scheduling import plugins, preemption, reasons
-from forewarn.policies.scheduling.plugins import node_resources_fit
+from forewarn.policies.scheduling.plugins import node_resources_fit, node_unschedulable
 from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
 from forewarn.policies.scheduling.reasons import NOT_HELPFUL, FitError, Reason, joined, not_found
 from forewarn.policies.scheduling.status import Status
@@ -70,7 +70,9 @@ def test_a_reason_knows_its_fix(reasons: list[Reason], fix: str) -> None:
     assert fix_of([(joined(reasons), 1)]) == fix
 
 
+NO_POD = reasons.NO_VICTIMS_IN_SHORT
 NO_VICTIMS = preemption.NO_VICTIMS.reasons[0]
+CORDONED = node_unschedulable.REASON.reasons[0]
 
 
 @pytest.mark.parametrize(
@@ -93,11 +95,27 @@ NO_VICTIMS = preemption.NO_VICTIMS.reasons[0]
             "2 nodes: insufficient cpu, no Pod of lower priority",
         ),
         (
+            {reason_of("cpu"): 2, CORDONED: 1, reason_of("pods"): 1},
+            FitError("raw", {NO_VICTIMS: 3, NOT_HELPFUL: 1}),
+            f"2 nodes: insufficient cpu, {NO_POD}; 1 node: maximum number of Pods reached, {NO_POD}; 1 node: cordoned",
+        ),
+        (
+            {reason_of("cpu"): 2, CORDONED: 1},
+            FitError("raw", {NOT_HELPFUL: 3}),
+            "2 nodes: too small even when empty: insufficient cpu; 1 node: cordoned",
+        ),
+        ({CORDONED: 2}, FitError("raw", {NOT_HELPFUL: 2}), "2 nodes: cordoned"),
+        ({reason_of("cpu"): 200}, FitError("raw"), "200 nodes: insufficient cpu; preemption does not help"),
+        (
             {reason_of("cpu"): 2},
             FitError("raw", {reason_of("cpu"): 2}),
             "2 nodes: insufficient cpu even after preempting all Pods of lower priority",
         ),
-        ({not_found("persistentvolumeclaim", "data"): 0}, "", 'persistentvolumeclaim "data" not found'),
+        (
+            {not_found("persistentvolumeclaim", "data"): 0},
+            FitError("raw", {NOT_HELPFUL: 2}),
+            'PersistentVolumeClaim "data" not found',
+        ),
     ],
 )
 def test_a_message_of_kube_scheduler_is_told_in_short(counts: dict[str, int], why: str, short: str) -> None:

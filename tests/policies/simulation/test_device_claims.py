@@ -228,8 +228,8 @@ def test_claims_that_are_not_modelled_are_not_predicted(tmp_path: Path, capsys: 
     asks = listed(tmp_path / "odd.json", workload(1, resourceClaimTemplateName="odd"))
     assert main(["whatif", "apply", "-f", asks, "--cluster", state]) == 3
     assert "not predicted: Pod default/web-" in (err := capsys.readouterr().err)
-    assert "the pod claims devices (DRA): " in err
+    assert "the Pod claims devices (DRA): " in err
     waiting = make_pod("waiting").spec(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "odd"}])
     found = simulated(capsys, tmp_path, cluster(odd, waiting.obj, n1=1), ["apply"], workload(1))
     assert pods(found)[:2] == (1, 1)
-    assert [note for note in found["notes"] if note.startswith("1 Pending Pod ignored: the pod claims devices (DRA): ")]
+    assert [note for note in found["notes"] if note.startswith("1 Pending Pod ignored: the Pod claims devices (DRA): ")]

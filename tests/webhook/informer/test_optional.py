@@ -91,7 +91,7 @@ def test_nothing_is_predicted_by_them_until_all_are_in() -> None:
         state.publish()
         assert state.latest is not None
         told = policies.predict(state.latest, CLAIMING)
-        assert told.not_predicted == "the pod claims devices (DRA), and the cluster's state tells of none"
+        assert told.not_predicted == "the Pod claims devices (DRA), and the state of the cluster contains none"
         listed(state, spec, *([SLICE] if spec.kind == "ResourceSlice" else []))
     assert state.publish()
     assert state.latest is not None
