@@ -111,23 +111,32 @@ def _with_preemption(reasons: Sequence[tuple[Reason, int]], why: str) -> tuple[l
     if not isinstance(why, FitError):
         return shorts, in_short(why)
     others = [as_reason(reason).short for reason in why.reasons if reason != NOT_HELPFUL]
-    about_pods = [reason.of_pods for reason, _ in reasons]
-    certain = sum(nodes for reason, nodes in reasons if not reason.of_pods)
-    unhelped = why.reasons.get(NOT_HELPFUL, 0)
-    if not any(about_pods) and not others and (unhelped == certain or not certain):
-        return shorts, ""
-    if others == [NO_VICTIMS_IN_SHORT] and unhelped == certain:
+    form = _form(reasons, others, why.reasons.get(NOT_HELPFUL, 0))
+    if form:
         return [
-            f"{short}, {others[0]}" if of_pods else short for short, of_pods in zip(shorts, about_pods, strict=True)
-        ], ""
-    if unhelped and not others and sum(about_pods) == 1 and any(reason.resource for reason, _ in reasons):
-        return [
-            f"{TOO_SMALL}{short}" if of_pods else short for short, of_pods in zip(shorts, about_pods, strict=True)
+            form.format(short) if reason.of_pods else short for short, (reason, _) in zip(shorts, reasons, strict=True)
         ], ""
     if len(shorts) == 1 and others == shorts:
         return [f"{shorts[0]} even after preempting all Pods of lower priority"], ""
     named = " or ".join(others)
     return shorts, f"preemption does not help{named and ': '}{named}"
+
+
+def _form(reasons: Sequence[tuple[Reason, int]], others: Sequence[str], unhelped: int) -> str:
+    """Return a format for the reasons about running Pods which says why preemption does not help on any node; "" if
+    the numbers of nodes do not say that it holds for all.
+
+    `others`: the reasons after preemption. `unhelped`: number of nodes on which preemption was not tried.
+    """
+    about_pods = [reason for reason, _ in reasons if reason.of_pods]
+    certain = sum(nodes for reason, nodes in reasons if not reason.of_pods)
+    if others == [NO_VICTIMS_IN_SHORT] and unhelped == certain:
+        return f"{{}}, {NO_VICTIMS_IN_SHORT}"
+    if others or not (unhelped or not certain):
+        return ""
+    if not about_pods:
+        return "{}"
+    return f"{TOO_SMALL}{{}}" if unhelped and len(about_pods) == 1 and about_pods[0].resource else ""
 
 
 def not_found(resource: str, name: str, context: str = "") -> Reason:
