@@ -110,7 +110,7 @@ class WhatIf(Result):
 
     @property
     def conditions(self) -> frozenset[str]:
-        """The met conditions of `--fail-on`: `fewer`, `pending`, `preemption`, `pdb` and `blocked`."""
+        """The met conditions of `--fail-on`: `fewer`, `pending`, `preemption`, `pdb`, `quota` and `blocked`."""
         answer = self.answer
         forced = answer.upgrade is not None and answer.upgrade.forced
         met = {
@@ -118,6 +118,7 @@ class WhatIf(Result):
             "pending": any(workload.pending > workload.pending_before for workload in self.workloads),
             "preemption": answer.preemptions,
             "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,
+            "quota": answer.over_quota,
             "blocked": answer.blocked,
         }
         return frozenset(name for name, is_met in met.items() if is_met)

@@ -49,7 +49,7 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--fail-on",
         action="append",
-        choices=(*HAPPENINGS, "blocked"),
+        choices=(*HAPPENINGS, "quota", "blocked"),
         default=[],
         help="exit with 1 if this happens; blocked means that a node cannot be drained or upgraded (repeatable)",
     )

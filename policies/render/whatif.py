@@ -133,7 +133,9 @@ def other_effects(answers: Sequence[Answer]) -> list[str]:
     failed = sum(bool(standing.failure) for answer in answers for standing in answer.standings)
     pdbs = sum(len(answer.pdbs) for answer in answers)
     stuck = sum(len(answer.stuck) for answer in answers if answer.upgrade is None)
+    over_quota = sum(answer.over_quota for answer in answers)
     effects = [
+        f"{plural(over_quota, 'Pod')} rejected by ResourceQuotas" if over_quota else "",
         f"{plural(pdbs, 'PDB')} with too few healthy Pods" if pdbs else "",
         f"{plural(failed, 'Job')} failed" if failed else "",
         f"{plural(stuck, 'node')} not drained" if stuck else "",

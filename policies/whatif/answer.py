@@ -182,6 +182,12 @@ class Answer(NamedTuple):
         return sum(standing.lost - standing.missed for standing in self.standings) - self.with_nodes
 
     @property
+    def over_quota(self) -> int:
+        """Number of Pods that ResourceQuotas reject because of the event."""
+        before = {row.group: row.pods for row in self.without_event.summary.missing} if self.without_event else {}
+        return sum(max(row.pods - before.get(row.group, 0), 0) for row in self.summary.missing)
+
+    @property
     def blocked(self) -> bool:
         """Whether a node was not drained or upgraded."""
         return bool(self.stuck) or (self.upgrade is not None and not self.upgrade.complete)

@@ -638,3 +638,18 @@ def test_a_pdb_that_blocks_every_drain_is_in_the_first_line(
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "shop"}}
     sides = versions({"b.yaml": [{**budget, "spec": {"minAvailable": 1}}]}, {"b.yaml": [{**budget, "spec": spec}]})
     assert forewarn("diff", *sides).stdout.startswith("1 object changed; 1 changed PDB never allows an eviction\n")
+
+
+def test_pods_over_a_quota_are_in_the_first_line(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    snapshot(tmp_path / "c.yaml", 64)
+    objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "shop"}}
+    short = {**quota, "spec": {"hard": {"pods": "3"}}, "status": {"hard": {"pods": "3"}, "used": {"pods": "0"}}}
+    write(tmp_path / "c.yaml", *objects, short, deployment("web", 2))
+    sides = versions({"web.yaml": [deployment("web", 2)]}, {"web.yaml": [deployment("web", 9)]})
+    given = ("--cluster", tmp_path / "c.yaml", "--fail-on", "quota")
+    for command in (("diff", *sides), ("whatif", "apply", "-f", sides[1])):
+        done = forewarn(*command, *given)
+        assert (done.returncode, "6 Pods rejected by ResourceQuotas" in done.stdout.splitlines()[0]) == (1, True)
+    lacking = forewarn("whatif", "apply", "-f", sides[0], *given)
+    assert lacking.returncode == 0, lacking.stdout
