@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
@@ -51,7 +52,8 @@ _ORDER: Final = (
 class AffectedNamespace(NamedTuple):
     """The Pods of a namespace that a change affects. `owner`: the label that names it, otherwise of CODEOWNERS.
 
-    `preempted`, `pending` (more Pending Pods), `lost`: numbers of Pods.
+    `preempted`, `pending` (more Pending Pods), `lost`, `scaled_down`: numbers of Pods. `rejected`: workloads that the
+    API server rejects, or Pods of which. `new_priority`: unchanged workloads whose new Pods change priority.
     """
 
     namespace: str
@@ -59,6 +61,9 @@ class AffectedNamespace(NamedTuple):
     preempted: int
     pending: int
     lost: int
+    rejected: int = 0
+    scaled_down: int = 0
+    new_priority: int = 0
 
 
 class ScaledDown(NamedTuple):
@@ -197,10 +202,10 @@ def _on_cluster(
         rejected = {
             of_pods: [one_line(str(f)) for f in answer.faults if _is_of_pods(f) is of_pods] for of_pods in (False, True)
         }
-        affected = _affected(answer, lambda namespace: labels.get(namespace) or owners.of(namespace))
         absent = [str(difference.changed) for difference in concerned if _is_absent(difference, cluster.snapshot)]
         reserved = _placeholders(answer, cluster.snapshot, request.config)
         scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
+        affected = _affected(answer, scaled_down, lambda namespace: labels.get(namespace) or owners.of(namespace))
         return OnCluster(name, rejected[False], affected, absent, reserved, scaled_down, rejected[True], answer=answer)
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
@@ -241,13 +246,25 @@ def _is_absent(difference: Difference, snapshot: ClusterSnapshot) -> bool:
 _WORKLOADS: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 
 
-def _affected(applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedNamespace]:
+def _affected(
+    applied: WhatIf, scaled_down: Sequence[ScaledDown], owner: Callable[[str], str]
+) -> list[AffectedNamespace]:
     preempted = Counter(preemption.victim.partition("/")[0] for preemption in applied.preemptions)
-    pending, lost = Counter[str](), Counter[str]()
+    pending, lost, scaled = Counter[str](), Counter[str](), Counter[str]()
     for workload in applied.workloads:
         pending[workload.namespace] += max(workload.pending - workload.pending_before, 0)
         lost[workload.namespace] += workload.missed
-    counts = {name: (preempted[name], pending[name], lost[name]) for name in {*preempted, *pending, *lost}}
+    for item in scaled_down:
+        scaled[item.workload.partition("/")[0]] += item.before - item.after
+    new_pods, summary = applied.answer.new_pods, applied.answer.summary
+    changed = Counter(ranked.workload.partition("/")[0] for ranked in new_pods if ranked.after is not None)
+    rejected = Counter(ranked.workload.partition("/")[0] for ranked in new_pods if ranked.after is None)
+    rejected.update(summary.names.group(row.group).partition("/")[0] for row in summary.missing)
+    rejected.update(
+        fault.ref.namespace for fault in applied.faults if isinstance(fault, InvalidObject) and fault.ref is not None
+    )
+    counters = (preempted, pending, lost, rejected, scaled, changed)
+    counts = {name: [counter[name] for counter in counters] for name in {*chain(*counters)} - {""}}
     affected = [AffectedNamespace(name, owner(name), *count) for name, count in counts.items() if any(count)]
     return sorted(affected, key=lambda item: (-max(item[2:]), item.namespace))
 

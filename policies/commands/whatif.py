@@ -91,7 +91,7 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
         parser.error("--shard goes with --each")
     if sweep and (options.output not in SWEEP_FORMATS or options.timeline or {"quota", "blocked"} & {*options.fail_on}):
         parser.error(
-            "--each goes with -o text, json, markdown and html, without --timeline, --fail-on quota and --fail-on blocked"
+            "--each goes with -o text, json, markdown and html, without --timeline and --fail-on quota and blocked"
         )
     if options.timeline and options.output not in ("text", "json"):
         parser.error("--timeline goes with -o text and json; the html page has a slider for it")

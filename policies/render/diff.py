@@ -32,18 +32,29 @@ _MAX_OBJECTS: Final = 50
 _MAX_FIELDS: Final = 6
 _FEW_ROWS: Final = 10
 _NAMED: Final = 3
+_EFFECTS: Final = 4
+"""Maximum number of effects in a line."""
 _LONGEST: Final = 160
-_HEADS: Final = ("CLUSTER", "STATE AT", *whatif.HEADS, "PLACEHOLDERS PREEMPTED", "REJECTED")
-_HEADS_OF_NAMESPACES: Final = ("CLUSTER", "NAMESPACE", "OWNER", *whatif.HEADS[:3])
+_LONGEST_REASON: Final = 300
+_HEADS: Final = (
+    "CLUSTER", "STATE AT", "REJECTED", "SCALED DOWN", "JOBS FAILED", *whatif.HEADS, "PLACEHOLDERS PREEMPTED"
+)  # fmt: skip
+_HEADS_OF_NAMESPACES: Final = (
+    "NAMESPACE", "OWNER", "CLUSTERS", *whatif.HEADS[:3], "REJECTED", "SCALED DOWN", "NEW PRIORITY"
+)  # fmt: skip
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
-_LEGEND: Final = (
-    "Preempted: kube-scheduler deletes the Pod so that a Pod of higher priority fits on its node.",
-    "More Pending: at the end of the simulation, the Pods cannot be scheduled.",
-    "Replicas lost: they run now, but not at the end.",
-    "PDB violations: Pods preempted although their PodDisruptionBudget allows no disruption.",
-)
-"""The meanings of `whatif.HEADS`."""
-_RESERVED: Final = "The table of clusters does not count placeholder Pods, which only reserve capacity."
+_LEGEND: Final = {
+    "Preempted": "kube-scheduler deletes the Pod so that a Pod of higher priority fits on its node.",
+    "More Pending": "at the end of the simulation, the Pods cannot be scheduled.",
+    "Replicas lost": "they run now, but not at the end.",
+    "PDB violations": "Pods preempted although their PodDisruptionBudget allows no disruption.",
+    "Rejected": "workloads that the API server does not accept, or whose new Pods it does not accept.",
+    "Scaled down": "running replicas beyond the number in the manifests.",
+    "New priority": "unchanged workloads whose new Pods change priority.",
+}
+"""The meanings of heads."""
+_RESERVED: Final = "Placeholder Pods, which only reserve capacity, are counted apart."
+_SUMS: Final = "The first line adds up the clusters, and counts each changed object once."
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
@@ -79,8 +90,9 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
     if len(diff.clusters) > 1:
         yield from table(*_table(diff.clusters), paint, texts=_HEADS[:2])
     for cluster in diff.clusters:
-        yield paint(f"{cluster.cluster}: {_explained(diff, cluster) if details else _effect(cluster)}", "bold")
+        yield paint(f"{cluster.cluster}: {_effect(cluster)}", "bold")
         if cluster.answer is not None:
+            yield from (f"  {sentence}" for sentence in _explained(diff, cluster) if details)
             yield from (f"  {line}" for line in _about(cluster, cluster.answer))
             if details:
                 yield from (f"  {line}" for line in _details(cluster.answer, paint))
@@ -108,7 +120,6 @@ def _kept(diff: Diff) -> int:
 def _about(cluster: OnCluster, applied: WhatIf) -> Iterator[str]:
     yield line_of(applied.head)
     yield from limited(_namespaces(cluster), len(cluster.namespaces), "namespace", "namespaces", "")
-    yield from _rejections(cluster)
     yield from _absent(cluster)
 
 
@@ -131,6 +142,9 @@ def _namespaces(cluster: OnCluster) -> Iterator[str]:
             f"{plural(namespace.preempted, 'Pod')} preempted" if namespace.preempted else "",
             f"{plural(namespace.pending, 'more Pod')} Pending" if namespace.pending else "",
             f"{plural(namespace.lost, 'replica')} lost" if namespace.lost else "",
+            f"{plural(namespace.rejected, 'workload')} rejected" if namespace.rejected else "",
+            f"{plural(namespace.scaled_down, 'running replica')} scaled down" if namespace.scaled_down else "",
+            f"new priority of {plural(namespace.new_priority, 'workload')}" if namespace.new_priority else "",
         )
         yield f"namespace {namespace.namespace}{owner}: {', '.join(filter(None, effects))}"
 
@@ -176,8 +190,13 @@ def _effects(diff: Diff) -> str:
     if len(affected) == 1:
         return f"{affected[0].cluster}: {_effect(affected[0])}"
     unanswered = sum(cluster.answer is None for cluster in affected)
-    sums = [*_phrases(affected), *([plural(unanswered, "cluster") + " without an answer"] if unanswered else [])]
-    return f"{', '.join(sums)} in {len(affected)} of {plural(len(diff.clusters), 'cluster')}"
+    sums = [*([plural(unanswered, "cluster") + " without an answer"] if unanswered else []), *_phrases(affected)]
+    return f"{_joined(sums)} in {len(affected)} of {plural(len(diff.clusters), 'cluster')}"
+
+
+def _joined(effects: Sequence[str]) -> str:
+    more = len(effects) - _EFFECTS
+    return ", ".join([*effects[:_EFFECTS], *([f"and {plural(more, 'more effect')}"] if more > 0 else [])])
 
 
 def needs_comment(diff: Diff) -> bool:
@@ -196,29 +215,38 @@ def needs_attention(cluster: OnCluster) -> bool:
 def _effect(cluster: OnCluster) -> str:
     if cluster.answer is None:
         return cluster.reason or "not concerned"
-    return ", ".join(_phrases([cluster])) or whatif.NO_EFFECT
+    return _joined(_phrases([cluster])) or whatif.NO_EFFECT
 
 
 def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
-    """The effects on clusters, summed up. Placeholder Pods, which only reserve capacity, come last."""
+    """The effects on clusters, summed up, the worst first. Placeholder Pods, which only reserve capacity, come last."""
     answers = [cluster.answer.answer for cluster in clusters if cluster.answer]
-    placeholders = _sums([_placeholders(cluster) for cluster in clusters])
+    preempted, pending, _ = _sums([_placeholders(cluster) for cluster in clusters])
     counts = _sums([_counts_of(cluster) for cluster in clusters])
-    scaled_down = sum(item.before - item.after for cluster in clusters for item in cluster.scaled_down)
+    if counts[1] <= counts[2]:
+        counts[1] = 0  # lost replicas
+    scaled_down = sum(map(_scaled_down, clusters))
     unread = sum(len(answer.unread) for answer in answers)
     phrases = [
+        f"{plural(unread, 'object')} not simulated" if unread else "",
         *_rejected(
             *({reason: None for of in each for reason in of} for each in zip(*map(_faults, clusters), strict=True))
         ),
-        f"{plural(scaled_down, 'running replica')} scaled down" if scaled_down else "",
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
-        *whatif.numbers(counts),
+        f"{plural(scaled_down, 'running replica')} scaled down" if scaled_down else "",
         *whatif.other_effects(answers),
-        f"{plural(placeholders[0], 'placeholder Pod')} preempted" if placeholders[0] else "",
-        f"{plural(placeholders[1], 'placeholder Pod')} Pending" if placeholders[1] else "",
-        f"{plural(unread, 'object')} not simulated" if unread else "",
+        *whatif.numbers(counts),
     ]
-    return [phrase for phrase in phrases if phrase]
+    effects = [phrase for phrase in phrases if phrase]
+    if preempted or pending:
+        at_end = f" ({pending} Pending at the end)" if pending else ""
+        only = "" if effects else "only "
+        effects.append(f"{only}{plural(preempted, 'placeholder Pod')} preempted{at_end}")
+    return effects
+
+
+def _scaled_down(cluster: OnCluster) -> int:
+    return sum(item.before - item.after for item in cluster.scaled_down)
 
 
 def _faults(cluster: OnCluster) -> tuple[Sequence[str], Sequence[str]]:
@@ -227,18 +255,19 @@ def _faults(cluster: OnCluster) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _rejections(cluster: OnCluster) -> Iterator[str]:
-    yield from (f"rejected: {reason}" for reason in cluster.rejected)
-    yield from (f"Pods rejected: {reason}" for reason in cluster.rejected_pods)
+    """A sentence about each rejected object, and each whose Pods are rejected; of many, about the first ones."""
+    for what, reasons in (("Rejected", cluster.rejected), ("Pods rejected", cluster.rejected_pods)):
+        lines = (f"{what}: {cut(reason, _LONGEST_REASON)}" for reason in reasons)
+        yield from limited(lines, len(reasons), "rejected object", "rejected objects", "")
 
 
-def _rejected(objects: Collection[str], of_pods: Collection[str], *, explained: bool = False) -> list[str]:
+def _rejected(objects: Collection[str], of_pods: Collection[str]) -> list[str]:
     """Phrases with the number of rejected objects, and of objects whose Pods are rejected."""
-    kinds = (objects, plural(len(objects), "object")), (of_pods, f"Pods of {plural(len(of_pods), 'workload')}")
-    return [
-        f"{what} rejected" + (f" ({cut(next(iter(alike)), _LONGEST)})" if explained and len(alike) == 1 else "")
-        for alike, what in kinds
-        if alike
-    ]
+    kinds = (
+        (objects, plural(len(objects), "changed object")),
+        (of_pods, f"Pods of {plural(len(of_pods), 'changed workload')}"),
+    )
+    return [f"{what} rejected" for alike, what in kinds if alike]
 
 
 def _sums(rows: Sequence[Sequence[int]]) -> list[int]:
@@ -263,32 +292,39 @@ def _placeholders(cluster: OnCluster) -> list[int]:
     return whatif.row(answer._replace(standings=standings, preemptions=preemptions))[:3]
 
 
-def _explained(diff: Diff, cluster: OnCluster) -> str:
-    """The effect on a cluster in sentences: the workloads that cause it, and the workloads with fewer Pods."""
+def _explained(diff: Diff, cluster: OnCluster) -> list[str]:
+    """The effects on a cluster, each as a sentence without a full stop: its causes and the affected workloads."""
     if cluster.answer is None or not needs_attention(cluster):
-        return _effect(cluster)
+        return [_effect(cluster)] if cluster.answer is None else []
     answer, named = cluster.answer.answer, _named(diff)
     scaled = [f"{one_line(item.workload)} from {item.before} to {item.after}" for item in cluster.scaled_down]
     down = "The cluster has more replicas than both versions, and applying scales down "
     sentences = [
-        ", ".join(_rejected(*_faults(cluster), explained=True)),
+        *_rejections(cluster),
+        *map(_capital, whatif.on_new_pods(answer.new_pods)),
         down + _all_of(scaled, "workload") if scaled else "",
-        ", ".join(whatif.on_new_pods(answer.new_pods)),
         _preempting(answer.preemptions, named, cluster.placeholders),
-        _ends(answer, named),
+        _ends(answer, named, cluster.placeholders),
         *_harm(answer),
-        ", ".join(whatif.other_effects([answer._replace(standings=(), pdbs={})])),
-        f"{plural(len(answer.unread), 'object')} not simulated" if answer.unread else "",
+        *whatif.other_effects([answer._replace(standings=(), pdbs={})]),
+        _capital(whatif.with_new_nodes(answer)),
+        f"Not simulated: {_all_of([*map(one_line, answer.unread)], 'object')}" if answer.unread else "",
+        f"Not modelled: {_all_of([*map(one_line, answer.not_modelled)], 'part')}" if answer.not_modelled else "",
     ]
-    return ". ".join(filter(None, sentences))
+    return [sentence for sentence in sentences if sentence]
 
 
-def _ends(answer: Answer, named: Mapping[str, str]) -> str:
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _ends(answer: Answer, named: Mapping[str, str], placeholders: Sequence[str]) -> str:
     """The workloads with fewer Pods at the end; the changes of `named` are shown where nothing else mentions them."""
     fewer = [standing for standing in answer.standings if standing.missed or standing.pending > standing.pending_before]
     mentioned = {name for preemption in answer.preemptions for name in (preemption.workload, preemption.by_workload)}
     once = {name: text for name, text in named.items() if name not in mentioned}
-    ends = [_end(item, once) for item in sorted(fewer, key=lambda item: -max(item.missed, item.pending))]
+    fewer.sort(key=lambda item: (item.workload in placeholders, -max(item.missed, item.pending)))
+    ends = [_end(item, once) for item in fewer]
     more = len(ends) - _NAMED
     rest = f"; {plural(more, 'more workload runs', 'more workloads run')} fewer Pods" if more > 0 else ""
     return f"At the end, {'; '.join(ends[:_NAMED])}{rest}" if ends else ""
@@ -305,7 +341,7 @@ def _harm(answer: Answer) -> Iterator[str]:
         pdbs = [f"{one_line(name)} ({count} of {desired})" for name, (count, desired) in healthy]
         yield f"Fewer healthy Pods than the PDB asks for: {_all_of(pdbs, 'PDB')}"
     if failed:
-        yield f"Failed: {_all_of(failed, 'Job')}"
+        yield f"Failed Jobs: {_all_of(failed, 'Job')}"
 
 
 def _all_of(items: Sequence[str], noun: str) -> str:
@@ -333,22 +369,27 @@ def _preempting(preemptions: Sequence[Preemption], named: Mapping[str, str], pla
     if not preemptions:
         return ""
     by = Counter(preemption.by_workload for preemption in preemptions)
-    of = Counter(one_line(preemption.workload) for preemption in preemptions).most_common()
     changed = [named[name] for name, _ in by.most_common() if name in named]
     in_turn = [one_line(name) for name, _ in by.most_common() if name not in named]
     if changed and in_turn:
         preemptors = f"{_all_of(changed, 'changed workload')}, and in turn {plural(len(in_turn), 'other workload')},"
     else:
         preemptors = _all_of(changed or in_turn, "workload")
-    victims = [f"{count} of {name}" for name, count in of[:_NAMED]]
+    reserving = [preemption for preemption in preemptions if preemption.workload in placeholders]
+    others = [preemption for preemption in preemptions if preemption.workload not in placeholders]
+    victims = filter(None, (_victims(others, "Pod"), _victims(reserving, "placeholder Pod")))
+    return f"{preemptors} preempt{'s' if len(by) == 1 else ''} {' and '.join(victims)}"
+
+
+def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
+    """The number of preempted Pods, and of which workloads; "" for none."""
+    of = Counter(one_line(preemption.workload) for preemption in preemptions).most_common()
+    if len(of) == 1:
+        return f"{plural(of[0][1], noun)} of {of[0][0]}"
+    names = [f"{count} of {name}" for name, count in of[:_NAMED]]
     if others := of[_NAMED:]:
-        victims.append(f"{sum(count for _, count in others)} of {plural(len(others), 'other workload')}")
-    of_victims = f" of {of[0][0]}" if len(of) == 1 else f": {', '.join(victims)}"
-    reserving = sum(preemption.workload in placeholders for preemption in preemptions)
-    pods = len(preemptions) - reserving
-    counts = [plural(pods, "Pod")] if pods else []
-    counts += [plural(reserving, "placeholder Pod")] if reserving else []
-    return f"{preemptors} preempt{'s' if len(by) == 1 else ''} {' and '.join(counts)}{of_victims}"
+        names.append(f"{sum(count for _, count in others)} of {plural(len(others), 'other workload')}")
+    return f"{plural(len(preemptions), noun)} ({', '.join(names)})" if of else ""
 
 
 def _end(workload: WorkloadCount, named: Mapping[str, str]) -> str:
@@ -379,7 +420,9 @@ def _row(cluster: OnCluster) -> tuple[str | int, ...]:
     if cluster.answer is None:
         return (cluster.cluster, *["-"] * (len(_HEADS) - 1))
     time = cluster.answer.head.origin.time or "unknown"
-    return cluster.cluster, time, *_counts_of(cluster), _placeholders(cluster)[0], sum(map(len, _faults(cluster)))
+    failed = sum(bool(standing.failure) for standing in cluster.answer.answer.standings)
+    first = sum(map(len, _faults(cluster))), _scaled_down(cluster), failed
+    return cluster.cluster, time, *first, *_counts_of(cluster), _placeholders(cluster)[0]
 
 
 def markdown(diff: Diff, *, details: bool = True) -> str:
@@ -400,12 +443,12 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
 
 def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
     """A list item for the clusters with the same effects. What all reject is in the first item alone."""
-    alike = defaultdict[str, list[str]](list)
+    alike = defaultdict[tuple[str, ...], list[str]](list)
     answered = [cluster for cluster in clusters if cluster.answer]
     common = [_in_all(of) for of in zip(*map(_faults, answered), strict=True)] if answered[1:] else [[], []]
     if any(common):
-        sentence = text_of(", ".join(_rejected(*common, explained=True)))
-        yield f"- **{text_of(listed([cluster.cluster for cluster in answered]))}**: {sentence}."
+        of_all = answered[0]._replace(rejected=common[0], rejected_pods=common[1])
+        yield from _item([cluster.cluster for cluster in answered], [*_rejections(of_all)])
     for cluster in clusters:
         rest = [
             [reason for reason in of if reason not in shared]
@@ -413,9 +456,22 @@ def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
         ]
         left = cluster._replace(rejected=rest[0], rejected_pods=rest[1])
         if left == cluster or needs_attention(left):
-            alike[_explained(diff, left)].append(cluster.cluster)
-    for sentence, names in islice(alike.items(), _MAX_OBJECTS):
-        yield f"- **{text_of(listed(names))}**{' (each)' if len(names) > 1 else ''}: {text_of(sentence)}."
+            alike[tuple(_explained(diff, left))].append(cluster.cluster)
+    for sentences, names in islice(alike.items(), _MAX_OBJECTS):
+        yield from _item(names, sentences)
+
+
+def _item(clusters: list[str], sentences: Sequence[str]) -> Iterator[str]:
+    who = f"- **{text_of(listed(clusters))}**{' (each)' if len(clusters) > 1 else ''}"
+    if len(sentences) == 1:
+        yield f"{who}: {_sentence(sentences[0])}"
+    else:
+        yield who
+        yield from (f"  - {_sentence(sentence)}" for sentence in sentences)
+
+
+def _sentence(text: str) -> str:
+    return text_of(text if text.endswith(("?", ".")) else f"{text}.")
 
 
 def _in_all(lists: Sequence[Sequence[str]]) -> list[str]:
@@ -435,18 +491,24 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
 
 
 def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> Iterator[str]:
-    """The tables and their legend. `is_whole`: see `_affected`."""
+    """The tables and their legend. `is_whole`: also the table of namespaces whose content the sentences have."""
+    known = set[str]()
     if affected:
         heads, rows = _table(affected)
+        known.update(titles(heads))
         if heads[2:]:
             yield "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS]))
             yield _more(affected, "cluster")
     if rest := [cluster.cluster for cluster in diff.clusters if cluster not in affected]:
         yield text_of(f"No effect found in {listed(rest)}.")
-    yield from _affected(diff, is_whole=is_whole)
-    sums = _sums([_counts_of(cluster) for cluster in affected]) if affected else []
-    meanings = [meaning for meaning, count in zip(_LEGEND, sums, strict=False) if count]
-    yield " ".join([*meanings, *([_RESERVED] if any(cluster.placeholders for cluster in affected) else [])])
+    heads, rows = _affected(diff)
+    if is_whole or "Owner" in heads or len(rows) > 1:
+        known.update(heads)
+        text = "\n".join([*markdown_table(heads, rows[:_MAX_OBJECTS]), "", _more(rows, "namespace")]).strip()
+        yield text if len(rows) <= _FEW_ROWS else _folded(plural(len(rows), "affected namespace"), text)
+    meanings = [f"{head}: {meaning}" for head, meaning in _LEGEND.items() if head in known]
+    meanings += [_RESERVED] if any(cluster.placeholders for cluster in affected) else []
+    yield " ".join([*meanings, *([_SUMS] if len(affected) > 1 else [])])
 
 
 def _details_of_objects(diff: Diff) -> Iterator[str]:
@@ -462,18 +524,24 @@ def _details_of_objects(diff: Diff) -> Iterator[str]:
         yield _folded(what, "\n".join(f"- {text_of(line)}" for line in [*notes, *_not_compared(diff)]))
 
 
-def _affected(diff: Diff, *, is_whole: bool) -> Iterator[str]:
-    """The table of namespaces, with owners if any is known. `is_whole`: also if the sentences have all of it."""
-    affected = [(cluster.cluster, *namespace) for cluster in diff.clusters for namespace in cluster.namespaces]
-    if affected:
-        has_owner = any(owner for _, _, owner, *_ in affected)
-        heads = [head for head in titles(_HEADS_OF_NAMESPACES) if has_owner or head != "Owner"]
-        rows = [row if has_owner else (*row[:2], *row[3:]) for row in affected[:_MAX_OBJECTS]]
-        lines = [*markdown_table(heads, rows), "", _more(affected, "namespace")]
-        text = "\n".join(lines).strip()
-        namespaces = len({namespace for _, namespace, *_ in affected})
-        if is_whole or has_owner or len(affected) > len(diff.clusters):
-            yield text if len(affected) <= _FEW_ROWS else _folded(plural(namespaces, "affected namespace"), text)
+def _affected(diff: Diff) -> tuple[list[str], list[tuple[str | int, ...]]]:
+    """The heads and rows of namespaces with their sums over the clusters: the most affected first, those of placeholder
+    Pods last.
+    """
+    alike = defaultdict[tuple[str, str], list[tuple[str, list[int]]]](list)
+    for cluster in diff.clusters:
+        for namespace, owner, *numbers in cluster.namespaces:
+            alike[namespace, owner].append((cluster.cluster, numbers))
+    sums = {key: _sums([numbers for _, numbers in rows]) for key, rows in alike.items()}
+    reserving = {name.partition("/")[0] for cluster in diff.clusters for name in cluster.placeholders}
+    keys = sorted(sums, key=lambda key: (key[0] in reserving, -max(sums[key][1:]), -sums[key][0], key))
+    rows: list[tuple[str | int, ...]] = [
+        (*key, listed([cluster for cluster, _ in alike[key]]), *sums[key]) for key in keys
+    ]
+    shown = [column for column in range(len(_HEADS_OF_NAMESPACES)) if any(row[column] for row in rows)]
+    if len(diff.clusters) == 1 and rows:
+        shown.remove(2)
+    return [titles(_HEADS_OF_NAMESPACES)[column] for column in shown], [tuple(row[n] for n in shown) for row in rows]
 
 
 def _more(items: Sequence[object], noun: str) -> str:
@@ -481,10 +549,9 @@ def _more(items: Sequence[object], noun: str) -> str:
 
 
 def _body(cluster: OnCluster, applied: WhatIf, *, details: bool) -> str:
-    rejected = "".join(f"- {text_of(line)}\n" for line in _rejections(cluster))
-    rejected += "".join(f"- {text_of(line)}\n" for line in _absent(cluster))
+    absent = "".join(f"- {text_of(line)}\n" for line in _absent(cluster))
     lines = whatif.markdown_body(applied.answer, applied.notes_without_faults) if details else ""
-    return "\n\n".join(filter(None, (rejected, text_of(line_of(applied.head)), lines.strip())))
+    return "\n\n".join(filter(None, (absent, text_of(line_of(applied.head)), lines.strip())))
 
 
 def _folded(summary: str, body: str) -> str:

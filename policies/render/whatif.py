@@ -59,12 +59,12 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     of_class = on_new_pods(change.changed) if change else []
     effects = [*of_class, *filter(None, [_progress(answer)]), *effects_of(answer)]
     unread = f", {plural(len(answer.unread), 'object')} not simulated" if answer.unread else ""
-    unread += _with_new_nodes(answer)
+    new_nodes = with_new_nodes(answer)
     nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
-    return (", ".join(effects) or nothing) + unread
+    return (", ".join(effects) or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
 
 
-def _with_new_nodes(answer: Answer) -> str:
+def with_new_nodes(answer: Answer) -> str:
     """A phrase with the number of lost replicas, or otherwise Pending Pods, that run on new nodes; "" without any."""
     arrived = answer.arrived
     if arrived is None:
@@ -75,7 +75,7 @@ def _with_new_nodes(answer: Answer) -> str:
     times = [row.at for row in arrived.workloads if row.after > row.without_new_nodes]
     known = [time for time in times if time is not None]  # not of a workload with further Pending Pods
     when = f" within {duration(max(known))}" if back > 0 and known == times else ""
-    return f"; with new nodes, {max(back, 0)} of {of} {'run again' if answer.fewer else 'run'}{when}"
+    return f"with new nodes, {max(back, 0)} of {of} {'run again' if answer.fewer else 'run'}{when}"
 
 
 def verdict(answer: Answer, change: ClassChange | None = None) -> str:
@@ -111,7 +111,7 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
     """Phrases about the workloads whose new Pods change priority. `are_named`: with names and priorities, if few."""
     rejected = [ranked for ranked in changed if ranked.after is None]
     others = [ranked for ranked in changed if ranked.after is not None]
-    effects = [f"new Pods of {plural(len(others), 'workload')} get another priority"] if others else []
+    effects = [f"new Pods of {plural(len(others), 'workload')} change priority"] if others else []
     if (
         others
         and are_named

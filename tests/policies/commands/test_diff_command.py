@@ -105,10 +105,8 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     done = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "--fail-on", "preemption")
     assert done.returncode == 1
     assert done.stdout.startswith("full: 1 replica lost, 1 Pod preempted\n")
-    sentence = (
-        "shop/web (new, replicas 1, requests cpu 2) preempts 1 Pod of shop/batch. At the end, shop/batch: 1 → 0 running"
-    )
-    assert f"full: {sentence}\n" in done.stdout
+    sentence = "  shop/web (new, replicas 1, requests cpu 2) preempts 1 Pod of shop/batch"
+    assert f"{sentence}\n  At the end, shop/batch: 1 → 0 running\n" in done.stdout
     assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
 
 
@@ -203,7 +201,7 @@ def test_readers_may_see_only_counts_or_their_own_namespaces(
     assert all("2 Pods preempted" in out for out in (names, own, counts))
     assert [text in names for text in ("vault", "secret", "batch")] == [True] * 3
     assert not any(text in own + counts for text in ("vault", "secret", "batch"))
-    assert [("namespace shop" in out or "| full | shop" in out) for out in (names, own, counts)] == [True, True, False]
+    assert [("namespace shop" in out or "| shop |" in out) for out in (names, own, counts)] == [True, True, False]
 
 
 def test_all_details_have_all_names(versions: Callable[..., tuple[Path, Path]]) -> None:
@@ -261,9 +259,13 @@ def test_namespaces_and_their_owners_are_named(versions: Callable[..., tuple[Pat
     assert told in forewarn("diff", *given, "--owner-label", "team").stdout
     assert "  namespace shop: 1 Pod preempted, 1 replica lost\n" in forewarn("diff", *given).stdout
     (row,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"][0]["namespaces"]
-    assert row == {"namespace": "shop", "owner": "", "preempted": 1, "pending": 0, "lost": 1}
+    assert row == {"namespace": "shop", "owner": "", "preempted": 1, "pending": 0, "lost": 1} | {
+        "rejected": 0,
+        "scaledDown": 0,
+        "newPriority": 0,
+    }
     markdown = forewarn("diff", *given, "--owner-label", "team", "-o", "markdown").stdout
-    assert "| full | shop | web\\<b\\> | 1 | 0 | 1 |" in markdown
+    assert "| shop | web\\<b\\> | 1 | 1 |" in markdown
     (sides[1] / "CODEOWNERS").write_text("* @all\n*.yaml @web\n")
     assert "  namespace shop (owner @web): " in forewarn("diff", *given).stdout
     assert "  namespace shop (owner web<b>): " in forewarn("diff", *given, "--owner-label", "team").stdout
@@ -581,17 +583,19 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     sides = versions({"c.yaml": CLASSES}, {"c.yaml": [CLASSES[1], default]})
     given = (*sides, "--cluster", tmp_path / "full.yaml", "--cluster", tmp_path / "one.yaml")
     kept = forewarn("diff", *given).stdout
-    assert kept.startswith("full: new Pods of 1 workload get another priority; 1 deleted object stays"), kept
+    assert kept.startswith("full: new Pods of 1 workload change priority; 1 deleted object stays"), kept
     pruned = forewarn("diff", *given, "--prune").stdout
-    effects = "new Pods of 1 workload get another priority, new Pods of 1 workload rejected "
-    effects += "(0 running Pods cannot be recreated)"
-    assert pruned.startswith(f"full: {effects}\n"), pruned
-    effects = effects.replace("1 workload rejected", "shop/named with PriorityClass low rejected").replace(
-        "priority,", "priority (0 → 20),"
-    )
+    rejected = "rejected (0 running Pods cannot be recreated)"
+    first = f"full: new Pods of 1 workload change priority, new Pods of 1 workload {rejected}\n"
+    assert pruned.startswith(first), pruned
+    effects = [
+        "  - New Pods of 1 workload change priority (0 → 20).",
+        f"  - New Pods of shop/named with PriorityClass low {rejected}.",
+    ]
     assert "  new Pods of shop/named: priority 10 → rejected (0 Pods)\n" in pruned
     assert "ignored" not in pruned
-    assert f"- **full**: {effects}." in forewarn("diff", *given, "--prune", "-o", "markdown").stdout
+    lines = forewarn("diff", *given, "--prune", "-o", "markdown").stdout.splitlines()
+    assert lines[2:5] == ["- **full**", *effects]
     (cluster,) = json.loads(forewarn("diff", *given, "--prune", "-o", "json").stdout)["clusters"]
     new_pods = {row["workload"]: row["newPods"]["after"] for row in cluster["answer"]["newPods"]}
     preempts = {"preemptionPolicy": "PreemptLowerPriority"}
@@ -604,13 +608,17 @@ def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[
     wrong = deployment("wrong", priorityClassName="hihg")
     sides = versions({"web.yaml": []}, {"web.yaml": [wrong, deployment("web", 1, "2", priorityClassName="high")]})
     lines = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout.splitlines()
-    assert lines[0] == "### Pods of 1 workload rejected, 2 replicas lost, 2 Pods preempted in 2 of 2 clusters"
+    assert lines[0] == "### Pods of 1 changed workload rejected, 2 replicas lost, 2 Pods preempted in 2 of 2 clusters"
     new = "shop/web (new, replicas 1, requests cpu 2)"
     fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
-    assert [line for line in lines if "**" in line] == [
-        f'- **one, two**: Pods of 1 workload rejected (Deployment shop/wrong: {fault}; did you mean "high"?).',
-        f"- **one**: {new} preempts 1 Pod of shop/one. At the end, shop/one: 1 → 0 running.",
-        f"- **two**: {new} preempts 1 Pod of shop/two. At the end, shop/two: 1 → 0 running.",
+    assert lines[2:9] == [
+        f'- **one, two** (each): Pods rejected: Deployment shop/wrong: {fault}; did you mean "high"?',
+        "- **one**",
+        f"  - {new} preempts 1 Pod of shop/one.",
+        "  - At the end, shop/one: 1 → 0 running.",
+        "- **two**",
+        f"  - {new} preempts 1 Pod of shop/two.",
+        "  - At the end, shop/two: 1 → 0 running.",
     ]
 
 
@@ -625,10 +633,9 @@ def test_replicas_that_something_else_has_added_are_scaled_down(
     after = {"web.yaml": [deployment("web", 2), deployment("as-written", 3), deployment("more-before", 3)]}
     done = forewarn("diff", *versions({"web.yaml": before}, after), "--cluster", tmp_path / "c.yaml")
     assert done.stdout.startswith("c: 3 running replicas scaled down\n"), done.stdout
-    assert (
-        "c: The cluster has more replicas than both versions, and applying scales down shop/web from 5 to 2\n"
-        in done.stdout
-    )
+    down = "The cluster has more replicas than both versions, and applying scales down shop/web from 5 to 2"
+    assert f"\n  {down}\n" in done.stdout
+    assert "\n  namespace shop: 3 running replicas scaled down\n" in done.stdout
 
 
 @pytest.mark.parametrize("spec", [{"minAvailable": "100%"}, {"maxUnavailable": 0}])
