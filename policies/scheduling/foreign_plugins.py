@@ -63,7 +63,7 @@ def guarded(plugin: Any) -> Any:
         body["static_filter"] = _static_filter(body["static_filter"], plugin.name)
         bases.append(StaticFilterPlugin)
     body["__init__"] = _watched(plugin.__init__, plugin.name, "__init__", None)
-    body["foreign"] = True
+    body |= {"foreign": True, "reads_whole_pod": True}
     return new_class(plugin.__name__, tuple(bases), exec_body=lambda namespace: namespace.update(body))
 
 

@@ -22,7 +22,6 @@ from forewarn.policies.scheduling.plugin import (
     PluginFault,
     StaticFilterPlugin,
     default_normalize_score,
-    foreign_at,
     plan_of,
 )
 from forewarn.policies.scheduling.reasons import Reason
@@ -122,11 +121,6 @@ class Framework:
     @property
     def static_plugins(self) -> list[StaticFilterPlugin]:
         return [self.plugin(name) for name in self.plan.static]
-
-    @property
-    def has_foreign_columns(self) -> bool:
-        """Whether a Filter plugin of the profile is not part of kube-scheduler."""
-        return bool(foreign_at(self.profile, "filter"))
 
     @property
     def late_static_plugins(self) -> list[StaticFilterPlugin]:

@@ -60,6 +60,10 @@ class Plugin:
     """Upstream's error at Score if the plugin's PreFilter is not in the profile; "" if Score works without."""
     foreign: ClassVar[bool] = False
     """True for plugins that are not part of kube-scheduler."""
+    reads_whole_pod: ClassVar[bool] = False
+    """Whether `static_filter` reads more of the Pod than `node_constraints_of` returns: labels, namespace, priority or
+    other fields of the spec. Pods share its results if what it reads is equal.
+    """
     frees_capacity_in_columns: ClassVar[bool | None] = None
     """Whether columns compute the preemption of this PostFilter plugin.
 
@@ -132,7 +136,7 @@ class StaticFilter(NamedTuple):
 
 
 class StaticFilterPlugin(Protocol):
-    """A Filter plugin that reads only the node, not its Pods."""
+    """A Filter plugin that reads only the node, not its Pods. Results are cached: see `Plugin.reads_whole_pod`."""
 
     name: ClassVar[str]
 
@@ -171,8 +175,8 @@ class Plan(NamedTuple):
     `pre_filters`, `extensions`: the PreFilter plugins that implement PreFilter and PreFilterExtensions. `without`: the
     plugin because of which `vectorized` does not support the profile; "" if it does. `columns`, `static`: the plugins
     with the protocols FilterInColumns and StaticFilterPlugin; `late_static`: those of `static` that follow a plugin in
-    `columns`. `preempts`: whether a PostFilter plugin preempts. `scores`: whether `vectorized` supports the Score
-    plugins.
+    `columns`. `reads_whole_pod`: of any Filter plugin. `preempts`: whether a PostFilter plugin preempts. `scores`:
+    whether `vectorized` supports the Score plugins.
     """
 
     pre_filters: tuple[str, ...]
@@ -181,6 +185,7 @@ class Plan(NamedTuple):
     columns: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
     late_static: tuple[str, ...] = ()
+    reads_whole_pod: bool = False
     preempts: bool = False
     scores: bool = False
 
@@ -205,8 +210,9 @@ def plan_of(profile: Profile) -> Plan:
     static = tuple(name for name in filters if implements(plugins[name], StaticFilterPlugin))
     first = next((place for place, name in enumerate(filters) if name in columns), len(filters))
     late = tuple(name for name in static if filters.index(name) >= first)
+    whole = any(plugins[name].reads_whole_pod for name in filters)
     preempts = any(plugins[name].frees_capacity_in_columns for name in profile.at("postFilter"))
-    return Plan(pre_filters, extensions, "", columns, static, late, preempts, _scores_in_columns(profile))
+    return Plan(pre_filters, extensions, "", columns, static, late, whole, preempts, _scores_in_columns(profile))
 
 
 def _without_columns(profile: Profile) -> str:

@@ -235,8 +235,8 @@ class Own:
 def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spec | None:
     """Return the results that depend on a Pod's spec and the nodes alone; None if the Pod is not supported.
 
-    Not supported: filters before NodeResourcesFit that depend on other Pods, Filter plugins that are not part of
-    kube-scheduler (they may read labels), and PreFilter plugins that reject the Pod.
+    Not supported: filters before NodeResourcesFit that depend on other Pods, static filters that read more of the Pod
+    than its spec, and PreFilter plugins that reject the Pod.
     `numbers`: static result for all nodes -> `Spec.leaves`; extended here.
     """
     spec = pod.spec
@@ -285,7 +285,7 @@ def _supported_cycle(snapshot: Snapshot, pod: Pod) -> Cycle | None:
         return None
     cycle = Cycle(snapshot, replace(pod, nominated_node_name=""))
     framework = cycle.framework
-    return cycle if cycle.preempts and not framework.has_foreign_columns and _resources_are_first(framework) else None
+    return cycle if cycle.preempts and not framework.plan.reads_whole_pod and _resources_are_first(framework) else None
 
 
 def _resources_are_first(framework: Framework) -> bool:

@@ -5,6 +5,7 @@ Source: kubernetes `pkg/scheduler/extender.go`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
@@ -17,7 +18,7 @@ from forewarn.policies.scheduling.framework import Framework
 from forewarn.policies.scheduling.plugin import StaticFilterPlugin, foreign_at
 from forewarn.policies.scheduling.pod_groups import of_a_group
 from forewarn.policies.scheduling.vectorized.constraints import NotValid
-from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
+from forewarn.policies.scheduling.vectorized.nodes import read_by_filters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -50,6 +51,13 @@ def framework_in_columns(snapshot: Snapshot, pod: Pod) -> Framework:
     return framework
 
 
+@dataclass(frozen=True, eq=False)
+class _OwnFilters:
+    framework: Framework
+    plugins: Sequence[StaticFilterPlugin]
+    reads_whole_pod: bool
+
+
 class NodeFilters:
     """The filters of kube-scheduler's plugins that read only the node, as functions; cached.
 
@@ -58,24 +66,27 @@ class NodeFilters:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot, self._configuration = snapshot, configuration_of(snapshot.semantics)
+        self._own: dict[str, _OwnFilters] = {}
         self._known: dict[Hashable, Callable[[Node], bool]] = {}
 
     def of(self, pod: Pod) -> Callable[[Node], bool]:
         """Return a function: node -> whether the filters of the Pod's profile allow the node, with any Pods on it."""
-        constraints = node_constraints_of(pod.spec)
-        key = pod.spec.scheduler_name, id(pod.spec) if constraints is None else constraints
+        own = self._own.get(pod.spec.scheduler_name) or self._read(pod.spec.scheduler_name)
+        read, constraints = read_by_filters(pod, whole=own.reads_whole_pod)
+        key = own, read, id(pod.spec) if constraints is None else constraints
         if key not in self._known:
-            self._known[key] = self._made(pod)
+            filters = [passes for plugin in own.plugins if (passes := plugin.static_filter(pod)) is not None]
+            self._known[key] = lambda node: all(passes(node) for passes in filters)
         return self._known[key]
 
-    def _made(self, pod: Pod) -> Callable[[Node], bool]:
+    def _read(self, scheduler: str) -> _OwnFilters:
         profiles = self._configuration.profiles
-        profile = self._configuration.profile(pod.spec.scheduler_name) or next(iter(profiles.values()))
+        profile = self._configuration.profile(scheduler) or next(iter(profiles.values()))
         framework, foreign = Framework(self._snapshot, profile), foreign_at(profile, "filter")
         own = [name for name in profile.at("filter") if name not in foreign]
-        static = [name for name in own if implements(profile.plugins[name], StaticFilterPlugin)]
-        filters = [passes for name in static if (passes := framework.plugin(name).static_filter(pod)) is not None]
-        return lambda node: all(passes(node) for passes in filters)
+        static = [framework.plugin(name) for name in own if implements(profile.plugins[name], StaticFilterPlugin)]
+        whole = any(plugin.reads_whole_pod for plugin in static)
+        return self._own.setdefault(scheduler, _OwnFilters(framework, static, whole))
 
 
 def not_predicted(pod: Pod, snapshot: Snapshot) -> str:

@@ -22,7 +22,7 @@ from forewarn.policies.scheduling.vectorized.constraints import (
     with_nominated,
 )
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
+from forewarn.policies.scheduling.vectorized.nodes import read_by_filters
 from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.rejections import Present, first_rejections, rejected
@@ -130,12 +130,8 @@ class NodeFit:
             columns = (plugin.static_filter_in_columns(pod) for plugin in framework.static_plugins)
             return [static for static in columns if static is not None]
 
-        whose: Hashable = framework.profile, self.snapshot.semantics
-        constraints = None
-        if framework.has_foreign_columns:
-            whose = whose, pod.namespace, pod.priority_class_name, pod.effective_priority, *sorted(pod.labels.items())
-        else:  # kube-scheduler's own plugins look at the spec alone
-            constraints = node_constraints_of(pod.spec)
+        whose, constraints = read_by_filters(pod, whole=framework.plan.reads_whole_pod)
+        whose = framework.profile, self.snapshot.semantics, *whose
         self.static_key: Hashable = whose, id(pod.spec) if constraints is None else constraints
         return self.matrix.nodes.static(whose, pod.spec, filters, constraints)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.node_selector import NodeAffinity, NodeSelector
+    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import PodSpec
     from forewarn.policies.scheduling.plugin import StaticFilter
 
@@ -170,6 +171,16 @@ def node_constraints_of(spec: PodSpec) -> Hashable | None:
     affinity = spec.node_affinity
     selector = None if affinity.node_selector is None else frozenset(affinity.node_selector.items())
     return spec.tolerations, spec.required_features, selector, affinity.required
+
+
+def read_by_filters(pod: Pod, *, whole: bool) -> tuple[tuple[Hashable, ...], Hashable | None]:
+    """Return what static filters read of a Pod: (what is not in its spec, the fields of its spec; None: all fields).
+
+    `whole`: `Plan.reads_whole_pod` of the profile.
+    """
+    if not whole:
+        return (), node_constraints_of(pod.spec)
+    return (pod.namespace, pod.priority_class_name, pod.effective_priority, *sorted(pod.labels.items())), None
 
 
 class NodeTables:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,15 +20,20 @@ from forewarn.policies.scheduling import foreign_plugins
 from forewarn.policies.scheduling.configuration import scheduler_configuration
 from forewarn.policies.scheduling.extension_points import InvalidPlugin
 from forewarn.policies.scheduling.foreign_plugins import guarded, named_only, with_installed
-from forewarn.policies.scheduling.framework import PermitResult, Plugin, PreFilterResult
+from forewarn.policies.scheduling.framework import PermitResult, Plugin, PreFilterResult, Status, unresolvable
+from forewarn.policies.scheduling.plugin import StaticFilterPlugin
 from forewarn.policies.scheduling.plugins.priority_sort import PrioritySort
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 from forewarn.policies.scheduling.queue.pod_info import QueuedPodInfo
+from forewarn.policies.scheduling.recurring_cycle import RecurringCycles
+from forewarn.policies.scheduling.responsible import NodeFilters
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import cluster, config, point, semantics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from forewarn.policies.objects.node import Node
 
 PAGE = Path("docs/reference/scheduler-profiles.md").read_text()
 
@@ -60,6 +66,32 @@ def test_a_pool_that_is_kept_for_some_classes(meant: Semantics) -> None:
     assert prediction.without_columns == ""
     full = policies.predict(snapshot, low.obj, reasons=True)
     assert full.statuses["n1"].reasons == ("node(s) are kept for web, critical",)
+
+
+class SamePool(Plugin, StaticFilterPlugin):
+    """A plugin of kube-scheduler's own that reads labels of Pods."""
+
+    name = "SamePool"
+    reads_whole_pod = True
+
+    def filter(self, _state: Any, pod: Pod, node_info: Any) -> Status | None:
+        return None if node_info.node.labels["pool"] == pod.labels["pool"] else unresolvable("other pool")
+
+    def static_filter(self, pod: Pod) -> Callable[[Node], bool]:
+        return lambda node: node.labels["pool"] == pod.labels["pool"]
+
+
+def test_pods_of_one_spec_do_not_share_the_nodes_of_a_plugin_that_reads_labels() -> None:
+    of_pools = semantics(config({"plugins": {"filter": point("SamePool")}}), SamePool)
+    snapshot = cluster(of_pools, make_node("n1").labels(pool="web"), make_node("n2").labels(pool="batch"))
+    node_filters, cycles, first = NodeFilters(snapshot.scheduling), RecurringCycles(), Pod.from_api(make_pod("p").obj)
+    for pool, name in (("web", "n1"), ("batch", "n2")):
+        prediction = policies.predict(snapshot, make_pod("p").labels(pool=pool).obj)
+        assert (prediction.feasible, prediction.without_columns) == ([name], "")
+        pod = replace(first, labels={"pool": pool})
+        assert [info.name for info in snapshot.scheduling.node_infos if node_filters.of(pod)(info.node)] == [name]
+        with snapshot.scheduling.derived.locked():
+            assert cycles.cycle(snapshot.scheduling, pod) is None
 
 
 def test_a_gang_that_starts_together(meant: Semantics) -> None:
