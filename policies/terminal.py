@@ -124,27 +124,46 @@ def painter(color: bool) -> Callable[[str, str], str]:
 
 @contextmanager
 def counting(what: str, stream: TextIO) -> Iterator[Callable[[float, int], None] | None]:
-    """Yield a callback that prints the finished and the total number (0: unknown) every tenth of a second; None without
-    a terminal. Erase the line at the end.
+    """Yield a callback for the finished and the total number (0: unknown); None without a terminal.
+
+    The line with the numbers and the elapsed time is rewritten at most every tenth of a second, and every second if
+    there is no call. It is erased at the end.
     """
     if not stream.isatty():
         yield None
         return
+    from threading import Event, Lock, Thread
+
     shown = started = time.monotonic()
+    numbers, is_done, writing = "", Event(), Lock()
+
+    def write() -> None:
+        nonlocal shown
+        shown = time.monotonic()
+        seconds = int(shown - started)
+        parts = ", ".join(filter(None, [numbers, f"{seconds} s" if seconds else ""]))
+        with writing:
+            stream.write(f"\r\033[K{what}{parts and ': '}{parts}")
+            stream.flush()
 
     def show(count: float, total: int) -> None:
-        nonlocal shown
-        now = time.monotonic()
-        if now - shown < 0.1 and count:
-            return
-        shown = now
-        rate = f", {count / max(now - started, 1e-9):.0f}/s" if count else ""
-        stream.write(f"\r\033[K{what}: {count:.0f}{f'/{total}' if total else ''}{rate}")
-        stream.flush()
+        nonlocal numbers
+        numbers = f"{count:.0f}{f'/{total}' if total else ''}"
+        if time.monotonic() - shown >= 0.1 or not count:
+            write()
 
+    def keep_alive() -> None:
+        while not is_done.wait(1):
+            if time.monotonic() - shown >= 0.9:
+                write()
+
+    thread = Thread(target=keep_alive, daemon=True)
+    thread.start()
     try:
         yield show
     finally:
+        is_done.set()
+        thread.join()
         stream.write("\r\033[K")
         stream.flush()
 

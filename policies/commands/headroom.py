@@ -25,6 +25,7 @@ from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.printing import Output, Printed, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.terminal import counting
 
 if TYPE_CHECKING:
     import argparse
@@ -67,7 +68,8 @@ def main(arguments: Sequence[str]) -> int:
             require_nodes(cluster)
         rules = {"options": rule_options_of(options)} if options.placeholders else {}
         request = HeadroomRequest([options.filename], options.namespace, options.placeholders, settings, **rules)
-        result = headroom(cluster, request, read_buffers(run.cluster, buffers))
+        with counting("counting replicas", run.errors):
+            result = headroom(cluster, request, read_buffers(run.cluster, buffers))
         printed = _printed(result, run.output)
         least = result.least(preempting=options.preempting)
         without, preempting = least.more

@@ -26,7 +26,7 @@ from forewarn.policies.commands.printing import Output, Printed, answer_in, clea
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources import status_of
-from forewarn.policies.terminal import print_notice
+from forewarn.policies.terminal import counting, print_notice
 
 if TYPE_CHECKING:
     import argparse
@@ -74,14 +74,16 @@ def main(arguments: Sequence[str]) -> int:
             cascade=options.cascade,
         )
         try:
-            result = predict(cluster, request)
+            with counting("predicting", run.errors):
+                result = predict(cluster, request)
         except InvalidInput as problem:
             raise InvalidInput(f"--pod {problem}") from None
         if run.name and result.faults and not result.outcomes:  # the row of the cluster has the reason
             raise result.places.located(result.faults[0])
         for fault in result.faults:
             print_notice(f"forewarn predict: {result.places.located(fault)}", run.errors)
-        printed = _printed(result, run.output)
+        with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
+            printed = _printed(result, run.output)
         if isinstance(cache, DumpCache):
             from forewarn.policies.commands.simulated import aftermath
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from forewarn.policies.commands.cluster_command import (
@@ -17,6 +18,7 @@ from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.printing import Output, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.findings import cut
+from forewarn.policies.terminal import counting
 
 if TYPE_CHECKING:
     import argparse
@@ -39,7 +41,8 @@ def main(arguments: Sequence[str]) -> int:
         request = WhyRequest(options.pod, options.namespace)
         evidence = request.evidence()
         cluster = settle(loaded(options, Cache(collect=evidence.collect)), release).snapshot()
-        result = explain(cluster, request, evidence, options.cluster)
+        with counting("explaining", sys.stderr):
+            result = explain(cluster, request, evidence, options.cluster)
         output = Output(options.output, options.color)
         answer_in(
             output, result.head, lambda paint: lines(result, paint, verbose=options.verbose), lambda: [result.to_dict()]

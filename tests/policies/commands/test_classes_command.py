@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.terminal import counting
 from forewarn.policies.whatif.priority_levels import priority_levels
 from tests.builders import Made, cluster, make_node, make_pod
 
@@ -129,3 +132,22 @@ def test_a_terminal_shows_what_is_read_from_the_start(
     assert main(["classes", "--cluster", "webhook/sample/cluster.yaml"]) == 0
     shown = capsys.readouterr().err.split("\r\033[K")
     assert (shown[1], shown[-1]) == ("objects read: 0", "")
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_the_elapsed_time_without_a_call() -> None:
+    stream = Terminal()
+    with counting("predicting", stream):
+        for _ in range(100):
+            if "predicting: 1 s" in stream.getvalue():
+                break
+            time.sleep(0.1)
+    assert stream.getvalue().endswith("\r\033[Kpredicting: 1 s\r\033[K")
+    pipe = StringIO()
+    with counting("predicting", pipe) as show:
+        assert show is None
+    assert not pipe.getvalue()
