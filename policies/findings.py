@@ -6,6 +6,8 @@ import re
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from forewarn.policies.patterns import later
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -236,8 +238,8 @@ def quote(text: object) -> str:
     return f'"{text}"'
 
 
-_SPACE: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+")
-_INVISIBLE: Final = re.compile(
+_SPACE: Final = later(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+")
+_INVISIBLE: Final = later(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """Characters that count as printable but are invisible: fillers, the Braille blank, variation selectors."""
@@ -255,14 +257,14 @@ def one_line(text: str) -> str:
     return "".join(map(_shown, _SPACE.sub(" ", text).strip()))
 
 
-_NAMED_COMMAND: Final = re.compile(r"##(?=[\w.-]*\[)")
+_NAMED_COMMAND: Final = later(r"##(?=[\w.-]*\[)")
 """The start of a command anywhere in a line: GitHub `##[`, Azure `##vso[`, TeamCity `##teamcity[`, and others."""
-_FOLD: Final = re.compile(r"((?:travis_(?:fold|time)|section_(?:start|end))):")
+_FOLD: Final = later(r"((?:travis_(?:fold|time)|section_(?:start|end))):")
 """The start of a command for Travis and GitLab."""
-_LINE_COMMAND: Final = re.compile(r"((?:\033\[[\d;]*m|\s)*)(?=::)|(?=(?:---|\+\+\+|~~~|\^\^\^)\s)")
+_LINE_COMMAND: Final = later(r"((?:\033\[[\d;]*m|\s)*)(?=::)|(?=(?:---|\+\+\+|~~~|\^\^\^)\s)")
 """The start of a command at the start of a line: GitHub `::`, which may be indented, and Buildkite groups."""
 
-_LINE_COMMAND_IN_MARKUP: Final = re.compile(r"^([ \t]*)((?=::)[:]|(?=(?:---|\+\+\+|~~~|\^\^\^)\s)[-+~^])", re.MULTILINE)
+_LINE_COMMAND_IN_MARKUP: Final = later(r"^([ \t]*)((?=::)[:]|(?=(?:---|\+\+\+|~~~|\^\^\^)\s)[-+~^])", re.MULTILINE)
 
 
 def no_command(text: str, *, is_patch: bool = False) -> str:

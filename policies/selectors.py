@@ -9,14 +9,15 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from forewarn.policies.metering import FEW, charge, each
+from forewarn.policies.patterns import later
 
 LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
 _INT64: Final = range(-(2**63), 2**63)
 _INT64_DIGITS: Final = 19
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_INTEGER: Final = later(r"[+-]?[0-9]+", re.ASCII)
+_NAME: Final = later(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+_SUBDOMAIN: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 
 
 def one_of(patterns: Iterable[str], name: str) -> bool:

@@ -25,6 +25,7 @@ from forewarn.policies.findings import (
     printable,
 )
 from forewarn.policies.objects.fields import text_at
+from forewarn.policies.patterns import later
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import invalid_suppression, unused_suppression
 from forewarn.policies.rules.support.names import nearest
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 
 ANNOTATION: Final = "forewarn.dev/ignore"
 _RULES: Final = {rule.ID for rule in RULES}
-_IGNORE: Final = re.compile(r"ignore\[([^\]]*)\](.*)", re.DOTALL)
-_UNTIL: Final = re.compile(r"\s*\buntil=(\S*)")
+_IGNORE: Final = later(r"ignore\[([^\]]*)\](.*)", re.DOTALL)
+_UNTIL: Final = later(r"\s*\buntil=(\S*)")
 _COMPARE_WITH_STORED: Final = frozenset(("immutable-field-changed", "priority-field-changed"))
 """Rules about changes: the linter has an old object only from a cluster."""
 _SILENT_WITHOUT_CLUSTER: Final = _COMPARE_WITH_STORED | {rule.ID for rule in RULES if rule.DEPENDS_ON.stored}

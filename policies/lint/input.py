@@ -27,6 +27,7 @@ from forewarn.policies.manifests import BROKEN, NO_KIND, Fault, is_typed, named_
 from forewarn.policies.manifests.groups import Grouping, Member, grouped, matches
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
+from forewarn.policies.patterns import later
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import TEMPLATES, real_directory
 
@@ -46,9 +47,9 @@ if TYPE_CHECKING:
 
 
 ASSERTION: Final = "test assertion"
-_STEP: Final = re.compile(r"\d+-(?:assert|errors?)(?:-[^.]*)?\.ya?ml", re.IGNORECASE)
-_NAMED: Final = re.compile(r"(?:.*[-_.])?assert(?:s|ions?)?(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
-_TEST: Final = re.compile(r"chainsaw-test\.ya?ml", re.IGNORECASE)
+_STEP: Final = later(r"\d+-(?:assert|errors?)(?:-[^.]*)?\.ya?ml", re.IGNORECASE)
+_NAMED: Final = later(r"(?:.*[-_.])?assert(?:s|ions?)?(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
+_TEST: Final = later(r"chainsaw-test\.ya?ml", re.IGNORECASE)
 _KEYS: Final = ("assert", "error")
 _MAX_PATTERNS: Final = 1_000
 _MAX_STEPS: Final = 10_000
@@ -348,7 +349,7 @@ def _read(
         given.texts[file.name] = content
 
 
-_USE: Final = re.compile(
+_USE: Final = later(
     rb"priorityClassName(?<![^\s\"'{,-]priorityClassName)[\"']?:"
     rb"[ \t]*[\"']?([a-z0-9][a-z0-9.-]{0,252})[\"']?[ \t]*(?:[,}#]|\r?$)",
     re.MULTILINE,
@@ -391,7 +392,7 @@ def _is_of_chart(path: str) -> bool:
     return name.startswith("values") and os.path.isdir(os.path.join(directory, "templates"))
 
 
-_VARIABLE: Final = re.compile(rb"riorityClassName[\"']?[ \t]*:[^\n]{0,120}?[{$@%]")
+_VARIABLE: Final = later(rb"riorityClassName[\"']?[ \t]*:[^\n]{0,120}?[{$@%]")
 
 
 def _count_variable(content: bytes, file: File, given: Input, reading: Reading) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import re
 from bisect import bisect_left
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Location
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,11 +21,11 @@ _FEW: Final = 20
 
 _GO_SPACE: Final = " \t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """Characters for which Go's unicode.IsSpace is true; a separator line may end with them."""
-_LINE_END: Final = re.compile("\n")
+_LINE_END: Final = later("\n")
 _SEPARATOR: Final = b"---"
 _PLAIN: Final = rb"---(?:[ \t]+#[ -~]*+)?[ ]*+\r?\n"
 _BLANK: Final = rb" *+(?:#[ -~]*+)?\r?\n"
-_EMPTY: Final = re.compile(
+_EMPTY: Final = later(
     rb"(?:%(plain)s(?:%(blank)s)*+%(plain)s|(?:%(blank)s)++%(plain)s)*+" % {b"plain": _PLAIN, b"blank": _BLANK}
 )
 """Documents of blank lines and comments, each with the separator after it.

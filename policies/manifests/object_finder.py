@@ -23,6 +23,7 @@ from forewarn.policies.kinds.class_paths import (
 from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS, is_namespaced, removed_version
 from forewarn.policies.objects.fields import at, group_kind, ref_of
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import Source
 
 
-_VARIABLE: Final = re.compile(r"\$\{\{?(?P<name>\w+)\}\}?|\$\([\w.\-]+\)|\{\{.*\}\}", re.DOTALL)
+_VARIABLE: Final = later(r"\$\{\{?(?P<name>\w+)\}\}?|\$\([\w.\-]+\)|\{\{.*\}\}", re.DOTALL)
 """OpenShift: `${X}` in a string, `${{X}}` for any value; Tekton: `$(tt.params.x)`; OCM policies: `{{ … }}`."""
-_STRING: Final = re.compile(r"\$\{\w+\}")
+_STRING: Final = later(r"\$\{\w+\}")
 _NAME_KEYS: Final = frozenset(("name", "generateName", "namespace"))
 _DEEPEST: Final = 100
 _UNKNOWN: Final = object()
@@ -107,8 +108,8 @@ CLASS_WORD: Final = "riorityClass"
 """A part of each text that names or defines a PriorityClass."""
 
 
-_GROUP: Final = re.compile(rb"\n  group:[ ]*[\"']?([\w.-]+)")
-_NAMES: Final = re.compile(rb"\n  names:[ ]*\n(?:    [^\n]*\n){0,100}?    kind:[ ]*[\"']?(\w+)")
+_GROUP: Final = later(rb"\n  group:[ ]*[\"']?([\w.-]+)")
+_NAMES: Final = later(rb"\n  names:[ ]*\n(?:    [^\n]*\n){0,100}?    kind:[ ]*[\"']?(\w+)")
 
 
 class Texts(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut, listed
@@ -35,6 +36,11 @@ _LONGEST_KIND: Final = 63
 _DEFINITION: Final = "CustomResourceDefinition"
 _MIN_GRAMMAR_BYTES: Final = 2_000
 """Minimum bytes of a document for which a first pass with masked text is faster."""
+
+_LONG: Final = 16_000
+"""Maximum bytes of a document whose result is kept for other files."""
+_KEPT: Final = 2_000
+_KEPT_VALUES: Final = 200
 
 BROKEN: Final = frozenset(("parse-error", "template-braces"))
 """Rules that report an unreadable document."""
@@ -123,6 +129,44 @@ class _Texts:
             return None, source
 
 
+def _is_valid(document: Document) -> bool:
+    """Report whether the document is surely valid without construction. Raises Fault for invalid YAML."""
+    if len(document.data) > _LONG or document.masks:
+        return _is_only_grammar(document)
+    try:
+        return _is_valid_text(document.data)
+    except Fault:
+        return _is_only_grammar(document)  # the same fault, with the document's position
+
+
+@lru_cache(maxsize=_KEPT)
+def _is_valid_text(data: bytes) -> bool:
+    """Return the result of `_is_only_grammar`: trees of rendered charts repeat documents."""
+    return _is_only_grammar(Document(data, ""))
+
+
+def _value_of(document: Document) -> Any:
+    """Return `quick_value`. Equal texts share their value, as aliases do: nothing changes a value."""
+    is_long = len(document.data) > _LONG or document.masks
+    return quick_value(document) if is_long else _value_of_text(document.data)
+
+
+@lru_cache(maxsize=_KEPT_VALUES)
+def _value_of_text(data: bytes) -> Any:
+    return quick_value(Document(data, ""))
+
+
+def _is_only_grammar(document: Document) -> bool:
+    """Report whether a check of the grammar suffices: kubectl accepts the document if it is valid YAML. Raises
+    Fault for invalid YAML.
+    """
+    data = document.data
+    if not sniff.laxer_than_kubectl(data) and sniff.only_grammar_matters(data):
+        check(document)
+        return True
+    return len(data) > _MIN_GRAMMAR_BYTES and is_plainly_grammar(document)
+
+
 class _FileReader:
     """Reads one file; collects objects and problems."""
 
@@ -180,26 +224,16 @@ class _FileReader:
         is_unwanted = not finder.wants(*type_meta, data) if type_meta else sniff.is_untyped(data)
         if is_unwanted and type_meta and type_meta[1] == _DEFINITION:
             finder.define(data)
-        if is_unwanted and (self._again or self._is_only_grammar(document)):
+        if is_unwanted and (self._again or _is_valid(document)):
             finder.skip(type_meta[1] if type_meta else NO_KIND)
             return
         check_as_kubectl(document)
-        value = quick_value(document)
+        value = _value_of(document)
         if value is UNUSUAL:
             self._careful(document)
         elif value is not None:
             tree = Tree(document, ordinary=True)
             self._diagnostics += finder.take(value, lambda prefix: YamlSource(tree, prefix))
-
-    def _is_only_grammar(self, document: Document) -> bool:
-        """Report whether a check of the grammar suffices: kubectl accepts the document if it is valid YAML. Raises
-        Fault for invalid YAML.
-        """
-        data = document.data
-        if not sniff.laxer_than_kubectl(data) and sniff.only_grammar_matters(data):
-            check(document)
-            return True
-        return len(data) > _MIN_GRAMMAR_BYTES and is_plainly_grammar(document)
 
     def _careful(self, document: Document) -> None:
         """Read a document as a tree of nodes, and record its objects and the problems in them. Slower than

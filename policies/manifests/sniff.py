@@ -7,65 +7,65 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.patterns import later
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_ROOT_LINE: Final = re.compile(
+_ROOT_LINE: Final = later(
     rb"\n(?=[^ ])(?:(kind|apiVersion)[ \t]*:([^\n]*)|[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)"
 )
 """One pattern for the lines that give the type, and for those that `_UNUSUAL_ROOT` finds."""
-_PLAIN_WORD: Final = re.compile(rb"[ \t]+([A-Za-z][\w./-]*)[ \t]*(?:[ \t]#.*)?\r?")
-_CONTINUED: Final = re.compile(rb"\s*+(?<=[ \t])[^#]")
-_UNUSUAL_ROOT: Final = re.compile(rb"\n(?:[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)")
-_FIRST_LINE: Final = re.compile(
-    rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*([A-Za-z][\w.-]*[ \t]*:(?:[ \t]|\r?\n))"
-)
+_PLAIN_WORD: Final = later(rb"[ \t]+([A-Za-z][\w./-]*)[ \t]*(?:[ \t]#.*)?\r?")
+_CONTINUED: Final = later(rb"\s*+(?<=[ \t])[^#]")
+_UNUSUAL_ROOT: Final = later(rb"\n(?:[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)")
+_FIRST_LINE: Final = later(rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*([A-Za-z][\w.-]*[ \t]*:(?:[ \t]|\r?\n))")
 
-_FIRST_ITEM: Final = re.compile(rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*-[ \n]")
-_ITEM_NO_WORD: Final = re.compile(rb"\n-(?! [A-Za-z])")
-_KIND_OF_ITEM: Final = re.compile(rb"\n[- ] (?:[^\sA-Za-z-][^\n]*)?kind")
-_ESCAPED: Final = re.compile(rb"\\[xuU]")
+_FIRST_ITEM: Final = later(rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*-[ \n]")
+_ITEM_NO_WORD: Final = later(rb"\n-(?! [A-Za-z])")
+_KIND_OF_ITEM: Final = later(rb"\n[- ] (?:[^\sA-Za-z-][^\n]*)?kind")
+_ESCAPED: Final = later(rb"\\[xuU]")
 
 # What follows begins with the character that is rare, and looks back from there: many times faster than the other way.
-_KEY_IN_BRACKETS: Final = re.compile(rb"([\]}][ \t]*+):((?=\s|\Z))?")
-_NOT_JSON: Final = re.compile(rb"\.(?:inf|Inf|INF|nan|NaN|NAN)(?:[\s,\]}]|\Z)")
-_TILDE: Final = re.compile(rb"~(?:[ \t]*+:\s|\s*+[,}])")
-_NULL: Final = re.compile(rb"ull(?<=[nN].{3})(?:[ \t]*+:\s|\s*+[,}])")
-_NULL_IN_CAPITALS: Final = re.compile(rb"ULL(?<=N.{3})(?:[ \t]*+:\s|\s*+[,}])")
-_EMPTY_KEY: Final = re.compile(rb":(?<=[ \t\n{,?-]:)\s")
-_DOUBTFUL: Final = re.compile(rb"!(?<=[\s:?,\[{-].)|\*(?<=[\s:?,\[{-].)|\{(?=\s*+[\[{])|<<|\\/|\?[ \t]|\?")
+_KEY_IN_BRACKETS: Final = later(rb"([\]}][ \t]*+):((?=\s|\Z))?")
+_NOT_JSON: Final = later(rb"\.(?:inf|Inf|INF|nan|NaN|NAN)(?:[\s,\]}]|\Z)")
+_TILDE: Final = later(rb"~(?:[ \t]*+:\s|\s*+[,}])")
+_NULL: Final = later(rb"ull(?<=[nN].{3})(?:[ \t]*+:\s|\s*+[,}])")
+_NULL_IN_CAPITALS: Final = later(rb"ULL(?<=N.{3})(?:[ \t]*+:\s|\s*+[,}])")
+_EMPTY_KEY: Final = later(rb":(?<=[ \t\n{,?-]:)\s")
+_DOUBTFUL: Final = later(rb"!(?<=[\s:?,\[{-].)|\*(?<=[\s:?,\[{-].)|\{(?=\s*+[\[{])|<<|\\/|\?[ \t]|\?")
 _DISGUISES: Final = {
     b"!": b"@", b"*": b"@", b"{": b"@", b"<<": b"@<", b"\\/": b"\\@", b"? ": b"@[", b"?\t": b"@[", b"?": b"[",
 }  # fmt: skip
-_BARE_QUESTION: Final = re.compile(rb"\?(?<=[\s:?-].)(?![ \t\r\n])")
-_ANCHOR_AND_QUESTION: Final = re.compile(rb"&[\w-]*+\?")
-_ANCHORED_EMPTY_KEY: Final = re.compile(rb"&[\w-]++[ \t]*+(?:~|<<|[nN]ull|NULL)?(?:[ \t]*+:\s|\s*+[,}])")
-_LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
-_ODD_BREAKS: Final = tuple(map(re.compile, (rb"\xc2\x85", rb"\xe2\x80\xa8", rb"\xe2\x80\xa9")))
+_BARE_QUESTION: Final = later(rb"\?(?<=[\s:?-].)(?![ \t\r\n])")
+_ANCHOR_AND_QUESTION: Final = later(rb"&[\w-]*+\?")
+_ANCHORED_EMPTY_KEY: Final = later(rb"&[\w-]++[ \t]*+(?:~|<<|[nN]ull|NULL)?(?:[ \t]*+:\s|\s*+[,}])")
+_LONE_RETURN: Final = later(rb"\r(?!\n)")
+_ODD_BREAKS: Final = tuple(map(later, (rb"\xc2\x85", rb"\xe2\x80\xa8", rb"\xe2\x80\xa9")))
 """Line breaks of libyaml other than line feeds: rare, and not supported by the patterns here."""
-_OPENINGS: Final = tuple(re.compile(rb"%b(?:(?<=[ \t\n,\[{].)|(?<=\A.))" % sign) for sign in (rb"\[", rb"\{"))
-_IN_FLOW: Final = re.compile(rb"[\[\]{}\"'#?]")
+_OPENINGS: Final = tuple(later(rb"%b(?:(?<=[ \t\n,\[{].)|(?<=\A.))" % sign) for sign in (rb"\[", rb"\{"))
+_IN_FLOW: Final = later(rb"[\[\]{}\"'#?]")
 _SPACE: Final = b" \t"
 _BLANKS: Final = (b" ", b"\t")
-_ANCHOR: Final = re.compile(rb"&[\w-]+\Z")
+_ANCHOR: Final = later(rb"&[\w-]+\Z")
 _NEAR: Final = 200
 """Maximum characters to search backwards; text with more blanks is parsed carefully."""
 _MANY: Final = 4000
-_SUSPECT: Final = re.compile(
+_SUSPECT: Final = later(
     rb"<(?=<(?:[ \t]*+:\s|\s*+[,}]))|\{(?=\s*+[\[{])|\*(?<=[ \t\n:,\[{-].)(?=\S)|!(?<=[ \t\n:,\[{-].)(?=\S)"
     rb"|\](?=[ \t]*+:)|\}(?=[ \t]*+:)|\?(?=[ \t\r\n])|~(?=[ \t]*+:\s|\s*+[,}])"
 )
 """Candidates for a closer check in one pass: each alternative is a rare character with its context."""
-_IN_PLAIN: Final = re.compile(rb"(?:.*\s)?[A-Za-z][\w./:@-]*[\[{][^\s'\"]*", re.DOTALL)
+_IN_PLAIN: Final = later(rb"(?:.*\s)?[A-Za-z][\w./:@-]*[\[{][^\s'\"]*", re.DOTALL)
 """Text whose last word contains a bracket that opens nothing."""
-_OPENS_BLOCK: Final = re.compile(rb"(?::|^ *-)[ ]+[|>][-+]?[ \t]*\r?\Z")
-_ITEM_OPENS_BLOCK: Final = re.compile(rb" *-[ ]+[|>]")
-_OPENS_QUOTES: Final = re.compile(rb"[ -]*[^\s'\"#:,\[{][^'\"#:]*:[ ]+(['\"])")
-_PLAIN_VALUE: Final = re.compile(rb" *(?:- +)*[A-Za-z][\w./$-]*: +[A-Za-z0-9(]")
-_UNENDED: Final = re.compile(rb"[^'\"#,\[\]{}&*!]*")
-_UNENDED_VALUE: Final = re.compile(rb" *(?:- +)*[A-Za-z][\w./$-]*:(?=\s|\Z)")
+_OPENS_BLOCK: Final = later(rb"(?::|^ *-)[ ]+[|>][-+]?[ \t]*\r?\Z")
+_ITEM_OPENS_BLOCK: Final = later(rb" *-[ ]+[|>]")
+_OPENS_QUOTES: Final = later(rb"[ -]*[^\s'\"#:,\[{][^'\"#:]*:[ ]+(['\"])")
+_PLAIN_VALUE: Final = later(rb" *(?:- +)*[A-Za-z][\w./$-]*: +[A-Za-z0-9(]")
+_UNENDED: Final = later(rb"[^'\"#,\[\]{}&*!]*")
+_UNENDED_VALUE: Final = later(rb" *(?:- +)*[A-Za-z][\w./$-]*:(?=\s|\Z)")
 _FEW_LINES: Final = 4
-_STILL_QUOTED: Final = {b"'": re.compile(rb"(?:[^']|'')*+"), b'"': re.compile(rb'(?s:[^"\\]|\\.)*+')}
+_STILL_QUOTED: Final = {b"'": later(rb"(?:[^']|'')*+"), b'"': later(rb'(?s:[^"\\]|\\.)*+')}
 _LONG_FLOW: Final = 2_000
 _BYTES_BACK: Final = 20_000
 _A_LINE: Final = 100
@@ -73,13 +73,13 @@ _A_LINE: Final = 100
 _LONG: Final = 1 << 20
 _DEEP: Final = b" " * 200
 _DEEP_LIST: Final = b"- - - -"
-_ANY_TYPE: Final = re.compile(rb"(?<![^\s{,\"'-])(kind|apiVersion)[\"']?[ \t]*:[ \t]*[\"']?([A-Za-z]\w*)?")
+_ANY_TYPE: Final = later(rb"(?<![^\s{,\"'-])(kind|apiVersion)[\"']?[ \t]*:[ \t]*[\"']?([A-Za-z]\w*)?")
 _MAX_KINDS: Final = 1_000
-_ANY_KEY: Final = re.compile(rb"\n([ \t]*)(?:- +)*(?:[\"']?[A-Za-z][\w./-]*[\"']?)[ \t]*:(?=\s)")
-_TYPE_KEY: Final = re.compile(rb"\n([ \t]*)(?:- +)*[\"']?(?:kind|apiVersion)[\"']?[ \t]*:")
-_BRACES: Final = re.compile(rb"[\[\]{}]|(?<![\w\"'.-])[\"']?(kind|apiVersion)[\"']?\s*:|\"(?:[^\"\\\n]|\\.)*\"")
+_ANY_KEY: Final = later(rb"\n([ \t]*)(?:- +)*(?:[\"']?[A-Za-z][\w./-]*[\"']?)[ \t]*:(?=\s)")
+_TYPE_KEY: Final = later(rb"\n([ \t]*)(?:- +)*[\"']?(?:kind|apiVersion)[\"']?[ \t]*:")
+_BRACES: Final = later(rb"[\[\]{}]|(?<![\w\"'.-])[\"']?(kind|apiVersion)[\"']?\s*:|\"(?:[^\"\\\n]|\\.)*\"")
 _MAX_KEYS: Final = 100_000
-_NO_TYPE: Final = re.compile(rb"\n(?:kind|apiVersion)[ \t]*:")
+_NO_TYPE: Final = later(rb"\n(?:kind|apiVersion)[ \t]*:")
 
 
 def type_meta(data: bytes) -> tuple[str, str] | None:
@@ -353,7 +353,7 @@ class _Texts:
 
 @lru_cache(maxsize=100)
 def _block(key: int) -> re.Pattern[bytes]:
-    return re.compile(rb"(?:(?: {%d}[^\n]*|[ \t\r]*)\n)*+" % (key + 1))
+    return later(rb"(?:(?: {%d}[^\n]*|[ \t\r]*)\n)*+" % (key + 1))
 
 
 def _may_be_node(data: bytes, at: int) -> bool:

@@ -40,20 +40,21 @@ _OUTPUT: Final = "\ue000"
 _CONTROL: Final = "\ue001"
 """The replacement for each character of an action that does not print."""
 UNKNOWN: Final = re.compile(f"[{_OUTPUT}{_CONTROL}]")
-_OPENING: Final = re.compile(r"\{\{(?:-?\s*+(/\*))?|\{%|(?<!\$)\{#")
-_WITH_STRINGS: Final = re.compile(r"(?:[^\"`}]|\"(?:[^\"\\\n]|\\.)*+\"|`[^`]{0,1000}+`|\}(?!\}))*+\}\}")
+_OPENING: Final = re.compile(r"\{(?:\{(?:-?\s*+(/\*))?|%|(?<!\$\{)#)")
+_WITH_STRINGS: Final = re.compile(r"(?:[^\"`}]++|\"(?:[^\"\\\n]|\\.)*+\"|`[^`]{0,1000}+`|\}(?!\}))*+\}\}")
 """The rest of an action of Go, whose strings may contain braces."""
 _CLOSING: Final = {"{{": "}}", "{%": "%}", "{#": "#}"}
 _WORD: Final = re.compile(r"\{[{%][-+~]?\s*+([a-z]++(?![\w.])|[#^/!]|\$\w*+\s*+:?=)?")
 _OPENS: Final = frozenset(("if", "range", "with", "define", "block", "for", "macro", "call", "filter", "#", "^"))
 _CLOSES: Final = frozenset(("end", "endif", "endfor", "endblock", "endmacro", "endcall", "endfilter", "/"))
 _ELSE: Final = frozenset(("else", "elif"))
-_SILENT: Final = _OPENS | _CLOSES | _ELSE | {"!"}
+_STRUCTURE: Final = _OPENS | _CLOSES | _ELSE
+_SILENT: Final = _STRUCTURE | {"!"}
 _UNPRINTED: Final = frozenset(("define", "macro"))
 _ALONE: Final = re.compile(rf"[ \t]*+[{_OUTPUT}{_CONTROL}][ \t{_OUTPUT}{_CONTROL}]*+(?:#.*)?\r?")
 _INDENT: Final = re.compile(r"\bn?indent\s++(\d{1,3})")
 _BEFORE_LINES: Final = re.compile(r"(?:.*:|[ \t]*-)?[ \t]*", re.DOTALL)
-_BETWEEN_VALUES: Final = re.compile(r"[\"'\]},\[{][ \t]*+\Z")
+_BETWEEN_VALUES: Final = tuple("\"']},[{")
 """The end of text after which an action that does not print separates values, instead of parts of one value."""
 _INLINE: Final = re.compile(rf"([ \t]*+){_CONTROL}[{_CONTROL} \t]*+([^{_CONTROL}\r]++)[{_CONTROL} \t]*+\r?")
 """A line whose text is within the actions of one line, such as `{{ if .x }}key: value{{ end }}`."""
@@ -105,7 +106,7 @@ def mask(text: str, *, last: bool = False, every: bool = False) -> Masked | None
 
     Of `if … else`, keeps the first branch; `last`: the last one; `every`: all, which may be no YAML.
     """
-    actions = list(_actions(text)) if len(text) <= _LONGEST else None
+    actions = _actions_of(text) if len(text) <= _LONGEST else None
     if actions is None or len(actions) > _MAX_ACTIONS or (actions and actions[-1].end < 0):
         return None
     pieces, position = _Pieces(_last_branches(actions) if last else {}, every=every), 0
@@ -132,6 +133,11 @@ def _last_branches(actions: Sequence[_Action]) -> dict[int, int]:
         elif action.word in _ELSE and opened:
             branches[opened[-1]] = number
     return branches
+
+
+@lru_cache(maxsize=1)
+def _actions_of(text: str) -> Sequence[_Action]:
+    return list(_actions(text))
 
 
 def _actions(text: str) -> Iterator[_Action]:
@@ -182,16 +188,17 @@ class _Pieces:
             if self.stack[-1].is_lost and _VISIBLE.search(text):
                 number = len(self._blocks) - 1
                 self._lost[number] = min(self._lost[number], self._column_of(text))
-            text = _CHARACTER.sub(" ", text)
+            text = _blank(text)
         self._add(text)
 
     def action(self, text: str, action: _Action, number: int) -> None:
         """Add an action: its mask, and its effect on the open blocks."""
         out = self.stack[-1] if self.stack else _Block(-1, is_out=False, is_lost=False)
-        self._open_or_close(text, action, number, out)
+        if action.word in _STRUCTURE:
+            self._open_or_close(text, action, number, out)
         sign = self._sign(text, out, prints=action.prints)
         first, newline, rest = text.partition("\n")
-        self._add(sign * len(first) + newline + (_CHARACTER.sub(" ", rest) if rest else ""))
+        self._add(sign * len(first) + newline + _blank(rest) if newline else sign * len(text))
 
     def _open_or_close(self, text: str, action: _Action, number: int, out: _Block) -> None:
         """Note the effect of an action on the open blocks, of which `out` is the last."""
@@ -216,9 +223,9 @@ class _Pieces:
     def _sign(self, text: str, out: _Block, *, prints: bool) -> str:
         """Return the character that masks an action."""
         sign = " " if out.is_out else _OUTPUT if prints else _CONTROL
-        if sign == _CONTROL and _BETWEEN_VALUES.search(self._line) and _is_unquoted(self._line):
+        if sign == _CONTROL and self._line.rstrip(" \t").endswith(_BETWEEN_VALUES) and _is_unquoted(self._line):
             sign = " "
-        if sign == _OUTPUT and (indent := _INDENT.search(text)) is not None:
+        if sign == _OUTPUT and "indent" in text and (indent := _INDENT.search(text)) is not None:
             self._printed[len(self._blocks) - 1] = int(indent[1])
             if indent[0][0] == "n" and _BEFORE_LINES.fullmatch(self._pieces[-1].rpartition("\n")[2]):
                 sign = " "
@@ -234,19 +241,24 @@ class _Pieces:
 
     def _add(self, text: str) -> None:
         self._pieces.append(text)
-        above, newline, last = text.rpartition("\n")
-        self._line = last if newline else self._line + text
-        if newline:
-            self._blocks += [tuple([block.number for block in self.stack])] * (above.count("\n") + 1)
+        if (lines := text.count("\n")) == 0:
+            self._line += text
+            return
+        self._line = text[text.rindex("\n") + 1 :]
+        self._blocks += [tuple([block.number for block in self.stack])] * lines
 
     def masked(self) -> Masked:
         """The complete masked text. Lines with only actions become blank."""
         lines, lost = "".join(self._pieces).split("\n"), [_NOTHING] * len(self._blocks)
         column = _NOTHING
         for number, line in enumerate(lines):
+            if column == _NOTHING and _OUTPUT not in line and _CONTROL not in line:
+                column = self._printed.get(number, _NOTHING)
+                lost[number] = min(self._lost.get(number, _NOTHING), column)
+                continue
             is_alone = _ALONE.fullmatch(line) is not None
             printed = self._printed.get(number, 0 if is_alone and _OUTPUT in line else _NOTHING)
-            lost[number] = min(self._lost[number], printed)
+            lost[number] = min(self._lost.get(number, _NOTHING), printed)
             if line.strip() and not is_alone:
                 is_below = _indent(line) > column
                 lost[number] = min(lost[number], _indent(line)) if is_below else lost[number]
@@ -258,6 +270,13 @@ class _Pieces:
             lines[number] = "" if is_alone else line
             column = self._printed.get(number, column)
         return Masked("\n".join(lines), self._blocks, lost, self._conditions)
+
+
+def _blank(text: str) -> str:
+    """Blanks in place of all characters except line ends."""
+    if "\r" in text:
+        return _CHARACTER.sub(" ", text)
+    return "\n".join([" " * len(line) for line in text.split("\n")])
 
 
 def _is_unquoted(before: str) -> bool:
@@ -273,7 +292,9 @@ _VERSION: Final = re.compile(r"^apiVersion:[ ]+(\S+)", re.MULTILINE)
 _TYPED: Final = re.compile(r"^(?:kind|apiVersion):[ \t]", re.MULTILINE)
 _ON_TEXT: Final = frozenset(("duplicate-key", "ambiguous-value", "unknown-kind"))
 """Rules about text that are valid for an outline."""
-_KIND: Final = re.compile(rb"^kind[\"']?[ \t]*:[ \t]*[\"']?(\w{1,100})", re.MULTILINE)
+_KIND: Final = re.compile(rb"\nkind[\"']?[ \t]*:[ \t]*[\"']?(\w{1,100})")
+_BEFORE_KIND: Final = b"\nkind"
+"""Found many times faster than by a pattern."""
 _VERSIONS: Final = {spec.kind: spec.api_version for spec in KINDS if spec.template or spec.is_applied}
 _BY_CLUSTER: Final = re.compile(r"Capabilities|semverCompare|[aA][pP][iI]Version *[.(]|[kK]ubeVersion|k8s_?[vV]ersion")
 """The words of a template that chooses the version of its objects by the version of the cluster."""
@@ -338,7 +359,7 @@ def _sort(
         rest = _known(subject.object)
         if rest == subject.object and min(masked.lost[lines.start : lines.stop], default=_NOTHING) == _NOTHING:
             objects.complete.append(subject)
-        elif known.get(lines.start) != rest and _has_one_type(rest, subject, masked):
+        elif known.get(lines.start) != rest and _has_one_type(rest, subject, shown, masked.blocks):
             has_namespace = at(subject.object, "metadata", "namespace") is not None
             place = RELEASE_NAMESPACE if has_namespace else subject.namespace
             removed = removed_version(rest["apiVersion"], rest["kind"]) if versions is not None else None
@@ -414,7 +435,9 @@ def _every_branch(text: str) -> tuple[Sequence[str], Sequence[int]]:
 def _defined_in(text: str) -> str:
     """The texts of each `define` that contains an object, as documents on their lines; "" if there are none."""
     pieces, done, start, opened, depth = list[str](), 0, 0, 0, 0
-    for action in _actions(text):
+    if not any(word in text for word in _UNPRINTED):
+        return ""
+    for action in _actions_of(text):
         depth += (action.word in _OPENS) - (action.word in _CLOSES)
         if action.word in _UNPRINTED and depth == 1:
             start, opened = action.start, action.end
@@ -428,11 +451,21 @@ def _defined_in(text: str) -> str:
 
 
 def _may_have(data: bytes, wanted: Collection[str]) -> bool:
-    kinds = {kind.decode() for kind in _KIND.findall(data)}
+    text, kinds = b"\n" + data, set[str]()
+    start = text.find(_BEFORE_KIND)
+    while start >= 0:
+        if (kind := _KIND.match(text, start)) is not None:
+            kinds.add(kind[1].decode())
+        start = text.find(_BEFORE_KIND, start + 1)
+    if not kinds:
+        return False
     ours = {kind.rpartition("/")[2] for kind in wanted}
-    return not kinds.isdisjoint(ours) or any(
-        "prio" in kind.lower() or kind.endswith("List") or intended_type("apps/v1", kind) for kind in kinds
-    )
+    return not kinds.isdisjoint(ours) or any(map(_may_be_meant, kinds))
+
+
+@lru_cache(maxsize=1_000)
+def _may_be_meant(kind: str) -> bool:
+    return "prio" in kind.lower() or kind.endswith("List") or bool(intended_type("apps/v1", kind))
 
 
 def _with_version(match: re.Match[str]) -> str:
@@ -440,12 +473,27 @@ def _with_version(match: re.Match[str]) -> str:
     return match[1] + _VERSIONS.get(match[3], match[2]).ljust(len(match[2]))
 
 
-def _has_one_type(certain: ApiObject, subject: ReviewedObject, masked: Masked) -> bool:
+def _has_one_type(
+    certain: ApiObject, subject: ReviewedObject, shown: Sequence[str], blocks: Sequence[tuple[int, ...]]
+) -> bool:
     """Report whether the object's kind is known, and is the same in all branches of the template."""
     if not (certain.get("kind") and certain.get("apiVersion")):
         return False
     roots = ("kind", "metadata", *({"spec"} & certain.keys()))
-    return len({masked.blocks[subject.source.locate((field,), key=True).line - 1] for field in roots}) == 1
+    return len({blocks[line] for line in _lines_of_keys(subject, roots, shown)}) == 1
+
+
+def _lines_of_keys(subject: ReviewedObject, keys: Sequence[str], shown: Sequence[str]) -> Iterator[int]:
+    """Yield the lines (from 0) of keys of an object. Usually each begins one line, so that no nodes are needed."""
+    lines, first, source = lines_of(subject), dict[str, list[int]](), subject.source
+    is_item = not isinstance(source, YamlSource) or source.prefix
+    for number in range(lines.start, min(lines.stop, len(shown))):
+        key, colon, _ = shown[number].partition(":")
+        if colon and key in keys:
+            first.setdefault(key, []).append(number)
+    for key in keys:
+        at = first.get(key, ())
+        yield at[0] if len(at) == 1 and not is_item else source.locate((key,), key=True).line - 1
 
 
 def lines_of(subject: ReviewedObject) -> range:

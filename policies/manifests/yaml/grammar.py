@@ -20,6 +20,7 @@ from yaml.events import CollectionEndEvent, CollectionStartEvent, DocumentEndEve
 from forewarn.policies.manifests.documents import MAX_DEPTH, Fault
 from forewarn.policies.manifests.sniff import has_doubtful_questions, slashes_in_disguise, texts_to_prove_it
 from forewarn.policies.manifests.yaml.nodes import fault_of, parser, parser_of
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-_ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
+_ESCAPE: Final = later(r"\\.", re.DOTALL)
 
 
 def check(document: Document) -> None:
@@ -112,13 +113,13 @@ def _all(events: Any) -> Iterator[Any]:
 
 _FAULTS: Final = ("a ':' inside of brackets or braces", "found unknown escape character")
 _TAG_FAULTS: Final = ("did not find expected whitespace or line break", "did not find expected tag URI")
-_TAG: Final = re.compile(r"![-\w;/?:@&=+$.,!~*'()\[\]%]*", re.ASCII)
+_TAG: Final = later(r"![-\w;/?:@&=+$.,!~*'()\[\]%]*", re.ASCII)
 _MAX_TAGS: Final = 20
 """The maximum number of rewritten tags in one document; real documents have none."""
 _IN_TAG: Final = str.maketrans(",[]", ";;;")
-_COLON: Final = re.compile(r"""(?<=[^\s,\[\]{}?:'"])(:+)(?=[,\[\]{}])""")
-_QUOTE: Final = re.compile(r"(?<!\\)(?:\\\\)*(\\)'")
-_MARK: Final = re.compile("\n(\ufeff)")
+_COLON: Final = later(r"""(?<=[^\s,\[\]{}?:'"])(:+)(?=[,\[\]{}])""")
+_QUOTE: Final = later(r"(?<!\\)(?:\\\\)*(\\)'")
+_MARK: Final = later("\n(\ufeff)")
 _MARK_IN_TEXT: Final = "\n\ufeff".encode()
 _PRIVATE: Final = [chr(code) for code in range(0xE000, 0xE040)]
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import re
 import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.manifests.yaml.nodes import Collection, Scalar
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
     from forewarn.policies.manifests.yaml.nodes import Node
@@ -41,11 +42,11 @@ _WORDS: Final[dict[str, JsonScalar]] = {
 STARTS: Final = frozenset("+-.0123456789yYnNtTfFoO~")
 """First characters of unquoted scalars that may be something else than a string."""
 
-_INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]{0,19}))")
-_SIGN_BEHIND_0B: Final = re.compile(r"0b([-+][01]+)")
-_DECIMAL: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_POINT: Final = re.compile(r"\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?")
-_TIME: Final = re.compile(
+_INTEGER: Final = later(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]{0,19}))")
+_SIGN_BEHIND_0B: Final = later(r"0b([-+][01]+)")
+_DECIMAL: Final = later(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_POINT: Final = later(r"\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?")
+_TIME: Final = later(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
     r"([Tt][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}([.,][0-9]+)?(Z|[-+][0-9]{2}:[0-9]{2})"
     r"| [0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}([.,][0-9]+)?)?"
@@ -184,10 +185,10 @@ def _float_key(number: float) -> str:
     return f"{mantissa}e{int(exponent):+03}"
 
 
-_OCTAL: Final = re.compile(r"[-+]?0o?[0-9_]*[0-9]")
-_BINARY_OR_GROUPED: Final = re.compile(r"[-+]?(0[bB][01_]+|[0-9][0-9a-fA-FxX.]*_[0-9a-fA-F_.]*)")
-_BASE_60: Final = re.compile(r"[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
-_EXPONENT: Final = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
+_OCTAL: Final = later(r"[-+]?0o?[0-9_]*[0-9]")
+_BINARY_OR_GROUPED: Final = later(r"[-+]?(0[bB][01_]+|[0-9][0-9a-fA-FxX.]*_[0-9a-fA-F_.]*)")
+_BASE_60: Final = later(r"[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+_EXPONENT: Final = later(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
 _SWITCHES: Final = frozenset(
     word for base in ("y", "n", "yes", "no", "on", "off") for word in (base, base.capitalize(), base.upper())
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,6 +21,7 @@ from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_k
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.priority_class import OWN_CLASSES, PREEMPT_NEVER, SYSTEM_CLASSES
 from forewarn.policies.objects.workload import is_fragment, pod_template_of
+from forewarn.policies.patterns import later
 from forewarn.policies.rules.support.allowed_classes import entries_of, is_allowed
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import UnknownClass
@@ -375,7 +375,7 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
 
 _SYSTEM_NAMESPACES: Final = ("kube-system", RELEASE_NAMESPACE)
-_NAMESPACE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 
@@ -534,11 +534,11 @@ class _Highest:
         self.of_others = max(preempting, key=lambda item: (item.priority, item.ref is not None), default=None)
 
 
-_AGENT: Final = re.compile(
+_AGENT: Final = later(
     r"(?<![a-z])(?:agent|[ck]ni|csi|dns|logs?|logg(?:er|ing)|speaker)(?![a-z])|driver|plugin|exporter|fluent|beat"
     r"|logstash|vector|promtail|collector|proxy|calico|cilium|flannel|weave|antrea|multus|monitor"
 )
-_NO_AGENT: Final = re.compile(
+_NO_AGENT: Final = later(
     r"(?<![a-z])(?:init|setup|installer|bootstrap|generator|test\w*|permissions|migrat\w+|clean\w*|pull\w*|pre-?pull\w*)"
 )
 """Names of DaemonSets that do their work once, or test others."""

@@ -10,6 +10,7 @@ from forewarn.policies.findings import Location, Problem, cut
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
 from forewarn.policies.objects.fields import INT32, text_at
 from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.patterns import later
 from forewarn.policies.rules.support.context import Phase
 
 if TYPE_CHECKING:
@@ -61,10 +62,10 @@ def is_variable(text: str) -> bool:
     return bool(_VARIABLE.search(text))
 
 
-_VARIABLE: Final = re.compile(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>")
+_VARIABLE: Final = later(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>")
 
 
-_TESTS: Final = re.compile(
+_TESTS: Final = later(
     r"(?:^|[/_.-])(?:e2e|tests?|testing|testdata|fixtures?|examples?|samples?|demos?|hack|benchmarks?|contrib|docs?"
     r"|recipes?|cookbooks?|tutorials?|archived?|deprecated|scripts?|jenkins|poc|(?:kubevirt)?ci)(?=[/_.-])|testserver|testmanifests",
     re.IGNORECASE,
