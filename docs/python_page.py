@@ -74,6 +74,7 @@ Types are for mypy and other type checkers; `forewarn.NAME` exports each functio
 _ERRORS: Final = """
 | exception | meaning | exit status of commands |
 |---|---|---|
+| `ForewarnError` | the question has no answer; parent of the others | |
 | `InvalidInput` | a request has an unknown or invalid name or value | 2 |
 | `InvalidObject` | an object is invalid; parent of `InvalidInput`; a `ValueError` | 3 |
 | `ConfigError` | a configuration file is invalid; a `ValueError` | 2 |

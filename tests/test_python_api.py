@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -65,6 +66,10 @@ def test_each_name_exists(name: str) -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="prediction"):
         getattr(forewarn, "prediction")  # noqa: B009
+
+
+if TYPE_CHECKING:
+    _ = forewarn.lintt  # type: ignore[attr-defined]  # mypy reports unknown names, also as an unused ignore
 
 
 def test_the_page_describes_each_type_that_it_names_once() -> None:
@@ -154,6 +159,59 @@ def test_errors_have_the_exit_status_of_commands(tmp_path: Path) -> None:
     with pytest.raises(forewarn.SourceError) as unreadable:
         forewarn.whatif(cluster, forewarn.Apply(str(tmp_path / "web.yaml")))
     assert [status_of(raised.value) for raised in (unknown, missing, unreadable)] == [2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("question", "arguments", "message"),
+    [
+        ("predict", [[]], "no manifest given"),
+        ("headroom", [[]], "no manifest given"),
+        ("whatif", [forewarn.Apply([])], "no manifest given"),
+        ("whatif", [forewarn.Events()], "neither events nor manifests given"),
+        ("whatif", [forewarn.Drain([])], "no node given"),
+        ("predict", [{"kind": "Foo"}], "an API object has no apiVersion and kind"),
+        ("headroom", [{"kind": "Pod"}], "an API object has no apiVersion and kind"),
+        ("predict", [{"apiVersion": "v1", "kind": "ConfigMap"}], "no Pod or workload found; found only ConfigMap"),
+        ("whatif", [forewarn.Apply({"apiVersion": "v1", "kind": "Event"})], "no object that can be simulated"),
+        ("whatif_each", ["zne"], '"zne": not a kind of cases; known: node, zone'),
+        ("headroom", [forewarn.HeadroomRequest(POD, autoscaling="groups.yaml")], "autoscaling must be an Autoscaling"),  # type: ignore[arg-type]
+        ("whatif_each", ["node"], "until must be above 0"),
+    ],
+)
+def test_a_request_that_asks_for_nothing_or_names_an_unknown_thing_is_invalid(
+    question: str, arguments: list[Any], message: str
+) -> None:
+    cluster, more = forewarn.load(CLUSTER), {"until": -1} if message.startswith("until") else {}
+    with pytest.raises(forewarn.InvalidInput, match=message):
+        getattr(forewarn, question)(cluster, *arguments, **more)
+
+
+@pytest.mark.parametrize("call", ["load", "lint"])
+def test_a_question_without_any_path_is_invalid(call: str) -> None:
+    with pytest.raises(forewarn.InvalidInput, match=r"no source given|no path given"):
+        getattr(forewarn, call)(*([[]] if call == "lint" else []))
+
+
+def test_lint_raises_for_a_path_that_does_not_exist() -> None:
+    with pytest.raises(forewarn.SourceError, match="no such file"):
+        forewarn.lint(["docs/examples/lint", "/nonexistent"])
+
+
+def test_a_rejected_manifest_is_an_invalid_object_in_each_question() -> None:
+    cluster = forewarn.load(CLUSTER)
+    with pytest.raises(forewarn.InvalidObject, match="urgent"):
+        forewarn.whatif(cluster, forewarn.Apply(POD))
+    (fault,) = forewarn.predict(cluster, POD).faults
+    assert isinstance(fault, forewarn.InvalidObject)
+    answer = forewarn.whatif(
+        cluster, forewarn.Apply([POD, POD | {"metadata": {"name": "b"}, "spec": {"containers": []}}])
+    )
+    assert [str(fault) for fault in answer.faults] == [str(fault)]
+
+
+def test_one_exception_is_the_parent_of_all_errors() -> None:
+    errors = (forewarn.SourceError, forewarn.InvalidObject, forewarn.InvalidInput, forewarn.ConfigError)
+    assert all(issubclass(error, forewarn.ForewarnError) for error in errors)
 
 
 @pytest.mark.parametrize("question", ["whatif", "risk", "whatif_each"])

@@ -77,7 +77,9 @@ def audit(
     now. `all_restarts`: simulate all restarts, also if they have many Pods. `autoscaling`: settings of autoscalers
     (default: those of the cluster). Rules and options are those of the configuration file of `load`.
     """
-    settings: dict[str, Any] = {"autoscaling": autoscaling or cluster.autoscaling, "progress": progress}
+    from forewarn.policies.application.cluster import autoscaling_for
+
+    settings: dict[str, Any] = {"autoscaling": autoscaling_for(cluster, autoscaling), "progress": progress}
     result = audited(cluster.snapshot, cluster.config, all_restarts=all_restarts, **settings)
     return result._replace(skipped=cluster.cache.skipped)
 

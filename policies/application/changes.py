@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from forewarn.policies.application.manifests import applied, manifests_of
+from forewarn.policies.application.manifests import applied, given_manifests, manifests_of
 from forewarn.policies.application.simulated import DEFAULT_UNTIL, admit_at_once, events_of, world_with
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
@@ -237,6 +237,8 @@ class Events:
 
     def question(self, start: Start) -> Question:
         """The events happen."""
+        if not self.events and not manifests_of(self.manifests):
+            raise InvalidInput("neither events nor manifests given")
         objects, titles = start.read(self.manifests, self.namespace), []
         if manifests_of(self.manifests):
             titles.append(f"{_title(self.manifests)} applied")
@@ -296,10 +298,12 @@ CHANGES: Final[dict[str, type[Change]]] = {
 
 
 def _names(names: Sequence[str]) -> Sequence[str]:
+    if not names:
+        raise InvalidInput("no node given")
     return [names] if isinstance(names, str) else names
 
 
 def _title(manifests: Manifest | Sequence[Manifest]) -> str:
     """The paths and objects as a phrase."""
-    given = manifests_of(manifests)
+    given = given_manifests(manifests)
     return " and ".join(m if isinstance(m, str) else m.path if hasattr(m, "path") else str(ref_of(m)) for m in given)

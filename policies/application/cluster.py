@@ -115,6 +115,8 @@ def load(
     cluster, or the newest). `scheduler_config`: file or preset. `config`: a configuration file. `progress`: called with
     the number of objects. Raises SourceError, ConfigError, and InvalidInput for an unknown version or feature gate.
     """
+    if not sources:
+        raise InvalidInput('no source given. Fix: pass a snapshot, or "live" for a running cluster')
     settings = load_config(config) if config else _DEFAULT
     try:
         minor = known_minor(kubernetes_version) if kubernetes_version else None
@@ -172,9 +174,13 @@ def with_node_groups(
     return autoscaling._replace(groups=groups)
 
 
-def autoscaling_of(cluster: Cluster | ClusterSnapshot) -> Autoscaling:
-    """The autoscalers of a cluster, for questions that do not simulate; without node groups for a snapshot alone."""
-    return cluster.autoscaling if isinstance(cluster, Cluster) else Autoscaling()
+def autoscaling_for(cluster: Cluster | ClusterSnapshot, given: Autoscaling | None) -> Autoscaling:
+    """The given settings, or those of the cluster; without node groups for a snapshot alone. Raises InvalidInput."""
+    if given is None:
+        return cluster.autoscaling if isinstance(cluster, Cluster) else Autoscaling()
+    if not isinstance(given, Autoscaling):
+        raise InvalidInput(f"autoscaling must be an Autoscaling, not {type(given).__name__}")
+    return given
 
 
 def snapshot_of(cluster: Cluster | ClusterSnapshot) -> ClusterSnapshot:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.application.cluster import autoscaling_of, snapshot_of
+from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import suggesting
@@ -96,7 +96,7 @@ def headroom(
     """
     if not isinstance(request, HeadroomRequest):
         request = HeadroomRequest(request)
-    autoscaling = autoscaling_of(cluster) if request.autoscaling is None else request.autoscaling
+    autoscaling = autoscaling_for(cluster, request.autoscaling)
     cluster, places, buffers = snapshot_of(cluster), Places(), buffers or CapacityBuffers()
     with places.locating():
         objects, cluster = with_manifests(cluster, request.manifests, request.namespace, places)

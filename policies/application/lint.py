@@ -17,8 +17,10 @@ from forewarn.policies.lint.input import (
     read_templates,
     with_schemas,
 )
+from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.sources import SourceError, read_file
+from forewarn.policies.sources.errors import MissingFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,7 +109,13 @@ def lint(
         minor, gates = cluster.minor, snapshot.semantics.gates
         settings = settings._replace(options=settings.options._replace(minor=minor, gates=gates))
     given = (paths,) if isinstance(paths, str) else paths
-    return checked(LintRequest(given, settings, namespace, definitions, one_apply=one_apply), snapshot)
+    if not given:
+        raise InvalidInput("no path given")
+    result = checked(LintRequest(given, settings, namespace, definitions, one_apply=one_apply), snapshot)
+    for fault in result.faults:
+        if isinstance(fault, MissingFile):
+            raise fault
+    return result
 
 
 def checked(request: LintRequest, cluster: ClusterSnapshot | None = None) -> Lint:

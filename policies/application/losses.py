@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from forewarn.policies.application.cluster import counted_results
+from forewarn.policies.application.cluster import autoscaling_for, counted_results
 from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.findings import quote
@@ -107,7 +107,7 @@ def whatif_each(
     `until`: simulated seconds. `autoscaling`: settings of autoscalers (default: those of the cluster). `part`: selects
     cases by name. Raises InvalidObject for a cluster without any.
     """
-    autoscaling = autoscaling or cluster.autoscaling
+    autoscaling = autoscaling_for(cluster, autoscaling)
     cluster.require(NODE, POD, has_groups=bool(autoscaling.groups))
     cache = cluster.cache
     questions = _losses(cluster, kind)
@@ -140,7 +140,9 @@ def names_of(cluster: Cluster, kind: Kind) -> list[str]:
 
 
 def _losses(cluster: Cluster, kind: Kind) -> dict[str, Question]:
-    loss = each_node_lost if kind == "node" else each_zone_lost
+    loss = {"node": each_node_lost, "zone": each_zone_lost}.get(kind)
+    if loss is None:
+        raise InvalidInput(f"{quote(kind)}: not a kind of cases; known: node, zone")
     return {question.title: question for question in loss(cluster.snapshot)}
 
 
@@ -191,7 +193,7 @@ def risk(
     `most`: maximum number of simulated zones, and of nodes. `until`: simulated seconds. `autoscaling`: settings of
     autoscalers (default: those of the cluster). Raises InvalidInput for unknown names.
     """
-    autoscaling = autoscaling or cluster.autoscaling
+    autoscaling = autoscaling_for(cluster, autoscaling)
 
     def lose(world: World, questions: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
         return counted_results(

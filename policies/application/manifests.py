@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from forewarn.policies.application.places import API_OBJECT, Places
 from forewarn.policies.application.simulated import with_classes
 from forewarn.policies.controllers.applied import later_quotas, with_applied
 from forewarn.policies.controllers.new_pods import check_template
 from forewarn.policies.kinds.registry import APPLIED, LINTED, NODE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.manifests import UNUSABLE, only_found, read
-from forewarn.policies.objects.fields import InvalidObject, group_kind, int32, mapping
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, int32, mapping
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import File
@@ -21,7 +22,6 @@ from forewarn.policies.sources.files import File
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from forewarn.policies.application.places import Places
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.manifests import Reading
     from forewarn.policies.objects.fields import ApiObject
@@ -30,19 +30,28 @@ Manifest = str | File | Mapping[str, Any]
 """A path (file, directory, or `-`), a file in memory, or an API object."""
 
 
+def given_manifests(manifests: Manifest | Sequence[Manifest]) -> Sequence[Manifest]:
+    """Return the manifests as a sequence. Raises InvalidInput if there are none."""
+    if not (given := manifests_of(manifests)):
+        raise InvalidInput("no manifest given. Fix: pass a path or an API object")
+    return given
+
+
 def manifests_of(given: Manifest | Sequence[Manifest]) -> Sequence[Manifest]:
     return [given] if isinstance(given, str | File | Mapping) else given
 
 
 def files_of(manifests: Iterable[Manifest]) -> Iterator[File]:
-    """Yield the files of all paths; an API object is a file of its own."""
+    """Yield the files of all paths; an API object is a file of its own. Raises InvalidInput for another object."""
     for manifest in manifests:
         if isinstance(manifest, File):
             yield manifest
         elif isinstance(manifest, str):
             yield from find_files([manifest])
         else:
-            yield File("", called="API object", data=json.dumps(manifest).encode())
+            if not group_kind(manifest):
+                raise InvalidInput("an API object has no apiVersion and kind. Fix: set both")
+            yield File("", called=API_OBJECT, data=json.dumps(manifest).encode())
 
 
 def reading_of(file: File, wanted: Collection[str], namespace: str) -> Reading:
@@ -50,6 +59,8 @@ def reading_of(file: File, wanted: Collection[str], namespace: str) -> Reading:
     reading = read(read_file(file), file.name, frozenset(wanted), namespace=namespace)
     for diagnostic in reading.diagnostics:
         if diagnostic.rule in UNUSABLE:
+            if not file.path:
+                raise InvalidInput(diagnostic.message)
             raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
     return reading
 
@@ -75,8 +86,7 @@ def applied(manifests: Iterable[Manifest], namespace: str, places: Places) -> It
                 metadata = {**mapping(subject.object, "metadata"), **names}
                 yield Arrival(0.0, "create", bounded({**subject.object, "metadata": metadata}))
         if not count:
-            name = manifest if isinstance(manifest, str) else ""
-            raise SourceError(name, f"no object that can be simulated{only_found(skipped)}")
+            raise _nothing([manifest], f"no object that can be simulated{only_found(skipped)}")
 
 
 def with_manifests(
@@ -96,7 +106,7 @@ def with_manifests(
     classes: list[ApiObject] = []
     others: list[ApiObject] = []
     in_order: list[ApiObject] = []
-    skipped, manifests = Counter[str](), manifests_of(given)
+    skipped, manifests = Counter[str](), given_manifests(given)
     for file in files_of(manifests):
         try:
             reading = reading_of(file, (*LINTED, *POD_TEMPLATE_PATHS), namespace)
@@ -114,12 +124,18 @@ def with_manifests(
     _collect(faults, rejected)
     if not objects:
         skipped += Counter(str(obj.get("kind")) for obj in (*classes, *others))
-        name = manifests[0] if isinstance(manifests[0], str) else ""
-        raise faults[0] if faults else SourceError(name, f"no Pod or workload found{only_found(skipped)}")
+        raise faults[0] if faults else _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
     unreadable: list[InvalidObject] = []
     to_be = with_applied(replace(cluster, priority_classes=priority_classes), others, unreadable)
     _collect(faults, unreadable)
     return objects, replace(to_be, later_quotas=later_quotas(in_order, cluster))
+
+
+def _nothing(manifests: Sequence[Manifest], problem: str) -> Exception:
+    """The error for manifests without a needed object."""
+    if isinstance(manifests[0], Mapping):
+        return InvalidInput(problem)
+    return SourceError(manifests[0] if isinstance(manifests[0], str) else "", problem)
 
 
 def _collect(faults: list[Exception] | None, new: Iterable[Exception]) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import field_path
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.sources import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
+API_OBJECT: Final = "API object"
+"""The name of the file of an API object that is given as a `dict`."""
 _Named = tuple[str, str, str]
 
 
@@ -42,7 +43,8 @@ class Places:
             return fault
         where = subject.locate(fault.path)
         text = ": ".join(part for part in (str(fault.ref), field_path(fault.path), fault.problem) if part)
-        return SourceError(where.file, text, where.line, where.column) if where.line else fault
+        is_in_file = where.line and where.file != API_OBJECT
+        return InvalidObject(f"{where.file}:{where.line}:{where.column}: {text}") if is_in_file else fault
 
 
 def _named(ref: ObjectRef) -> _Named:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.application.cluster import autoscaling_of, snapshot_of
+from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import suggesting
@@ -153,7 +153,7 @@ def predict(
     """
     if not isinstance(request, PredictRequest):
         request = PredictRequest(request)
-    autoscaling = autoscaling_of(cluster) if request.autoscaling is None else request.autoscaling
+    autoscaling = autoscaling_for(cluster, request.autoscaling)
     cluster, places, faults = snapshot_of(cluster), Places(), list[Exception]()
     with places.locating():
         if request.pod is not None:

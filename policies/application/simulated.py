@@ -41,12 +41,14 @@ MAX_UNTIL: Final = 31 * 86400.0
 
 
 def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> World:
-    """Return the World of a cluster snapshot with these arrivals. Raises InvalidObject.
+    """Return the World of a cluster snapshot with these arrivals. Raises InvalidObject, and InvalidInput for `until`.
 
     Adds created objects of the kinds AT_ONCE to `cache`, unless kube-apiserver rejects the class.
     """
     from forewarn.policies.simulation.dump import world_of
 
+    if not 0 < until <= MAX_UNTIL:
+        raise InvalidInput(f"until must be above 0 and at most {MAX_UNTIL:.0f} seconds")
     admit_at_once(cache, arrivals)
     return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
 

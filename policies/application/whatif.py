@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from forewarn.policies.application.changes import Apply, ChangeClass, Events, MaxReplicas, Start
-from forewarn.policies.application.cluster import require_nodes
+from forewarn.policies.application.cluster import autoscaling_for, require_nodes
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import (
     DEFAULT_UNTIL,
@@ -21,7 +21,7 @@ from forewarn.policies.application.simulated import (
 from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
-from forewarn.policies.objects.fields import group_kind, ref_of
+from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
 from forewarn.policies.simulation.dump import not_simulated
 from forewarn.policies.simulation.outcomes import Outcome, explore
 from forewarn.policies.simulation.simulation import Simulation
@@ -54,11 +54,11 @@ _A_DAY: Final = 86_400.0
 """Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""
 
 
-class Rejected(SourceError):
+class Rejected(InvalidObject):
     """Admission rejects all objects of a change. `faults`: the error of each."""
 
     def __init__(self, faults: Sequence[Exception]) -> None:
-        super().__init__("", str(faults[-1]))
+        super().__init__(str(faults[-1]))
         self.faults = faults
 
 
@@ -150,7 +150,7 @@ def whatif(
     autoscalers (default: those of the cluster). `nodes_over_time`: record the Pods on each node, for pages.
     `progress`: called with simulated seconds and steps. Raises SourceError, InvalidInput and InvalidObject.
     """
-    autoscaling, places = autoscaling or cluster.autoscaling, Places()
+    autoscaling, places = autoscaling_for(cluster, autoscaling), Places()
     start = Start(_cache_for(change, cluster), autoscaling.groups, places)
     cache = start.cache
     if cache.semantics.unknown:
@@ -166,7 +166,9 @@ def whatif(
         notes = [*passed_over(question.arrivals), *events_without_effect(cache.snapshot(), question.arrivals)]
         notes += [*question.notes, *_of_faults(faults)]
         horizon = question.upgrade.horizon if question.upgrade else _A_DAY if question.restarts else 0.0
-        world = world_with(cache, question.arrivals, until or max(DEFAULT_UNTIL, min(horizon, MAX_UNTIL)))
+        world = world_with(
+            cache, question.arrivals, max(DEFAULT_UNTIL, min(horizon, MAX_UNTIL)) if until is None else until
+        )
         watch, runs = Occupancy if nodes_over_time else None, change.runs if isinstance(change, Events) else 0
         after = autoscaling.after(question.lost)
         with Branch(question, after, End.of) as branch:

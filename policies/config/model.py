@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import Action, Severity
+from forewarn.policies.objects.fields import ForewarnError
 from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, exempt_until, not_honoured
 from forewarn.policies.options import Options
 from forewarn.policies.rules.support.context import Target
@@ -28,7 +29,7 @@ ON_REQUEST: Final = frozenset(("class-without-description", "equal-class-values"
 """Rules that are off unless `selected`, `severities` or `actions` names them."""
 
 
-class ConfigError(ValueError):
+class ConfigError(ForewarnError, ValueError):
     """The configuration is invalid: `FILE:LINE:COLUMN: problem. Fix: advice`."""
 
 

@@ -23,7 +23,11 @@ OBJECT: Final = (dict, Mapping)
 """Types of objects; `dict` is first, because checks with the abstract class are slow for large clusters."""
 
 
-class InvalidObject(ValueError):
+class ForewarnError(Exception):
+    """A question has no answer: the parent of all errors of the package."""
+
+
+class InvalidObject(ForewarnError, ValueError):
     """The error for an object that the API server would reject: contains the object, the field and the problem."""
 
     def __init__(self, problem: str, path: Path = (), ref: ObjectRef | None = None) -> None:

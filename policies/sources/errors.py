@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.objects.fields import ForewarnError, InvalidInput
 
 USAGE: Final = 2
 FAILED: Final = 3
 
 
-class SourceError(Exception):
+class SourceError(ForewarnError):
     """An input cannot be read: `file`, the `line` and `column` (0 if unknown), and the problem.
 
     `file` is empty for an input that the user has not named.

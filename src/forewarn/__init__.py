@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from forewarn.policies.expectations import Expectations as Expectations
     from forewarn.policies.findings import Finding as Finding
     from forewarn.policies.findings import Severity as Severity
+    from forewarn.policies.objects.fields import ForewarnError as ForewarnError
     from forewarn.policies.objects.fields import InvalidInput as InvalidInput
     from forewarn.policies.objects.fields import InvalidObject as InvalidObject
     from forewarn.policies.objects.pod import Pod as Pod
@@ -108,18 +109,20 @@ _MODULES: Final = {
     "policies.whatif.autoscalers": ("Autoscaling",),
     "policies.application.manifests": ("Manifest",),
     "policies.sources.errors": ("SourceError",),
-    "policies.objects.fields": ("InvalidInput", "InvalidObject"),
+    "policies.objects.fields": ("ForewarnError", "InvalidInput", "InvalidObject"),
     "policies.config.model": ("ConfigError",),
 }
 """Module -> its names in this package, in the order of docs/reference/python.md."""
 __all__ = ["__version__", *(name for names in _MODULES.values() for name in names)]
 
 
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"forewarn.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # type checkers report an unknown name
+
+    def __getattr__(name: str) -> Any:
+        for module, names in _MODULES.items():
+            if name in names:
+                return getattr(import_module(f"forewarn.{module}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
