@@ -66,11 +66,11 @@ _MODULES: Final = ("sources.cluster", "render.audit", "render.report", "applicat
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0 without findings, 1 with findings, 2 for wrong usage, 3 without a result."""
     parser = argument_parser()
-    options = options_with_cluster(parser, arguments)
+    options, run = options_with_cluster(parser, arguments)
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
     try:
         config, baseline = config_of(options), read_baseline(options.baseline)
-        previous = read_report(options)
+        previous = read_report(options.since, of_several=bool(run.several))
     except (ConfigError, ValueError) as fault:
         return complain("audit", fault, USAGE)
     request = _Request(
@@ -84,13 +84,13 @@ def main(arguments: Sequence[str]) -> int:
         baseline_path=options.baseline,
         new_baseline=options.write_baseline,
         since=options.since or "",
-        form=options.output,
+        form=run.output.form,
         applies=options.apply,
         all_restarts=options.all_restarts,
         verbose=options.verbose,
         quiet=options.quiet,
     )
-    return answered_each(Evaluation("audit", HEADS, lambda run: _audit(run, request), modules=_MODULES), options)
+    return answered_each(Evaluation("audit", HEADS, lambda run: _audit(run, request), modules=_MODULES), run)
 
 
 class _Request(NamedTuple):

@@ -86,7 +86,7 @@ def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser)
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
     try:
-        config = _config(options)
+        config = _config(options.config)
         groups, types = _groups(options.node_templates), _instance_types(getattr(options, "instance_types", None))
     except ConfigError as fault:
         parser.error(one_line(str(fault)))
@@ -123,28 +123,28 @@ def _instance_types(path: str | None) -> Sequence[InstanceType]:
         raise ConfigError(f"{path}: {problem}") from None
 
 
-def recreated_by(options: argparse.Namespace) -> frozenset[str]:
+def recreated_by(config: str | None) -> frozenset[str]:
     """Return the `group/Kind` of controllers that, by the configuration, create their Pods again. Raises
     ConfigError.
+
+    `config`: the value of `--config`.
     """
-    return frozenset(_config(options).options.recreates_pods)
+    return frozenset(_config(config).options.recreates_pods)
 
 
-def rule_options_of(options: argparse.Namespace) -> Options:
+def rule_options_of(config: str | None) -> Options:
     """The options of rules in the configuration. Raises ConfigError."""
-    return _config(options).options
+    return _config(config).options
 
 
-def _config(options: argparse.Namespace) -> Config:
-    """Return the configuration of --config, or of the configuration file in this directory or a parent. Raises
-    ConfigError.
-    """
-    found = getattr(options, "config", None) or find_config(os.curdir)
-    if not found:
+def _config(given: str | None) -> Config:
+    """Return the configuration in the file, by default that in this directory or a parent. Raises ConfigError."""
+    file = given or find_config(os.curdir)
+    if not file:
         return Config()
     from forewarn.policies.config.load import load_config
 
-    return load_config(found)
+    return load_config(file)
 
 
 def _cutoff(text: str) -> int:

@@ -31,7 +31,7 @@ _MODULES: Final = ("sources.cluster", "render.classes", "application.classes", "
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options = options_with_cluster(parser, arguments)
+    options, run = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
 
     def evaluate(run: Run) -> Evaluated:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         cells = (text.count(levels), running, pending, old, text.shares(levels))
         return Evaluated(0, (pending, old, text.percent_of_cpu(levels)), cells, printed)
 
-    return answered_each(Evaluation("classes", HEADS, evaluate, modules=_MODULES), options)
+    return answered_each(Evaluation("classes", HEADS, evaluate, modules=_MODULES), run)
 
 
 def _parser() -> argparse.ArgumentParser:

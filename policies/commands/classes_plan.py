@@ -16,7 +16,7 @@ from forewarn.policies.commands.cluster_command import (
     status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import Output, answer_in
+from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import watched
 
@@ -30,7 +30,7 @@ FORMATS: Final = ("text", "json", "markdown")
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options = options_with_cluster(parser, arguments)
+    options, run = options_with_cluster(parser, arguments)
     if not options.filename and not options.delete:
         parser.error("no change given. Fix: pass -f, --delete or both")
     release = release_of(options, parser)
@@ -42,14 +42,14 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.simulation.dump import DumpCache
 
         cache = DumpCache()
-        cache.recreated = recreated_by(options)
-        require_nodes(settle(loaded(options, cache), release).snapshot())
+        cache.recreated = recreated_by(options.config)
+        require_nodes(settle(loaded(run, cache), release).snapshot())
         request = ClassPlanRequest(options.filename, options.delete, options.namespace)
         with watched() as show:
             result = plan_classes(Cluster(cache), request, progress=show)
         plan = result.plan
         answer_in(
-            Output(options.output, options.color),
+            run.output,
             result.head,
             lambda paint: text.render_plan(plan, paint),
             lambda: [result.to_dict()],
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         met = {"preemption": plan.preempted, "pending": more_pending, "unfinished": not plan.is_complete}
         return status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
 
-    return answered("classes plan", options, answer)
+    return answered("classes plan", run.output, answer)
 
 
 def _parser() -> argparse.ArgumentParser:

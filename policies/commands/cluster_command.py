@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import sys
-from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
 from forewarn.policies.commands.parser import integer_between
+from forewarn.policies.commands.printing import Output
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, one_line, plural
+from forewarn.policies.forks import cores
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import USAGE, MissingFile
 from forewarn.policies.sources.files import STDIN, File
-from forewarn.policies.sources.output_file import write_file
 from forewarn.policies.terminal import COLOR_CHOICES, complain, counting, print_notice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from forewarn.policies.application.places import Places
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-    from forewarn.policies.commands.printing import Output
 
 LIVE: Final = "live"
 """The value of `--cluster` for a running cluster."""
@@ -124,49 +122,23 @@ def use_kubeconfig(options: argparse.Namespace) -> None:
         os.environ["KUBECONFIG"] = options.kubeconfig
 
 
-def choose_cluster(options: argparse.Namespace, parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Complete `options.cluster` from `--context` and `--kubeconfig`; the default is the current context if
-    `required`. Exits if they have no effect.
+class Several(NamedTuple):
+    """The clusters of a command line that names several, also if a pattern matches only one.
 
-    `options.announced` becomes the running cluster that is used by default; `loaded` prints its name on standard
-    error. `options.several` becomes true if the command line selects several clusters, also if a pattern matches only
-    one.
+    `contexts`, `snapshots`: names and patterns. `seconds`: the time limit for each cluster.
     """
-    use_kubeconfig(options)
-    options.command = getattr(options, "own", parser).prog.removeprefix("forewarn ")
-    options.contexts = contexts = getattr(options, "contexts", ())
-    snapshots = getattr(options, "clusters", ())
-    _check_context(options, parser)
-    options.several = bool(snapshots) or len(contexts) > 1 or any(map(is_pattern, contexts))
-    if options.several:
-        return
-    live = f"{LIVE}:{options.context}" if options.context else LIVE
-    options.announced = ""
-    options.cluster = [live if source == LIVE else source for source in options.cluster]
-    if not options.cluster and (required or options.context or options.kubeconfig):
-        options.cluster, options.announced = [live], live
 
-
-def _check_context(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    """Exit if `--context` or `--kubeconfig` is given, but all clusters of the command line are other ones."""
-    given, snapshots = options.cluster, getattr(options, "clusters", [])
-    is_live = any(source.partition(":")[0] == LIVE for source in given) or bool(options.contexts)
-    for option, value, is_read in (
-        ("context", options.contexts, not given or LIVE in given),
-        ("kubeconfig", options.kubeconfig, is_live or not (given or snapshots)),
-        ("as", options.as_user or options.as_group or options.as_uid, is_live or not (given or snapshots)),
-    ):
-        if value and not is_read:
-            other, source = ("cluster", given[0]) if given else ("clusters", snapshots[0])
-            getattr(options, "own", parser).error(
-                f"--{option} selects a running cluster; remove it or --{other} {cut(source, 200)}"
-            )
+    contexts: Sequence[str]
+    snapshots: Sequence[str]
+    jobs: int
+    seconds: int
 
 
 class Run(NamedTuple):
-    """One cluster of a command: its sources, and where the answer goes.
+    """What a command is about: the sources of one cluster (none if the command needs no cluster), or `several`.
 
-    `announced`: see `choose_cluster`. `name`: of one of several clusters. `node_templates`: as the option.
+    `announced`: the running cluster that is used by default; `loaded` prints its name on standard error. `name`: of one
+    of several clusters. `has_groups`: a file describes node groups.
     """
 
     command: str
@@ -175,12 +147,51 @@ class Run(NamedTuple):
     errors: TextIO
     announced: str = ""
     name: str = ""
-    node_templates: Sequence[str] = ()
+    has_groups: bool = False
+    several: Several | None = None
 
 
-def loaded(options: argparse.Namespace | Run, into: Cache | None = None, **more: Any) -> Cache:
-    """Load the cluster of the options with `load_cluster`; print the progress on a terminal, and the cluster's name if
-    used by default. Raises SourceError.
+def choose_cluster(
+    options: argparse.Namespace, parser: argparse.ArgumentParser, output: Output, *, required: bool = True
+) -> Run:
+    """Return what the options are about; the default is the current context if `required`. Exits if `--context`,
+    `--kubeconfig` or `--cluster` has no effect.
+    """
+    use_kubeconfig(options)
+    parser = getattr(options, "own", parser)
+    contexts, snapshots = getattr(options, "contexts", ()), getattr(options, "clusters", ())
+    _check_context(options, contexts, snapshots, parser)
+    command, has_groups = parser.prog.rpartition("forewarn ")[2], bool(getattr(options, "node_templates", None))
+    run = Run(command, options.cluster, output, sys.stderr, has_groups=has_groups)
+    if snapshots or len(contexts) > 1 or any(map(is_pattern, contexts)):
+        if options.cluster:
+            parser.error("--cluster combines its sources into one cluster. Fix: for several clusters, pass --clusters")
+        jobs = options.jobs or min(cores(), MAX_BY_DEFAULT)
+        return run._replace(several=Several(contexts, snapshots, jobs, options.cluster_timeout))
+    live = f"{LIVE}:{options.context}" if options.context else LIVE
+    if not options.cluster and (required or options.context or options.kubeconfig):
+        return run._replace(cluster=[live], announced=live)
+    return run._replace(cluster=[live if source == LIVE else source for source in options.cluster])
+
+
+def _check_context(
+    options: argparse.Namespace, contexts: Sequence[str], snapshots: Sequence[str], parser: argparse.ArgumentParser
+) -> None:
+    """Exit if `--context` or `--kubeconfig` is given, but all clusters of the command line are other ones."""
+    given = options.cluster
+    is_live = any(source.partition(":")[0] == LIVE for source in given) or bool(contexts)
+    for option, value, is_read in (
+        ("context", contexts, not given or LIVE in given),
+        ("kubeconfig", options.kubeconfig, is_live or not (given or snapshots)),
+        ("as", options.as_user or options.as_group or options.as_uid, is_live or not (given or snapshots)),
+    ):
+        if value and not is_read:
+            other, source = ("cluster", given[0]) if given else ("clusters", snapshots[0])
+            parser.error(f"--{option} selects a running cluster; remove it or --{other} {cut(source, 200)}")
+
+
+def loaded(run: Run, into: Cache | None = None, **more: Any) -> Cache:
+    """Load the cluster; print its progress on a terminal, and its name if it is the default. Raises SourceError.
 
     `into`: the Cache to fill. `more`: further arguments of `load_cluster`.
     """
@@ -190,20 +201,20 @@ def loaded(options: argparse.Namespace | Run, into: Cache | None = None, **more:
     )
 
     try:
-        with counting("objects read", getattr(options, "errors", sys.stderr)) as show:
+        with counting("objects read", run.errors) as show:
             if show is not None:
                 show(0, 0)
                 more["progress"] = lambda count: show(count, 0)
-            cache = load_cluster(*options.cluster, into=into, **more)
+            cache = load_cluster(*run.cluster, into=into, **more)
     except SourceError as fault:
-        if not options.announced or fault.file != options.announced or isinstance(fault, MissingFile):
+        if not run.announced or fault.file != run.announced or isinstance(fault, MissingFile):
             raise
         raise SourceError("", f"{fault.problem}. Fix: pass --cluster FILE or --kubeconfig FILE") from None
     snapshot = cache.snapshot()
-    _check_lists(options, snapshot)
-    if options.announced:
+    _check_lists(run, snapshot)
+    if run.announced:
         counts = f"{plural(len(snapshot.objects.nodes), 'node')}, {plural(len(snapshot.pods), 'Pod')}"
-        print_notice(f"cluster: {described(options.announced)} ({counts})")
+        print_notice(f"cluster: {described(run.announced)} ({counts})")
     return cache
 
 
@@ -225,13 +236,12 @@ REQUIRED_LISTS: Final[Mapping[str, tuple[str, ...]]] = {
 """
 
 
-def _check_lists(options: argparse.Namespace | Run, cluster: ClusterSnapshot) -> None:
+def _check_lists(run: Run, cluster: ClusterSnapshot) -> None:
     """Raise SourceError if the cluster state lacks a list that the command requires (REQUIRED_LISTS)."""
-    if required := REQUIRED_LISTS.get(options.command, ()):
+    if required := REQUIRED_LISTS.get(run.command, ()):
         from forewarn.policies.application.cluster import require_lists
 
-        has_groups = bool(getattr(options, "node_templates", None))
-        require_lists(cluster, required, options.cluster, has_groups=has_groups)
+        require_lists(cluster, required, run.cluster, has_groups=run.has_groups)
 
 
 def add_color_option(add: Callable[..., object]) -> None:
@@ -268,10 +278,10 @@ def unknown_format(form: str, formats: Sequence[str], near: str = "") -> str:
 
 
 class _Output(argparse.Action):
-    """Stores `FORMAT[=FILE]` as `output` and `output_file`, and sets `output_given`."""
+    """Stores `FORMAT[=FILE]` as an Output."""
 
     def __init__(self, *, formats: Sequence[str], **arguments: Any) -> None:
-        super().__init__(**arguments)
+        super().__init__(default=Output(formats[0]), **arguments)
         self._formats = formats
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: object) -> None:
@@ -280,15 +290,15 @@ class _Output(argparse.Action):
             parser.error(unknown_format(form, self._formats))
         if sign and not file:
             parser.error(f"-o {form}=: no file given. Fix: write -o {form}=FILE")
-        if getattr(namespace, "output_given", False):
+        if namespace.output.is_given:
             parser.error(f"-o {form}: -o is given twice. Fix: pass it once, because a run writes one format")
-        namespace.output, namespace.output_file, namespace.output_given = form, file, True
+        namespace.output = Output(form, file=file, is_given=True)
 
 
 def add_output_option(add: Callable[..., object], formats: Sequence[str] = ("text", "json")) -> None:
     """Add `-o FORMAT[=FILE]` by a parser's `add_argument`."""
     help_text = f"{', '.join(formats)} (default: {formats[0]})"
-    add("-o", "--output", action=_Output, formats=formats, default=formats[0], metavar="FORMAT[=FILE]", help=help_text)
+    add("-o", "--output", action=_Output, formats=formats, metavar="FORMAT[=FILE]", help=help_text)
 
 
 def add_since_option(add: Callable[..., object]) -> None:
@@ -299,33 +309,20 @@ def add_namespace_option(add: Callable[..., object]) -> None:
     add("-n", "--namespace", default="default", help="namespace of objects that name none (default: default)")
 
 
-@contextmanager
-def output_of(options: argparse.Namespace) -> Iterator[None]:
-    """Redirect standard output to the file of `-o FORMAT=FILE`; a failed block writes nothing. Raises SourceError."""
-    file = getattr(options, "output_file", "")
-    if not file:
-        yield
-        return
-    with redirect_stdout(io.StringIO()) as printed:
-        yield
-    write_file(file, printed.getvalue().encode())
-
-
-def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the options of a command about a cluster, and complete `options.cluster` (see `choose_cluster`)."""
+def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tuple[argparse.Namespace, Run]:
+    """Parse the options of a command about a cluster; also return what they are about (see `choose_cluster`)."""
     options = parsed(parser, arguments)
-    choose_cluster(options, parser)
-    if options.several:
-        check_several(options, getattr(options, "own", parser))
-    return options
+    output: Output = getattr(options, "output", Output("text"))
+    run = choose_cluster(options, parser, output._replace(color=getattr(options, "color", "never")))
+    if run.several:
+        check_several(options, run, getattr(options, "own", parser))
+    return options, run
 
 
-def check_several(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+def check_several(options: argparse.Namespace, run: Run, parser: argparse.ArgumentParser) -> None:
     """Exit if an option does not work with several clusters."""
-    if options.cluster:
-        parser.error("--cluster combines its sources into one cluster. Fix: for several clusters, pass --clusters")
-    if options.output in ("html", "svg"):
-        parser.error(f"-o {options.output}: takes one cluster")
+    if run.output.form in ("html", "svg"):
+        parser.error(f"-o {run.output.form}: takes one cluster")
     for name in ("baseline", "write_baseline", "fix", "diff", "each", "timeline"):
         if getattr(options, name, None):
             parser.error(f"--{name.replace('_', '-')}: takes one cluster")
@@ -340,13 +337,13 @@ def check_several(options: argparse.Namespace, parser: argparse.ArgumentParser) 
             parser.error(f"{what}. Fix: pass a file")
 
 
-def answered(command: str, options: argparse.Namespace, answer: Callable[[], int], places: Places | None = None) -> int:
+def answered(command: str, output: Output, answer: Callable[[], int], places: Places | None = None) -> int:
     """Return the exit status of `answer`; for an error, print one line on standard error and return 2 or 3.
 
     `places`: the positions of objects in files, for error messages.
     """
     try:
-        with output_of(options):
+        with output.redirected():
             return answer()
     except NO_ANSWER as fault:
         return complain(command, places.located(fault) if places else fault, status_without_answer(fault))

@@ -27,6 +27,7 @@ from forewarn.policies.commands.cluster_command import (
 from forewarn.policies.commands.comment import NoComment, post
 from forewarn.policies.commands.many_clusters import SUFFIX, clusters_of
 from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.printing import Output, print_lines
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import add_until_option, any_duration
 from forewarn.policies.config import find_config
@@ -39,13 +40,14 @@ from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import load_cluster
 from forewarn.policies.sources.errors import MissingFile, status_of
 from forewarn.policies.sources.files import STDIN
-from forewarn.policies.terminal import as_json, as_markdown, clean, complain, painter, print_notice, wants_color
+from forewarn.policies.terminal import as_json, as_markdown, complain, print_notice
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Sequence
 
+    from forewarn.policies.application.diff import Diff
     from forewarn.policies.cluster.origin import Origin
+    from forewarn.policies.commands.cluster_command import Run
     from forewarn.policies.releases.release import Release
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -57,46 +59,52 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
     options = parsed(parser, arguments)
-    choose_cluster(options, parser, required=False)
-    if options.output == "json" and options.disclose != Disclose.NAMES:
+    output = options.output._replace(color=options.color)
+    run = choose_cluster(options, parser, output, required=False)
+    has_clusters = bool(run.cluster or run.several)
+    if output.form == "json" and options.disclose != Disclose.NAMES:
         parser.error("--disclose goes with -o text and markdown, because -o json has all details")
-    if options.output == "sarif" and (options.cluster or options.several or options.comment or options.fail_on):
+    if output.form == "sarif" and (has_clusters or options.comment or options.fail_on):
         parser.error("-o sarif has the new findings of forewarn lint; it takes no clusters, --comment and --fail-on")
-    release = release_of(options, parser) if options.cluster or options.several else None
-    return answered("diff", options, lambda: _answer(options, release))
+    release = release_of(options, parser) if has_clusters else None
+    disclose = Disclose(options.disclose)
+
+    def answer() -> int:
+        request = DiffRequest(
+            options.base,
+            options.head,
+            options.filename,
+            options.namespace,
+            options.prune,
+            RenderRequest(options.kustomize_flag) if options.render else None,
+            configured(options.config or find_config(os.curdir)),
+            options.owner_label,
+            options.until,
+        )
+        if output.form == "sarif":
+            return _new_findings(request)
+        clusters = _clusters(run, release, options.max_age) if release else {}
+        return _print(diff(request, clusters), output, disclose, options.fail_on, comments=options.comment)
+
+    return answered("diff", output, answer)
 
 
-def _answer(options: argparse.Namespace, release: Release | None) -> int:
+def _print(result: Diff, output: Output, disclose: Disclose, fail_on: Sequence[str], *, comments: bool) -> int:
+    """Print the result, and post it if `comments`; return the exit status."""
     from forewarn.policies.render import diff as rendering
 
-    request = DiffRequest(
-        options.base,
-        options.head,
-        options.filename,
-        options.namespace,
-        options.prune,
-        RenderRequest(options.kustomize_flag) if options.render else None,
-        configured(options.config or find_config(os.curdir)),
-        options.owner_label,
-        options.until,
-    )
-    if options.output == "sarif":
-        return _new_findings(request)
-    disclose = Disclose(options.disclose)
     details = disclose is Disclose.NAMES
-    result = rendering.for_audience(diff(request, _clusters(options, release) if release else {}), disclose)
+    result = rendering.for_audience(result, disclose)
     comment = ""
-    if options.comment or options.output == "markdown":
+    if comments or output.form == "markdown":
         comment = as_markdown(rendering.markdown(result, details=details))
-    if options.output == "json":
+    if output.form == "json":
         sys.stdout.write(as_json(result.to_dict()))
-    elif options.output == "markdown":
+    elif output.form == "markdown":
         sys.stdout.write(comment)
     else:
-        color = wants_color(options.color, sys.stdout)
-        lines = rendering.render(result, painter(color), details=details)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
-    if options.comment:
+        print_lines(output, lambda paint: rendering.render(result, paint, details=details))
+    if comments:
         try:
             address = post(comment, os.environ, is_needed=rendering.needs_comment(result))
         except NoComment as fault:
@@ -104,7 +112,7 @@ def _answer(options: argparse.Namespace, release: Release | None) -> int:
         print_notice(f"comment: {address or 'none, because nothing needs attention'}")
     if any(cluster.reason for cluster in result.clusters):
         return FAILED
-    return status_of_conditions(conditions(result), options.fail_on)
+    return status_of_conditions(conditions(result), fail_on)
 
 
 def _new_findings(request: DiffRequest) -> int:
@@ -122,25 +130,25 @@ def _new_findings(request: DiffRequest) -> int:
         with chdir(head.root):
             later = checked(lint._replace(before=classes_of(earlier.given)))
             new, *_ = less_baseline(later.findings, baseline_of(earlier.findings))
-            write_report(("sarif", ""), later._replace(findings=folded(new)), "never")
+            write_report(Output("sarif"), later._replace(findings=folded(new)))
     return max(map(status_of, later.faults), default=OK)
 
 
-def _clusters(options: argparse.Namespace, release: Release) -> dict[str, Callable[[], Cluster]]:
+def _clusters(run: Run, release: Release, max_age: float | None) -> dict[str, Callable[[], Cluster]]:
     def loaded(*sources: str) -> Cluster:
         cache = DumpCache()
         load_cluster(*sources, into=cache)
         settle(cache, release)
-        if options.max_age is not None:
-            _check_age(cache.snapshot().origin, options.max_age)
+        if max_age is not None:
+            _check_age(cache.snapshot().origin, max_age)
         return Cluster(cache, sources=sources)
 
-    if not options.several:
-        for source in options.cluster:
-            if source.partition(":")[0] not in (LIVE, STDIN) and not os.path.exists(source):
-                raise MissingFile(cut(source, 200), "no such file or directory")
-        return {_name_of(options.cluster[0]): partial(loaded, *options.cluster)}
-    return {cluster.name: partial(loaded, cluster.source) for cluster in clusters_of(options)}
+    if run.several:
+        return {cluster.name: partial(loaded, cluster.source) for cluster in clusters_of(run.several)}
+    for source in run.cluster:
+        if source.partition(":")[0] not in (LIVE, STDIN) and not os.path.exists(source):
+            raise MissingFile(cut(source, 200), "no such file or directory")
+    return {_name_of(run.cluster[0]): partial(loaded, *run.cluster)}
 
 
 def _check_age(origin: Origin, most: float) -> None:

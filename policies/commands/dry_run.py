@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from time import time
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.cluster.cache import Cache
@@ -21,7 +21,6 @@ from forewarn.policies.commands.cluster_command import (
     add_output_option,
     choose_cluster,
     loaded,
-    output_of,
     status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser
@@ -129,7 +128,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     parser = _parser()
     given = parser.parse_args(arguments)
-    choose_cluster(given, parser, required=False)
+    run = choose_cluster(given, parser, given.output, required=False)
     if bool(given.batch) == bool(given.filename):
         parser.error("no manifests given. Fix: pass -f FILE")
     if given.batch and given.fail_on:
@@ -144,15 +143,16 @@ def main(arguments: Sequence[str]) -> int:
         if given.batch:
             answer = partial(answer_case, options=options, semantics=release.semantics())
             return run_batch(given.batch, answer, _decode)
-        cache = settle(loaded(given) if given.cluster else Cache(), release)
+        cache = settle(loaded(run) if run.cluster else Cache(), release)
     except SourceError as fault:
         return _complain(fault, status_of(fault))
     reported_minor = cache.reported_minor if cache.reported_minor in PREDICTED_MINORS else None
     if cache.semantics.preview:
         print_notice(f"forewarn dry-run: {cache.semantics.preview}")
-    with output_of(given):
-        status = _files(given, cache.snapshot(), options._replace(minor=release.minor or reported_minor))
-    if given.cluster and given.output != "json":
+    request = _Request(given.filename, given.namespace, given.validate, given.fail_on, run.output.form)
+    with run.output.redirected():
+        status = _files(request, cache.snapshot(), options._replace(minor=release.minor or reported_minor))
+    if run.cluster and run.output.form != "json":
         print_notice(line_of(head_of(cache.snapshot())))
     return status
 
@@ -183,15 +183,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options) -> int:
+class _Request(NamedTuple):
+    """What to evaluate, and how. `validation`: the value of `--validate`. `form`: the output format."""
+
+    files: Sequence[str]
+    namespace: str
+    validation: str
+    fail_on: Sequence[str]
+    form: str
+
+
+def _files(request: _Request, cluster: ClusterSnapshot, options: Options) -> int:
     from forewarn.policies.manifests import read
 
     subjects: list[tuple[str, ReviewedObject]] = []
     status, evaluated, others = ACCEPTED, 0, Counter[str]()
-    for file in find_files(given.filename):
+    for file in find_files(request.files):
         path = file.path
         try:
-            reading = read(read_file(file), path, _READ, namespace=given.namespace)
+            reading = read(read_file(file), path, _READ, namespace=request.namespace)
         except SourceError as fault:
             status = max(status, _complain(fault, status_of(fault)))
             continue
@@ -202,30 +212,28 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
                 status = max(status, _complain(f"{diagnostic.location}: {diagnostic.message}", REFUSED))
         subjects += [(path, subject) for subject in reading.subjects]
         others += reading.skipped
-    strict = given.validate == "strict"
+    strict = request.validation == "strict"
     answers = dry_run_apply((subject for _, subject in subjects), cluster, options, now=time(), strict=strict)
     for (path, _), (subject, answer) in zip(subjects, answers, strict=True):
-        if given.validate == "warn" and answer.allowed:
+        if request.validation == "warn" and answer.allowed:
             _warn(subject, options.minor)
         if not _is_evaluated(subject, answer):
             others[group_kind(subject.object).rpartition("/")[2]] += 1
             continue
         evaluated += 1
-        _print(given, cluster, path, subject, answer)
+        _print(request.form, cluster, path, subject, answer)
         status = status if answer.allowed else max(status, REFUSED)
     if any(group_kind(s.object) in _GROUPS for _, s in subjects) and cluster.semantics.pods_are_grouped is None:
         print_notice(f"forewarn dry-run: PodGroup, Workload: {NEEDS_GATE}")
     if others:
-        status = max(status, _report_others(others, given.fail_on, none=not evaluated))
+        status = max(status, _report_others(others, request.fail_on, none=not evaluated))
     if not subjects and not others and status == ACCEPTED:
         return _complain("no objects to apply", FAILED)
     return status
 
 
-def _print(
-    given: argparse.Namespace, cluster: ClusterSnapshot, path: str, subject: ReviewedObject, answer: Answer
-) -> None:
-    if given.output == "json":
+def _print(form: str, cluster: ClusterSnapshot, path: str, subject: ReviewedObject, answer: Answer) -> None:
+    if form == "json":
         ref = subject.ref
         about = {"file": path, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
         sys.stdout.write(as_json(headed({**about, **answer.to_dict()}, head_of(cluster))))

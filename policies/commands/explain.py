@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import yaml
 
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.commands.cluster_command import add_output_option, output_of
+from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.config import Config, read_config
 from forewarn.policies.evaluation.audit import audit, stored_objects
@@ -29,10 +29,10 @@ from forewarn.policies.rules.support.documentation import documentation_of
 from forewarn.policies.terminal import as_json, complain
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.commands.printing import Output
     from forewarn.policies.findings import Finding
     from forewarn.policies.rules.support.context import Rule
     from forewarn.policies.rules.support.documentation import Example
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     add_output_option(parser.add_argument)
     options = parser.parse_args(arguments)
     if options.rule is None:
-        return _list(options)
+        return _list(options.output)
     name = options.rule
     rules = {rule.ID: rule for rule in RULES}
     if "." in name:
@@ -73,17 +73,17 @@ def main(arguments: Sequence[str]) -> int:
         near = get_close_matches(name, rules, n=1)
         hint = f'; did you mean "{near[0]}"?' if near else ". Fix: see `forewarn lint --list-rules`"
         return complain("explain", f"no rule {quote(cut(name, 80))}{hint}", 2)
-    with output_of(options):
-        if options.output == "json":
+    with options.output.redirected():
+        if options.output.form == "json":
             sys.stdout.write(as_json(_as_dict(rules[name])))
         else:
             print("\n".join(as_text(rules[name])))  # noqa: T201
     return 0
 
 
-def _list(options: argparse.Namespace) -> int:
-    with output_of(options):
-        if options.output == "json":
+def _list(output: Output) -> int:
+    with output.redirected():
+        if output.form == "json":
             sys.stdout.write(as_json([_as_dict(rule) for rule in RULES]))
         else:
             print("\n".join(table_of(RULES)))  # noqa: T201

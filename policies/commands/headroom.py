@@ -47,10 +47,10 @@ _MODULES: Final = ("sources.cluster", "render.headroom", "application.headroom",
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if fewer fit than --at-least, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options = options_with_cluster(parser, arguments)
+    options, run = options_with_cluster(parser, arguments)
     if options.preempting and options.at_least is None:
         parser.error("--preempting goes with --at-least")
-    if options.placeholders and options.output == "html":
+    if options.placeholders and run.output.form == "html":
         parser.error("--placeholders goes with -o text, json and markdown")
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
 
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         if not settings.groups:
             require_nodes(cluster)
-        rules = {"options": rule_options_of(options)} if options.placeholders else {}
+        rules = {"options": rule_options_of(options.config)} if options.placeholders else {}
         request = HeadroomRequest([options.filename], options.namespace, options.placeholders, settings, **rules)
         with counting("counting replicas", run.errors):
             result = headroom(cluster, request, read_buffers(run.cluster, buffers))
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
         cells = without, preempting, least.name
         return Evaluated(FOUND if notices else OK, (-without, -preempting), cells, printed, notices)
 
-    return answered_each(Evaluation("headroom", HEADS, evaluate, json_lines=True, modules=_MODULES), options)
+    return answered_each(Evaluation("headroom", HEADS, evaluate, json_lines=True, modules=_MODULES), run)
 
 
 def _lacking(least: Headroom, at_least: int | None, *, preempting: bool) -> list[str]:

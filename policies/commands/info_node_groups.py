@@ -13,14 +13,14 @@ from forewarn.policies.commands.cluster_command import (
     answered,
     loaded,
     options_with_cluster,
-    output_of,
 )
 from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.printing import print_lines
 from forewarn.policies.findings import plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import table
 from forewarn.policies.sources.cluster import node_groups_of
-from forewarn.policies.terminal import as_json, clean, painter, wants_color
+from forewarn.policies.terminal import as_json
 
 if TYPE_CHECKING:
     import argparse
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.autoscaling.cluster_autoscaler.discovery import Discovery, Pool
     from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
+    from forewarn.policies.commands.cluster_command import Run
 
 HEADS = ("group", "nodes", "size", "min", "max", "zones", "found by", "sizes from", "template", "not used")
 NO_MAXIMUM = "maximum unknown"
@@ -36,22 +37,20 @@ NO_MAXIMUM = "maximum unknown"
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options = options_with_cluster(parser, arguments)
-    return answered("info node-groups", options, lambda: _answer(options))
+    _, run = options_with_cluster(parser, arguments)
+    return answered("info node-groups", run.output, lambda: _answer(run))
 
 
-def _answer(options: argparse.Namespace) -> int:
+def _answer(run: Run) -> int:
     cache = GroupCache()
-    snapshot = loaded(options, cache).snapshot().scheduling
-    for obj in (obj for source in options.cluster for obj in node_groups_of(source)):
+    snapshot = loaded(run, cache).snapshot().scheduling
+    for obj in (obj for source in run.cluster for obj in node_groups_of(source)):
         cache.add(obj)
     pools, discovery = cache.discovery.pools(snapshot), cache.discovery
-    with output_of(options):
-        if options.output == "json":
-            sys.stdout.write(as_json(as_dict(pools, discovery)))
-        else:
-            color = wants_color(options.color, sys.stdout)
-            sys.stdout.writelines(clean(line, color) + "\n" for line in lines(pools, discovery, painter(color)))
+    if run.output.form == "json":
+        sys.stdout.write(as_json(as_dict(pools, discovery)))
+    else:
+        print_lines(run.output, lambda paint: lines(pools, discovery, paint))
     return 0
 
 

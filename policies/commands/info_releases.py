@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from forewarn.policies.commands.cluster_command import add_output_option, output_of
+from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.releases.gates import MODELLED, NOT_MODELLED, default, state
 from forewarn.policies.releases.minors import (
@@ -29,14 +29,13 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, or 2 for wrong usage."""
     options = _parser().parse_args(arguments)
-    with output_of(options):
-        _print(options)
+    with options.output.redirected():
+        _print([options.release] if options.release else PREDICTED_MINORS, options.output.form)
     return 0
 
 
-def _print(options: argparse.Namespace) -> None:
-    minors = [options.release] if options.release else list(PREDICTED_MINORS)
-    if options.output == "json":
+def _print(minors: Sequence[int], form: str) -> None:
+    if form == "json":
         sys.stdout.write(as_json([_entry(minor) for minor in minors]))
     else:
         for minor in minors:

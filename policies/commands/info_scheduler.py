@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.commands.cluster_command import add_output_option, output_of
+from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import KNOWN, feature_gates, release_minor
 from forewarn.policies.config.model import ConfigError
@@ -55,8 +55,8 @@ def main(arguments: Sequence[str]) -> int:
         return complain("info scheduler", fault, USAGE)
     configuration = semantics.scheduler
     assert configuration is not None
-    with output_of(options):
-        if options.output == "json":
+    with options.output.redirected():
+        if options.output.form == "json":
             sys.stdout.write(as_json(_entry(configuration, semantics.release)))
         else:
             sys.stdout.writelines(clean(line, color=False) + "\n" for line in _lines(configuration, semantics.release))

@@ -28,16 +28,16 @@ def read_baseline(path: str | None) -> dict[str, Any] | None:
     return None if path is None else _read(path, "a baseline. Fix: write one with --write-baseline")
 
 
-def read_report(options: argparse.Namespace) -> dict[str, Any] | None:
+def read_report(since: str | None, *, of_several: bool) -> dict[str, Any] | None:
     """Return the earlier report of `--since`; None without the option. Raises ValueError.
 
-    If the command evaluates several clusters, the report must be about several clusters, too.
+    `of_several`: the report must be about several clusters.
     """
-    if options.since is None:
+    if since is None:
         return None
-    result = _read(options.since, "a report. Fix: write one with -o json")
-    if options.several and not isinstance(result.get("clusters"), list):
-        raise ValueError(f"{options.since}: not a report on several clusters: no list clusters")
+    result = _read(since, "a report. Fix: write one with -o json")
+    if of_several and not isinstance(result.get("clusters"), list):
+        raise ValueError(f"{since}: not a report on several clusters: no list clusters")
     return result
 
 

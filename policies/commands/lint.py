@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from contextlib import chdir, contextmanager
 from io import StringIO, TextIOWrapper
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from forewarn.policies import VERSION
 from forewarn.policies.application.lint import checked
@@ -24,6 +24,7 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.known_findings import FAIL_ON, config_of, read_baseline, write_baseline
 from forewarn.policies.commands.parser import Parser, add_rule_options
+from forewarn.policies.commands.printing import Output, Printed
 from forewarn.policies.commands.release import add_release_options, names_a_release, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import Finding, Severity, cut, one_line, plural, printable
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from forewarn.policies.application.lint import Lint
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.commands.cluster_command import Run
-    from forewarn.policies.commands.printing import Printed
     from forewarn.policies.lint.input import Input
     from forewarn.policies.releases.release import Release
 
@@ -58,37 +58,36 @@ if TYPE_CHECKING:
 FORMATS: Final = ("text", "json", "sarif", "junit", "gitlab", "github", "rdjson", "markdown")
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 """Environment variable with the file for GitHub's job summary in Markdown."""
-Target = tuple[str, str]
-"""A format, and a file ("" for standard output)."""
 
 
-def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list[Target]:
+def outputs_of(given: Sequence[str] | None, color: str, environment: Mapping[str, str]) -> list[Output]:
     """The requested outputs; by default text, and in GitHub Actions also annotations. Raises ValueError."""
-    result: list[Target] = []
+    result: list[Output] = []
     in_actions = environment.get("GITHUB_ACTIONS") == "true"
     for output in given or (("text", "github") if in_actions else ("text",)):
-        form, _, target = output.partition("=")
+        form, _, file = output.partition("=")
         if form not in FORMATS:
             from forewarn.policies.rules.support.names import nearest  # only when something is wrong
 
             raise ValueError(unknown_format(form, FORMATS, nearest(form, FORMATS)))
-        result.append((form, target))
-    if sum(not target for _, target in result) > 1 and any(not t and f not in ("text", "github") for f, t in result):
+        result.append(Output(form, color, file=file))
+    printed = [output.form for output in result if not output.file]
+    if len(printed) > 1 and not {"text", "github"}.issuperset(printed):
         raise ValueError("-o: several formats on standard output. Fix: write others to files: -o sarif=report.sarif")
     return result
 
 
-def write_report(target: Target, result: Lint, color: str, *, most: int = 0, notes: bool = True) -> None:
+def write_report(output: Output, result: Lint, *, most: int = 0, notes: bool = True) -> None:
     """Write one report. Raises SourceError. `most`: maximum findings of one rule in text (0: all).
 
     `notes`: include notes in text and annotations; other formats always include notes.
     """
-    form, path = target
+    form, color = output.form, output.color
     report = (result if notes else _without_notes(result, form)).report
-    if not path:
+    if not output.file:
         _print(form, report, sys.stdout, wants_color(color, sys.stdout), most)
         return
-    with output_file(path) as file:
+    with output_file(output.file) as file:
         stream = TextIOWrapper(file, "utf-8", "backslashreplace")
         try:
             _print(form, report, stream, color == "always", most)
@@ -320,72 +319,126 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0 without findings, 1 with findings, 2 for wrong usage, 3 without a result."""
     parser = lint_parser()
     options = parsed(parser, arguments)
-    choose_cluster(options, parser, required=False)
-    if options.several:
-        check_several(options, parser)
-    release = release_of(options, parser) if options.cluster or options.several or names_a_release(options) else None
     try:
-        outputs = targets(options.output, os.environ)
+        outputs = outputs_of(options.output, options.color, os.environ)
+    except ValueError as fault:
+        return _complain(fault, USAGE)
+    run = choose_cluster(options, parser, outputs[0], required=False)
+    if run.several:
+        _check_several(options, run, outputs, parser)
+    has_clusters = bool(run.cluster or run.several)
+    release = release_of(options, parser) if has_clusters or names_a_release(options) else None
+    try:
         config = _config(options)
         baseline = read_baseline(options.baseline)
     except (ConfigError, ValueError) as fault:
         return _complain(fault, USAGE)
+    request = _request(options, config, run.cluster)
     if options.list_rules:
-        _list_rules(config)
-        return OK
+        return _list_rules(config)
     if options.list_files:
-        return _list_files(options, config)
-    if options.several and release:
-        return _on_each(options, parser, outputs, config, release)
+        return _list_files(request)
+    fails_at = FAIL_ON[options.fail_on]
+    job = _Job(
+        request,
+        release,
+        outputs,
+        baseline,
+        options.baseline,
+        options.write_baseline,
+        passes=options.fix,
+        fails_at=None if options.exit_zero or options.write_baseline else fails_at,
+        most=options.max_per_rule,
+        notes=options.verbose or bool(options.select) or fails_at is Severity.NOTE,
+        allow_empty=options.allow_empty,
+        verbose=options.verbose,
+        quiet=options.quiet,
+    )
+    if run.several:
+        return _on_each(job, run)
     with _no_collector():
-        return _lint(options, outputs, config, baseline, release)
+        return _lint(job, run, shows_fixes=options.diff)
 
 
-def _lint(
-    options: argparse.Namespace,
-    outputs: list[Target],
-    config: Config,
-    baseline: dict[str, Any] | None,
-    release: Release | None,
-) -> int:
+def _check_several(
+    options: argparse.Namespace, run: Run, outputs: Sequence[Output], parser: argparse.ArgumentParser
+) -> None:
+    check_several(options, run, parser)
+    form = run.output.form
+    if len(outputs) > 1 or form not in _OF_SEVERAL:
+        parser.error(f"-o {form}: takes one cluster; known for several: {', '.join(_OF_SEVERAL)}")
+
+
+def _request(options: argparse.Namespace, config: Config, cluster: Sequence[str]) -> LintRequest:
+    rendering = RenderRequest(options.kustomize_flag, options.render_network, options.render_env, options.config or "")
+    return LintRequest(
+        options.paths,
+        config,
+        options.namespace,
+        options.definitions,
+        cluster,
+        options.stdin_filename,
+        gitignore=not options.no_gitignore,
+        one_apply=options.one_apply,
+        rendering=rendering if options.render else None,
+        base=options.base or "",
+    )
+
+
+class _Job(NamedTuple):
+    """What to check and to print.
+
+    `release`: None without a cluster and options about it. `baseline`: of the file `baseline_path`. `passes`: how often
+    to fix. `fails_at`: the least severity that causes exit status 1; None if none does. `most`: findings of a rule in
+    text.
+    """
+
+    request: LintRequest
+    release: Release | None
+    outputs: Sequence[Output]
+    baseline: dict[str, Any] | None
+    baseline_path: str | None
+    new_baseline: str | None
+    passes: int
+    fails_at: Severity | None
+    most: int
+    notes: bool
+    allow_empty: bool
+    verbose: bool
+    quiet: bool
+
+
+def _lint(job: _Job, run: Run, *, shows_fixes: bool) -> int:
     try:
-        cluster, request = _request(options, config, release)
-        if options.diff:
+        cluster, request = _with_cluster(job, run)
+        if shows_fixes:
             return _show(request, cluster)
-        if options.base:
+        if request.base:
             earlier, request = _since_base(request, cluster)
-            baseline = {**earlier, "findings": [*earlier["findings"], *(baseline or {}).get("findings", [])]}
+            known = [*earlier["findings"], *(job.baseline or {}).get("findings", [])]
+            job = job._replace(baseline={**earlier, "findings": known})
         result = checked(request, cluster)
-        while options.fix and _fix(result):
-            options.fix -= 1  # a fix may reveal further findings
+        for _ in range(job.passes):  # a fix may reveal further findings
+            if not _fix(result):
+                break
             result = checked(request, cluster)
     except SourceError as fault:
         return _complain(fault, status_of(fault))
     for unreadable in result.faults:
         _complain(unreadable, status_of(unreadable))
-    return _report(options, outputs, result, baseline)
+    return _report(job, result)
 
 
-def _on_each(
-    options: argparse.Namespace,
-    parser: argparse.ArgumentParser,
-    outputs: list[Target],
-    config: Config,
-    release: Release,
-) -> int:
+def _on_each(job: _Job, run: Run) -> int:
     """Check the manifests against each of several clusters."""
     from forewarn.policies.application.findings import counts
     from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 
-    form, options.output_file = outputs[0]
-    if len(outputs) > 1 or form not in _OF_SEVERAL:
-        parser.error(f"-o {form}: takes one cluster; known for several: {', '.join(_OF_SEVERAL)}")
-    options.output = form
-    notes = _shows_notes(options)
+    form = run.output.form
 
     def evaluate(run: Run) -> Evaluated:
-        cluster, request = _request(options, config, release, run)
-        earlier, request = _since_base(request, cluster) if options.base else (None, request)
+        cluster, request = _with_cluster(job, run)
+        earlier, request = _since_base(request, cluster) if request.base else (None, request)
         result = checked(request, cluster)
         for unreadable in result.faults:
             raise unreadable
@@ -395,21 +448,19 @@ def _on_each(
             result = result._replace(findings=less_baseline(result.findings, earlier)[0])
         result = result._replace(findings=folded(result.findings))
         numbers = [counts(result.findings)[severity] for severity in Severity]
-        head, status = form not in WITH_HEAD, _status(options, result.given, result.findings)
-        lines = [] if options.quiet else summary_of(result, head=head, verbose=options.verbose, notes=notes)
-        printed = _printed(run, result if notes else _without_notes(result, form), options.max_per_rule)
+        status = _status(job, result.given, result.findings)
+        lines = [] if job.quiet else _summary(job, result, head=form not in WITH_HEAD)
+        printed = _printed(run, result if job.notes else _without_notes(result, form), job.most)
         return Evaluated(status, numbers, numbers, printed, lines)
 
     modules = ("sources.cluster", "render.report", "application.lint")
-    return answered_each(Evaluation("lint", ("ERRORS", "WARNINGS", "NOTES"), evaluate, modules=modules), options)
+    return answered_each(Evaluation("lint", ("ERRORS", "WARNINGS", "NOTES"), evaluate, modules=modules), run)
 
 
 _OF_SEVERAL: Final = ("text", "json", "sarif", "markdown")
 
 
 def _printed(run: Run, result: Lint, most: int) -> Printed:
-    from forewarn.policies.commands.printing import Printed
-
     form, report = run.output.form, result.report
     if form == "sarif":
         from forewarn.policies.render import sarif
@@ -422,26 +473,15 @@ def _printed(run: Run, result: Lint, most: int) -> Printed:
     return Printed([stream.getvalue()], stream.getvalue)
 
 
-def _request(
-    options: argparse.Namespace, config: Config, release: Release | None, run: Run | None = None
-) -> tuple[ClusterSnapshot | None, LintRequest]:
-    """The cluster, and what to check. `run`: of one of several clusters. Raises SourceError."""
-    cluster, reported_minor = _cluster(run or options, config, release) if release else (None, None)
-    minor = release.minor or reported_minor if release else None
-    gates = release.semantics(reported_minor).gates if release else ()
-    rendering = RenderRequest(options.kustomize_flag, options.render_network, options.render_env, options.config or "")
-    return cluster, LintRequest(
-        options.paths,
-        config._replace(options=config.options._replace(minor=minor, gates=gates)),
-        options.namespace,
-        options.definitions,
-        options.cluster,
-        options.stdin_filename,
-        gitignore=not options.no_gitignore,
-        one_apply=options.one_apply,
-        rendering=rendering if options.render else None,
-        base=options.base or "",
-    )
+def _with_cluster(job: _Job, run: Run) -> tuple[ClusterSnapshot | None, LintRequest]:
+    """The cluster, and what to check for its release. Raises SourceError."""
+    request, release = job.request, job.release
+    if release is None:
+        return None, request
+    cluster, reported_minor = _cluster(run, request.config, release)
+    minor, gates = release.minor or reported_minor, release.semantics(reported_minor).gates
+    rules = request.config.options._replace(minor=minor, gates=gates)
+    return cluster, request._replace(config=request.config._replace(options=rules))
 
 
 def _since_base(request: LintRequest, cluster: ClusterSnapshot | None) -> tuple[dict[str, Any], LintRequest]:
@@ -490,36 +530,34 @@ def _show(request: LintRequest, cluster: ClusterSnapshot | None) -> int:
     return _of_unreadable(result.given) or (FINDINGS if files else OK)
 
 
-def _report(options: argparse.Namespace, outputs: list[Target], result: Lint, baseline: dict[str, Any] | None) -> int:
+def _report(job: _Job, result: Lint) -> int:
     fixed = 0
-    if options.write_baseline and not write_baseline(options.write_baseline, result.findings):
+    if job.new_baseline and not write_baseline(job.new_baseline, result.findings):
         return FAILED
-    if baseline is not None:
+    if job.baseline is not None:
         from forewarn.policies.evaluation.suppressions import less_baseline
 
         try:
-            findings, count, fixed = less_baseline(result.findings, baseline)
+            findings, count, fixed = less_baseline(result.findings, job.baseline)
         except ValueError as fault:
-            return _complain(f"{options.baseline}: {fault}", USAGE)
+            return _complain(f"{job.baseline_path}: {fault}", USAGE)
         result = result._replace(findings=findings, suppressed=result.suppressed + count)
     result = result._replace(findings=folded(result.findings))
-    notes = _shows_notes(options)
-    for target in outputs:
+    for output in job.outputs:
         try:
-            write_report(target, result, options.color, most=options.max_per_rule, notes=notes)
+            write_report(output, result, most=job.most, notes=job.notes)
         except SourceError as fault:
             return _complain(fault, FAILED)
-    if not options.quiet and (result.findings or not _has_no_answer(result.given, allow_empty=options.allow_empty)):
+    if not job.quiet and (result.findings or not _has_no_answer(result.given, allow_empty=job.allow_empty)):
         sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
-        head = not all(form in WITH_HEAD for form, _ in outputs)
-        for line in summary_of(result, head=head, verbose=options.verbose, notes=notes):
+        for line in _summary(job, result, head=not all(output.form in WITH_HEAD for output in job.outputs)):
             print_notice(line)
-        _report_counts(result.unchecked, fixed if options.baseline else 0)
-    return _status(options, result.given, result.findings)
+        _report_counts(result.unchecked, fixed if job.baseline_path else 0)
+    return _status(job, result.given, result.findings)
 
 
-def _shows_notes(options: argparse.Namespace) -> bool:
-    return options.verbose or bool(options.select) or FAIL_ON[options.fail_on] is Severity.NOTE
+def _summary(job: _Job, result: Lint, *, head: bool) -> list[str]:
+    return summary_of(result, head=head, verbose=job.verbose, notes=job.notes)
 
 
 def _has_no_answer(given: Input, *, allow_empty: bool) -> bool:
@@ -528,17 +566,15 @@ def _has_no_answer(given: Input, *, allow_empty: bool) -> bool:
     return bool(given.unreadable) or (is_empty and not allow_empty)
 
 
-def _status(options: argparse.Namespace, given: Input, findings: list[Finding]) -> int:
+def _status(job: _Job, given: Input, findings: list[Finding]) -> int:
     if given.unreadable:
         return _of_unreadable(given)
-    if not given.reported and not options.allow_empty:
+    if not given.reported and not job.allow_empty:
         return _complain("no .yaml, .yml or .json files found", FAILED)
-    if not (given.objects or given.diagnostics or options.allow_empty):
+    if not (given.objects or given.diagnostics or job.allow_empty):
         return _complain("no objects found. Fix: pass --allow-empty to accept that", FAILED)
-    threshold = FAIL_ON[options.fail_on]
-    if options.exit_zero or options.write_baseline or threshold is None:
-        return OK
-    return FINDINGS if any(finding.severity <= threshold for finding in findings) else OK
+    threshold = job.fails_at
+    return FINDINGS if threshold is not None and any(f.severity <= threshold for f in findings) else OK
 
 
 def _of_unreadable(given: Input) -> int:
@@ -546,13 +582,11 @@ def _of_unreadable(given: Input) -> int:
     return max(map(status_of, given.unreadable), default=OK)
 
 
-def _cluster(
-    options: argparse.Namespace | Run, config: Config, release: Release
-) -> tuple[ClusterSnapshot | None, int | None]:
+def _cluster(run: Run, config: Config, release: Release) -> tuple[ClusterSnapshot | None, int | None]:
     """The cluster state, and the minor version that the cluster reports (None if unknown)."""
-    if not options.cluster:
+    if not run.cluster:
         return None, None
-    cache = settle(loaded(options, templates=config.options.pod_template_paths), release)
+    cache = settle(loaded(run, templates=config.options.pod_template_paths), release)
     cluster = cache.snapshot()
     if cluster.semantics.unknown:
         print_notice(f"forewarn lint: no prediction: {cluster.semantics.unknown}")
@@ -576,23 +610,24 @@ def _report_counts(unchecked: int, fixed: int) -> None:
         print_notice(f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline")
 
 
-def _list_rules(config: Config) -> None:
+def _list_rules(config: Config) -> int:
     from forewarn.policies.commands.explain import table_of
     from forewarn.policies.rules import RULES
 
     print("\n".join(table_of((*RULES, *config.foreign))))  # noqa: T201
+    return OK
 
 
-def _list_files(options: argparse.Namespace, config: Config) -> int:
+def _list_files(request: LintRequest) -> int:
     def print_skipped(path: str, what: str) -> None:
         print_notice(f"skipped: {path} ({what})")
 
-    files = list(find_files(options.paths, omitted=print_skipped, as_git=not options.no_gitignore))
+    files = list(find_files(request.paths, omitted=print_skipped, as_git=request.gitignore))
     assertions = assertion_files(files)
     for file in files:
         if os.path.normpath(file.path) in assertions:
             print_skipped(file.path, ASSERTION)
-        elif is_excluded(file.path, config.options.exclude):
+        elif is_excluded(file.path, request.config.options.exclude):
             print_skipped(file.path, EXCLUDED)
         else:
             print(clean(file.name, color=False))  # noqa: T201

@@ -19,17 +19,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
-from forewarn.policies.commands.cluster_command import (
-    LIVE,
-    MAX_BY_DEFAULT,
-    Run,
-    answered,
-    is_pattern,
-    status_without_answer,
-)
-from forewarn.policies.commands.printing import Output, Printed
+from forewarn.policies.commands.cluster_command import LIVE, Run, answered, is_pattern, status_without_answer
+from forewarn.policies.commands.printing import Printed
 from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
-from forewarn.policies.forks import cores
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.process_pool import Lost, pooled
 from forewarn.policies.sources.errors import FAILED, MissingFile
@@ -45,10 +37,11 @@ from forewarn.policies.terminal import (
 )
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.application.places import Places
+    from forewarn.policies.commands.cluster_command import Several
+    from forewarn.policies.commands.printing import Output
     from forewarn.policies.render.clusters import Outcome
 
 MAX_CLUSTERS: Final = 1_000
@@ -95,14 +88,12 @@ class Cluster(NamedTuple):
     shown: str
 
 
-def answered_each(evaluation: Evaluation, options: argparse.Namespace) -> int:
+def answered_each(evaluation: Evaluation, run: Run) -> int:
     """Evaluate one or several clusters; return the exit status of the command."""
-    if options.several:
-        return answered(evaluation.command, options, lambda: _all(evaluation, options))
-    output = Output(options.output, options.color, table_width(sys.stdout))
-    templates = getattr(options, "node_templates", None) or ()
-    run = Run(options.command, options.cluster, output, sys.stderr, options.announced, node_templates=templates)
-    return answered(evaluation.command, options, lambda: _printed(evaluation.evaluate(run)), evaluation.places)
+    if several := run.several:
+        return answered(evaluation.command, run.output, lambda: _all(evaluation, run, several))
+    run = run._replace(output=run.output._replace(width=table_width(sys.stdout)))
+    return answered(evaluation.command, run.output, lambda: _printed(evaluation.evaluate(run)), evaluation.places)
 
 
 def _printed(result: Evaluated) -> int:
@@ -113,18 +104,16 @@ def _printed(result: Evaluated) -> int:
     return result.status
 
 
-def _all(evaluation: Evaluation, options: argparse.Namespace) -> int:
+def _all(evaluation: Evaluation, run: Run, several: Several) -> int:
     from forewarn.policies.render.clusters import Outcome, worst_first
 
-    clusters = clusters_of(options)
-    color = "always" if wants_color(options.color, sys.stdout) else "never"
-    output = Output(options.output, color, table_width(sys.stdout))
-    templates = getattr(options, "node_templates", None) or ()
-    run = Run(options.command, (), output, sys.stderr, node_templates=templates)
+    clusters = clusters_of(several)
+    color = "always" if wants_color(run.output.color, sys.stdout) else "never"
+    output = run.output._replace(color=color, width=table_width(sys.stdout))
+    run = run._replace(output=output, several=None)
     for module in evaluation.modules:
         import_module(f"forewarn.policies.{module}")
-    at_once = options.jobs or min(cores(), MAX_BY_DEFAULT)
-    results = pooled(clusters, lambda cluster: _evaluated(cluster, evaluation, run), at_once, options.cluster_timeout)
+    results = pooled(clusters, lambda cluster: _evaluated(cluster, evaluation, run), several.jobs, several.seconds)
     outcomes = []
     for cluster, result in progress(results, len(clusters), "clusters", sys.stderr):
         parts = {"status": FAILED, "reason": result.why} if isinstance(result, Lost) else result
@@ -199,9 +188,9 @@ def print_outcomes(
             print_notice(f"{clusters.name_of(outcome)}: {line}")
 
 
-def clusters_of(options: argparse.Namespace) -> list[Cluster]:
+def clusters_of(several: Several) -> list[Cluster]:
     """The clusters that `--context` and `--clusters` select, each once. Raises InvalidInput and SourceError."""
-    contexts = [*_contexts(options.contexts), *_snapshots(options.clusters)] if options.several else []
+    contexts = [*_contexts(several.contexts), *_snapshots(several.snapshots)]
     if len(contexts) > MAX_CLUSTERS:
         raise InvalidInput(f"more than {MAX_CLUSTERS} clusters. Fix: run the command for a part of them")
     return contexts

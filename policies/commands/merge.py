@@ -12,7 +12,6 @@ from forewarn.policies.commands import test as tests
 from forewarn.policies.commands.cluster_command import add_color_option, add_output_option, answered
 from forewarn.policies.commands.many_clusters import print_outcomes
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import Output
 from forewarn.policies.commands.shards import Part, in_order, read_part
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.sources import SourceError, read_file
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.commands.printing import Output
     from forewarn.policies.render.clusters import Outcome
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     result.
     """
     options = _parser().parse_args(arguments)
-    output = Output(options.output, options.color)
+    output: Output = options.output._replace(color=options.color)
 
     def answer() -> int:
         values = [value for path in options.paths for value in _values(path)]
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
             raise SourceError(parts[0].file, f"a part {what}, written as {', '.join(formats)}, not {output.form}")
         return _of_test(parts, output) if is_test else _of_sweep(parts, output, options.fail_on)
 
-    return answered("whatif merge", options, answer)
+    return answered("whatif merge", output, answer)
 
 
 def _is_of_clusters(value: Any) -> bool:

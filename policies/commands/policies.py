@@ -11,7 +11,7 @@ import yaml
 from forewarn.policies.application.admission_policies import admission_policies, reasons
 from forewarn.policies.application.findings import configured
 from forewarn.policies.commands.autoscaling import add_config_option
-from forewarn.policies.commands.cluster_command import add_output_option, output_of
+from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import KNOWN, release_minor
 from forewarn.policies.config import ConfigError, find_config
@@ -40,8 +40,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         answer = admission_policies(configured(options.config or find_config(os.curdir)), options.kubernetes_version)
-        with output_of(options):
-            if options.output == "json":
+        with options.output.redirected():
+            if options.output.form == "json":
                 sys.stdout.write(as_json({"apiVersion": "v1", "kind": "List", "items": list(answer.objects)}))
             else:
                 rules = f"# Rules of forewarn: {', '.join(answer.rules)}."

@@ -48,8 +48,8 @@ CONDITIONS: Final = {
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = argument_parser()
-    options = options_with_cluster(parser, arguments)
-    _check(options, parser)
+    options, run = options_with_cluster(parser, arguments)
+    _check(options, run, parser)
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
     places = Places()
 
@@ -95,18 +95,18 @@ def main(arguments: Sequence[str]) -> int:
         return Evaluated(len(failures) or _status(result), counts[::-1], counts, printed, failures)
 
     modules = ("sources.cluster", "render.prediction", "application.predict")
-    return answered_each(Evaluation("predict", [*_COLUMNS], evaluate, True, modules, places), options)
+    return answered_each(Evaluation("predict", [*_COLUMNS], evaluate, True, modules, places), run)
 
 
-def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+def _check(options: argparse.Namespace, run: Run, parser: argparse.ArgumentParser) -> None:
     """Exit for options that do not go together."""
     if bool(options.filename) == bool(options.pod):
         parser.error(f"{'two Pods' if options.pod else 'no Pod'} given. Fix: pass -f FILE or --pod NAMESPACE/POD")
     if options.replicas is not None and not options.filename:
         parser.error("--replicas goes with -f")
-    if options.cascade and (not options.filename or options.replicas is not None or options.output != "text"):
+    if options.cascade and (not options.filename or options.replicas is not None or run.output.form != "text"):
         parser.error("--cascade goes with -f and -o text, without --replicas")
-    if options.several and options.cascade:
+    if run.several and options.cascade:
         parser.error("--cascade goes with one cluster")
 
 

@@ -15,7 +15,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import Output, answer_in
+from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import settle
 from forewarn.policies.objects.fields import InvalidInput
 
@@ -33,7 +33,7 @@ IMAGES: Final = ("shared", "own", "split")
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options = options_with_cluster(parser, arguments)
+    options, run = options_with_cluster(parser, arguments)
     if not (options.signal or options.admit or options.shutdown):
         parser.error("no event given. Fix: choose --signal, --admit or --shutdown")
     if options.inodes and options.signal in (None, "memory", "pids"):
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
             return report(result)
 
         pods = NodePods(options.node)
-        cache = settle(loaded(options, Cache(collect=pods.collect)), Release())
+        cache = settle(loaded(run, Cache(collect=pods.collect)), Release())
         request = PressureRequest(
             options.node,
             options.signal or "",
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         result = node_pressure(cache, pods, request)
         answer_in(
-            Output(options.output, options.color),
+            run.output,
             result.head,
             lambda paint: text.render(result, paint),
             lambda: [result.to_dict()],
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
         ).print()
         return OK
 
-    return answered("whatif pressure", options, answer)
+    return answered("whatif pressure", run.output, answer)
 
 
 def _periods(text: str) -> list[tuple[int, int]]:

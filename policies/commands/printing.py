@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from forewarn.policies.sources.output_file import write_file
 from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
 
 if TYPE_CHECKING:
@@ -17,11 +20,26 @@ if TYPE_CHECKING:
 
 
 class Output(NamedTuple):
-    """The format of an answer, the value of `--color`, and the maximum characters in a line of a table (0: any)."""
+    """Where an answer goes. `width`: maximum characters in a line of a table (0: any). `file`: "" for standard output.
+
+    `is_given`: the command line names the format.
+    """
 
     form: str
-    color: str
+    color: str = "never"
     width: int = 0
+    file: str = ""
+    is_given: bool = False
+
+    @contextmanager
+    def redirected(self) -> Iterator[None]:
+        """Redirect standard output to the file, if there is one; a failed block writes nothing. Raises SourceError."""
+        if not self.file:
+            yield
+            return
+        with redirect_stdout(io.StringIO()) as printed:
+            yield
+        write_file(self.file, printed.getvalue().encode())
 
 
 class Printed(NamedTuple):

@@ -15,7 +15,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import Output, answer_in
+from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     from forewarn.policies.whatif.resize import GATE
 
     parser = _parser()
-    options = options_with_cluster(parser, arguments)
+    options, run = options_with_cluster(parser, arguments)
     if not options.requests and not options.limits:
         parser.error("no new resources given. Fix: pass --requests, --limits or both")
     preempts = options.feature_gates.pop(GATE, False)
@@ -44,14 +44,13 @@ def main(arguments: Sequence[str]) -> int:
 
         namespace, name = namespace_and_name(options.name, options.namespace)
         pods = StoredPods(namespace)
-        settle(loaded(options, pods.cache), release)
+        settle(loaded(run, pods.cache), release)
         request = ResizeRequest(name, options.requests, options.limits, options.container, namespace, preempts)
         result = resize(pods, request)
-        output = Output(options.output, options.color)
-        answer_in(output, result.head, lambda _: resize_lines(result), lambda: [result.to_dict()]).print()
+        answer_in(run.output, result.head, lambda _: resize_lines(result), lambda: [result.to_dict()]).print()
         return OK
 
-    return answered("whatif resize", options, answer)
+    return answered("whatif resize", run.output, answer)
 
 
 def _amounts(value: str) -> dict[str, str]:

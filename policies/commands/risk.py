@@ -49,10 +49,10 @@ _MODULES: Final = ("sources.cluster", "render.risk", "application.losses", "simu
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = argument_parser()
-    options = options_with_cluster(parser, arguments)
+    options, run = options_with_cluster(parser, arguments)
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
     try:
-        previous = read_report(options)
+        previous = read_report(options.since, of_several=bool(run.several))
     except ValueError as fault:
         return complain("risk", fault, USAGE)
 
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         since = options.since or ""
         earlier = earlier_report(previous, since, run)
         cache = DumpCache()
-        cache.recreated = recreated_by(options)
+        cache.recreated = recreated_by(options.config)
         loaded(run, cache)
         settle(cache, release)
         cluster, workloads = Cluster(cache, sources=run.cluster), Workloads(options.namespace, options.priority_class)
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
         printed = _printed(run.output, risks, since=since, verbose=options.verbose)
         return _evaluated(risks, printed, fails_on_loss=options.fail_on == "loss")
 
-    return answered_each(Evaluation("risk", HEADS, evaluate, modules=_MODULES), options)
+    return answered_each(Evaluation("risk", HEADS, evaluate, modules=_MODULES), run)
 
 
 def _evaluated(risks: Risks, printed: Printed, *, fails_on_loss: bool) -> Evaluated:

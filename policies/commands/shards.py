@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies import VERSION
+from forewarn.policies.config.scheduler import SchedulerSource
 from forewarn.policies.findings import listed, plural, quote
 from forewarn.policies.sources import SourceError
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import Cache
+    from forewarn.policies.commands.printing import Output
+    from forewarn.policies.releases.release import Release
 
 T = TypeVar("T")
 
@@ -76,18 +79,14 @@ def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
     return None if shard.parts == 1 and given is not None else shard
 
 
-def shard_given(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Shard | None:
-    """Return the part to run, and set the output format of a part to JSON; None for the whole run. Exits if options
-    are invalid.
-    """
+def shard_given(given: str | None, output: Output, parser: argparse.ArgumentParser) -> Shard | None:
+    """Return the part to run; None for the whole run. Exits if options are invalid: a part is written as JSON."""
     try:
-        shard = shard_of(options.shard, os.environ)
+        shard = shard_of(given, os.environ)
     except ValueError as fault:
         parser.error(str(fault))
-    if shard is not None:
-        if getattr(options, "output_given", False) and options.output != "json":
-            parser.error(f"-o {options.output}: a part is written as json, which `forewarn whatif merge` reads")
-        options.output = "json"
+    if shard is not None and output.is_given and output.form != "json":
+        parser.error(f"-o {output.form}: a part is written as json, which `forewarn whatif merge` reads")
     return shard
 
 
@@ -105,16 +104,16 @@ def digest_of(*parts: bytes) -> str:
     return digest.hexdigest()
 
 
-def run_options(command: str, options: argparse.Namespace, cache: Cache) -> dict[str, Any]:
+def run_options(command: str, release: Release, until: float, cache: Cache) -> dict[str, Any]:
     """The options that identify a run, except the cluster."""
-    config = options.scheduler_config
+    config = release.scheduler.given if isinstance(release.scheduler, SchedulerSource) else None
     return {
         "command": command,
         "forewarn": VERSION,
         "kubernetes": f"1.{cache.semantics.minor}",
-        "feature gates": dict(sorted(options.feature_gates.items())),
-        "scheduler configuration": config and digest_of(repr(config.given).encode()),
-        "until": options.until,
+        "feature gates": dict(sorted(release.gates.items())),
+        "scheduler configuration": config and digest_of(repr(config).encode()),
+        "until": until,
     }
 
 

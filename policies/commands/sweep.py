@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.commands.autoscaling import recreated_by
 from forewarn.policies.commands.cluster_command import loaded, status_of_conditions
-from forewarn.policies.commands.printing import Output, answer_in
+from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import settle
 from forewarn.policies.commands.shards import digest_of, marked, run_options
 from forewarn.policies.config.document import contents
 from forewarn.policies.terminal import as_json, counting
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Sequence
 
+    from forewarn.policies.commands.cluster_command import Run
+    from forewarn.policies.commands.printing import Output
     from forewarn.policies.commands.shards import Shard
     from forewarn.policies.releases.release import Release
     from forewarn.policies.render.html.elements import Page
@@ -33,41 +34,58 @@ def add_fail_on(add: Callable[..., object]) -> None:
     add("--fail-on", action="append", choices=HAPPENINGS, default=[], help=help_text)
 
 
-def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | None, autoscaling: Autoscaling) -> int:
+class SweepRequest(NamedTuple):
+    """What to simulate. `shard`: simulate only this part of the cases; None for all.
+
+    `autoscaling` is that of the options; `cutoff` and `node_templates` are such options, and `config` a file.
+    """
+
+    scope: Literal["node", "zone"]
+    until: float
+    release: Release
+    shard: Shard | None
+    autoscaling: Autoscaling
+    cutoff: int | None
+    node_templates: str | None
+    config: str | None
+    fail_on: Sequence[str]
+
+
+def answer_sweep(request: SweepRequest, run: Run) -> int:
     """Simulate all cases of a sweep, and print the result; return the exit status. Raises SourceError, InvalidObject,
     ValueError.
-
-    `shard`: simulate only this part of the cases; None for all.
     """
     from forewarn.policies.application.cluster import Cluster, with_node_groups
     from forewarn.policies.application.digested_cache import DigestedCache
     from forewarn.policies.application.losses import names_of, whatif_each
     from forewarn.policies.simulation.dump import DumpCache
 
+    scope, shard = request.scope, request.shard
     cache = DigestedCache() if shard else DumpCache()
-    cache.recreated = recreated_by(options)
-    loaded(options, cache)
-    settle(cache, release)
-    cluster = Cluster(cache, sources=options.cluster)
-    autoscaling = with_node_groups(autoscaling, cache, options.cluster, options.expendable_pods_priority_cutoff)
+    cache.recreated = recreated_by(request.config)
+    loaded(run, cache)
+    settle(cache, request.release)
+    cluster = Cluster(cache, sources=run.cluster)
+    autoscaling = with_node_groups(request.autoscaling, cache, run.cluster, request.cutoff)
     with counting("cases", sys.stderr) as show:
-        settings: dict[str, Any] = {"until": options.until, "autoscaling": autoscaling, "progress": show}
+        settings: dict[str, Any] = {"until": request.until, "autoscaling": autoscaling, "progress": show}
         settings |= {"part": shard.part_of} if shard else {}
-        sweep = whatif_each(cluster, options.each, **settings)
+        sweep = whatif_each(cluster, scope, **settings)
     if isinstance(cache, DigestedCache) and shard is not None:
-        options_of_run = run_options(f"each {options.each}", options, cache) | _group_options(options, autoscaling)
-        of = len(names_of(cluster, options.each))
-        sys.stdout.write(as_json(marked(sweep.to_dict(), shard, of, cache.digest, options_of_run)))
+        identity = run_options(f"each {scope}", request.release, request.until, cache)
+        identity |= _group_options(request.node_templates, autoscaling)
+        of = len(names_of(cluster, scope))
+        sys.stdout.write(as_json(marked(sweep.to_dict(), shard, of, cache.digest, identity)))
         return 0  # whether anything has happened is asked of the whole
-    write_sweep(sweep, Output(options.output, options.color))
-    return status_of(sweep, options.fail_on)
+    write_sweep(sweep, run.output)
+    return status_of(sweep, request.fail_on)
 
 
-def _group_options(options: argparse.Namespace, autoscaling: Autoscaling) -> dict[str, Any]:
+def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict[str, Any]:
     """Return the options about node groups that identify a run of several parts; empty without node groups."""
     if not autoscaling.groups:
         return {}
-    groups = digest_of(contents(options.node_templates)) if options.node_templates else "of the cluster"
+    groups = digest_of(contents(node_templates)) if node_templates else "of the cluster"
     of = {"cutoff": autoscaling.cutoff, "delay": autoscaling.node_delay}
     return {"node templates": groups, **{f"node templates, {name}": value for name, value in of.items()}}
 

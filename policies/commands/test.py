@@ -39,10 +39,9 @@ MAX_CASES: Final = 100
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0 if all are met, 1 for a violation, 2 for wrong usage, 3 without a result."""
     parser = _parser()
-    options = options_with_cluster(parser, arguments)
-    release, shard = release_of(options, parser), shard_given(options, parser)
+    options, run = options_with_cluster(parser, arguments)
+    release, shard = release_of(options, parser), shard_given(options.shard, run.output, parser)
     options.until = options.until or DEFAULT_UNTIL
-    output = Output(options.output, options.color)
 
     from forewarn.policies.application.expectations import ExpectationsRequest, expectations_in
 
@@ -61,18 +60,18 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.simulation.dump import DumpCache
 
         cache = DigestedCache() if shard else DumpCache()
-        cache.recreated = recreated_by(options)
-        settle(loaded(options, cache), release)
+        cache.recreated = recreated_by(options.config)
+        settle(loaded(run, cache), release)
         with counting("expectations", sys.stderr) as show:
             result = test(Cluster(cache), request, part=shard.part_of if shard else tuple, progress=show)
         if isinstance(cache, DigestedCache) and shard is not None:
-            run = run_options("test", options, cache) | _identity(request)
-            sys.stdout.write(as_json(marked(result.to_dict(), shard, len(given), cache.digest, run)))
+            identity = run_options("test", release, options.until, cache) | _identity(request)
+            sys.stdout.write(as_json(marked(result.to_dict(), shard, len(given), cache.digest, identity)))
             return OK  # whether one is broken is asked of the whole
-        write_results(result, output)
+        write_results(result, run.output)
         return status_of(result)
 
-    return answered("test", options, answer)
+    return answered("test", run.output, answer)
 
 
 def _identity(request: ExpectationsRequest) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from forewarn.policies.commands.release import release_of, settle
 from forewarn.policies.commands.shards import shard_given
 from forewarn.policies.commands.simulated import watched
 from forewarn.policies.commands.sweep import FORMATS as SWEEP_FORMATS
-from forewarn.policies.commands.sweep import answer_sweep
+from forewarn.policies.commands.sweep import SweepRequest, answer_sweep
 from forewarn.policies.commands.whatif_options import argument_parser, check_request
 from forewarn.policies.terminal import print_notice
 
@@ -38,16 +38,25 @@ DRAWN: Final = ("html", "svg")
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
-    options = options_with_cluster(argument_parser(), arguments)
+    options, run = options_with_cluster(argument_parser(), arguments)
     parser = options.own
     check_request(options, parser)
-    _check(options, parser)
+    _check(options, run.output.form, parser)
     release = release_of(options, parser)
     autoscaling = autoscaling_of(options, parser)
     if getattr(options, "each", None):
-        shard = shard_given(options, parser)
-        options.until = options.until or DEFAULT_UNTIL
-        return answered("whatif", options, lambda: answer_sweep(options, release, shard, autoscaling))
+        sweep = SweepRequest(
+            options.each,
+            options.until or DEFAULT_UNTIL,
+            release,
+            shard_given(options.shard, run.output, parser),
+            autoscaling,
+            options.expendable_pods_priority_cutoff,
+            options.node_templates,
+            options.config,
+            options.fail_on,
+        )
+        return answered("whatif", run.output, lambda: answer_sweep(sweep, run))
     from forewarn.policies.render.whatif import HEADS, row
 
     def evaluate(run: Run) -> Evaluated:
@@ -56,11 +65,11 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.simulation.dump import DumpCache
 
         cache = DumpCache()
-        cache.recreated = recreated_by(options)
+        cache.recreated = recreated_by(options.config)
         settle(loaded(run, cache), release)
         cluster = Cluster(cache, sources=run.cluster)
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
-        drawn = options.output in DRAWN
+        drawn = run.output.form in DRAWN
         try:
             with nullcontext() if run.name else watched() as show:
                 result = whatif(
@@ -76,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
 
     request = options.request(options)
     modules = ("sources.cluster", "render.whatif", "application.whatif")
-    return answered_each(Evaluation("whatif", [*HEADS], evaluate, modules=modules), options)
+    return answered_each(Evaluation("whatif", [*HEADS], evaluate, modules=modules), run)
 
 
 def _complain(faults: Sequence[Exception], run: Run) -> None:
@@ -84,16 +93,16 @@ def _complain(faults: Sequence[Exception], run: Run) -> None:
         print_notice(f"forewarn whatif: {fault}", run.errors)
 
 
-def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+def _check(options: argparse.Namespace, form: str, parser: argparse.ArgumentParser) -> None:
     """Exit if options cannot be combined."""
     sweep = bool(getattr(options, "each", None))
     if not sweep and getattr(options, "shard", None):
         parser.error("--shard goes with --each")
-    if sweep and (options.output not in SWEEP_FORMATS or options.timeline or {"quota", "blocked"} & {*options.fail_on}):
+    if sweep and (form not in SWEEP_FORMATS or options.timeline or {"quota", "blocked"} & {*options.fail_on}):
         parser.error(
             "--each goes with -o text, json, markdown and html, without --timeline and --fail-on quota and blocked"
         )
-    if options.timeline and options.output not in ("text", "json"):
+    if options.timeline and form not in ("text", "json"):
         parser.error("--timeline goes with -o text and json; the html page has a slider for it")
 
 

@@ -15,7 +15,7 @@ from forewarn.policies.commands.cluster_command import (
     status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import Output, answer_in
+from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.findings import cut
 from forewarn.policies.terminal import counting
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options = options_with_cluster(parser, arguments)
+    options, run = options_with_cluster(parser, arguments)
     if options.fail_on:
         _check_fail_on(options.fail_on, parser)
     release = release_of(options, parser)
@@ -40,16 +40,18 @@ def main(arguments: Sequence[str]) -> int:
 
         request = WhyRequest(options.pod, options.namespace)
         evidence = request.evidence()
-        cluster = settle(loaded(options, Cache(collect=evidence.collect)), release).snapshot()
+        cluster = settle(loaded(run, Cache(collect=evidence.collect)), release).snapshot()
         with counting("explaining", sys.stderr):
-            result = explain(cluster, request, evidence, options.cluster)
-        output = Output(options.output, options.color)
+            result = explain(cluster, request, evidence, run.cluster)
         answer_in(
-            output, result.head, lambda paint: lines(result, paint, verbose=options.verbose), lambda: [result.to_dict()]
+            run.output,
+            result.head,
+            lambda paint: lines(result, paint, verbose=options.verbose),
+            lambda: [result.to_dict()],
         ).print()
         return status_of_conditions(result.conditions, options.fail_on)
 
-    return answered("why", options, answer)
+    return answered("why", run.output, answer)
 
 
 def _check_fail_on(given: Sequence[str], parser: argparse.ArgumentParser) -> None:

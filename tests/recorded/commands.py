@@ -15,6 +15,7 @@ from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.commands.cluster_command import answered
 from forewarn.policies.commands.dry_run import run_batch
 from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.printing import Output
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.simulated import add_runs_options
 from forewarn.policies.findings import plural
@@ -55,6 +56,7 @@ CASE_KINDS: Final = {
     "statefulSets": ("apps/v1", "StatefulSet"),
 }
 """Lists of a case -> apiVersion and kind of objects without them."""
+STDOUT: Final = Output("json")
 
 
 def preempt(arguments: Sequence[str]) -> int:
@@ -67,7 +69,7 @@ def preempt(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     semantics = release_of(options, parser).semantics(RECORDED_MINOR)
     answer = partial(answer_case, count_nominated=options.nominated == "count", semantics=semantics)
-    return answered("preempt", options, lambda: run_batch(options.batch, answer))
+    return answered("preempt", STDOUT, lambda: run_batch(options.batch, answer))
 
 
 def simulate(arguments: Sequence[str]) -> int:
@@ -84,7 +86,7 @@ def simulate(arguments: Sequence[str]) -> int:
         recordings += is_recording(case)
         return answer_scenario(case, runs=options.runs, seed=options.seed, semantics=semantics)
 
-    status = answered("simulate", options, lambda: run_batch(options.batch, answer))
+    status = answered("simulate", STDOUT, lambda: run_batch(options.batch, answer))
     if recordings:
         what = "recording (`category` without `scalingDown`)"
         what = plural(recordings, what, what.replace("recording ", "recordings "))
@@ -109,7 +111,7 @@ def autoscale(arguments: Sequence[str]) -> int:
             return {"notPredicted": str(reason)}
         return answered
 
-    return answered("autoscale", options, lambda: run_batch(options.batch, answer))
+    return answered("autoscale", STDOUT, lambda: run_batch(options.batch, answer))
 
 
 AUTOSCALERS: Final = {

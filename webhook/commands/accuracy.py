@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.commands.cluster_command import add_output_option, output_of
+from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.terminal import as_json, clean, complain
@@ -64,8 +64,8 @@ def main(arguments: Sequence[str]) -> int:
         table = read_table(given.health_port)
     except NoTable as why:
         return complain("webhook accuracy", f"{path_of(given.health_port)}: {why}", FAILED)
-    with output_of(given):
-        if given.output == "json":
+    with given.output.redirected():
+        if given.output.form == "json":
             sys.stdout.write(as_json(table, indent=2))
         else:
             sys.stdout.writelines(clean(line, color=False) + "\n" for line in _lines(table))

@@ -45,23 +45,23 @@ def main(arguments: Sequence[str]) -> int:
     try:
         options = _parser().parse_args(arguments)
         write_last_lines = write_last_lines or log_to_stderr(os.environ)
-        return _run(options)
+        use_level(options.log_level)
+        installation = Installation(options.namespace, options.identity or socket.gethostname())
+        return _run(options.context, (options.host, options.health_port), installation)
     finally:
         if write_last_lines is not None:
             write_last_lines()
 
 
-def _run(options: argparse.Namespace) -> int:
-    use_level(options.log_level)
-    installation = Installation(options.namespace, options.identity or socket.gethostname())
+def _run(context: str, address: tuple[str, int], installation: Installation) -> int:
     metrics, health = Metrics(), Health(listening=True)
 
     def beat() -> None:
         health.beat = monotonic()
 
     try:
-        api = ApiServer(partial(connect, options.context)).open()
-        listening = bind(options.host, options.health_port)
+        api = ApiServer(partial(connect, context)).open()
+        listening = bind(*address)
     except (ApiError, OSError) as fault:
         log_cannot_start(fault)
         return FAILED
@@ -69,7 +69,7 @@ def _run(options: argparse.Namespace) -> int:
         injector = CaInjector(TypedApi(api), installation, metrics, beat)
         health.faults = (injector.fault,)
         end = serve_health(listening, create_health_app(health, metrics))
-        print(f"health on http://{options.host}:{listening.getsockname()[1]}", flush=True)  # noqa: T201
+        print(f"health on http://{address[0]}:{listening.getsockname()[1]}", flush=True)  # noqa: T201
         try:
             injector.run(stop)
         finally:

@@ -8,10 +8,16 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.commands.cluster_command import add_context_options, add_output_option, output_of, use_kubeconfig
+from forewarn.policies.commands.cluster_command import (
+    add_color_option,
+    add_context_options,
+    add_output_option,
+    use_kubeconfig,
+)
 from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.printing import print_lines
 from forewarn.policies.sources import SourceError
-from forewarn.policies.terminal import COLOR_CHOICES, as_json, clean, complain, painter, print_notice, wants_color
+from forewarn.policies.terminal import as_json, complain, print_notice
 from forewarn.webhook.apiserver import ApiError, ApiServer, Timeouts, connect
 from forewarn.webhook.apiserver.errors import UnknownContext
 from forewarn.webhook.doctor import answers, configuration, installation, predictions, registration, trust
@@ -21,6 +27,7 @@ from forewarn.webhook.doctor.report import Status, bounded, summary
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from forewarn.policies.commands.printing import Output
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.doctor.report import Line
 
@@ -73,19 +80,18 @@ def main(arguments: Sequence[str]) -> int:
     now = Now(datetime.now(UTC) + timedelta(seconds=ahead or 0), ahead)
     lines = examine(Client(api, options.timeout), version, options.namespace, now)
     try:
-        with output_of(options):
-            _print(options, lines)
+        with options.output.redirected():
+            _print(options.output._replace(color=options.color), lines)
     except SourceError as fault:
         return complain("webhook doctor", fault, FAILED)
     return PROBLEMS if any(line.status is Status.PROBLEM for line in lines) else WELL
 
 
-def _print(options: argparse.Namespace, lines: Sequence[Line]) -> None:
-    if options.output == "json":
+def _print(output: Output, lines: Sequence[Line]) -> None:
+    if output.form == "json":
         sys.stdout.write(as_json({"checks": [_as_json(line) for line in lines]}, indent=2))
         return
-    color = wants_color(options.color, sys.stdout)
-    sys.stdout.writelines(clean(text, color) + "\n" for text in rendered(lines, painter(color)))
+    print_lines(output, lambda paint: rendered(lines, paint))
     sys.stdout.flush()  # print the table before the summary, also into one pipe
     print_notice(summary(lines))
 
@@ -138,12 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_output_option(add)
     add("--timeout", type=_seconds, default=_SECONDS, metavar="SECONDS", help="time limit for all checks (default: 30)")
-    add(
-        "--color",
-        choices=COLOR_CHOICES,
-        default="auto",
-        help="color the output (default: auto, on a terminal without NO_COLOR)",
-    )
+    add_color_option(add)
     return parser
 
 

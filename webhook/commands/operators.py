@@ -20,12 +20,13 @@ from threading import Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.commands.cluster_command import options_with_cluster
+from forewarn.policies.commands.cluster_command import Run
+from forewarn.policies.commands.printing import Output
 from forewarn.webhook.admission.access_reviews import TIMEOUTS, AccessReviews
 from forewarn.webhook.apiserver import ApiServer, Timeouts, connect
 from forewarn.webhook.apiserver.typed_client import TypedApi
 from forewarn.webhook.commands.state_source import context_of
-from forewarn.webhook.commands.ui import answering, argument_parser, shown_of, state_of
+from forewarn.webhook.commands.ui import answering, shown_of, state_of
 from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.processes import MORE_MEMORY, Processes, Unanswered, limit_memory
 from forewarn.webhook.ui.server import serving
@@ -34,7 +35,7 @@ from forewarn.webhook.ui.viewers import Tokens, Viewers
 
 if TYPE_CHECKING:
     from forewarn.webhook.settings import Settings
-    from forewarn.webhook.ui.processes import Run
+    from forewarn.webhook.ui.processes import Run as Ask
 
 _ANSWER_SECONDS: Final = 5.0
 _FRESH_SECONDS: Final = 1.0
@@ -81,12 +82,11 @@ def main(arguments: list[str]) -> None:
         serving(listening, app).serve_forever()
 
 
-def _load(settings: Settings, context: str, memory: int) -> tuple[Run, Any]:
+def _load(settings: Settings, context: str, memory: int) -> tuple[Ask, Any]:
     """Read the cluster, in the process that answers questions."""
     limit_memory(memory)
-    options = options_with_cluster(argument_parser(), ["--cluster", f"live:{context}" if context else "live"])
-    options.config = str(settings.config) if settings.config else None
-    state = state_of(options, settings.release, [])
+    run = Run("ui", [f"live:{context}" if context else "live"], Output("text"), sys.stderr)
+    state = state_of(run, settings.release, str(settings.config) if settings.config else None, [])
     return state.answer, shown_of(state, "this cluster")._asdict()
 
 

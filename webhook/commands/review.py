@@ -13,7 +13,6 @@ from forewarn.policies.commands.cluster_command import (
     add_output_option,
     choose_cluster,
     loaded,
-    output_of,
 )
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    choose_cluster(options, parser, required=False)
+    run = choose_cluster(options, parser, options.output, required=False)
     release = release_of(options, parser)
     try:
         config = configuration(options.config, options.admission_config)
@@ -58,15 +57,15 @@ def main(arguments: Sequence[str]) -> int:
     try:
         paths = config.options.pod_template_paths
         cluster = None
-        if options.cluster:
-            cluster = settle(loaded(options, templates=paths), release).snapshot()
+        if run.cluster:
+            cluster = settle(loaded(run, templates=paths), release).snapshot()
         body = read_file(options.file)
         # Whoever runs this has the dump of the cluster: there is nothing to withhold.
         decisions = answers(body, options.phase, cluster, config._replace(disclose=Disclose.NAMES))
         hooks = [Hook.MUTATE, Hook.VALIDATE] if options.phase is None else [options.phase]
-        with output_of(options):
+        with options.output.redirected():
             phases = list(zip(hooks, decisions, strict=True))
-            if options.output == "json":
+            if options.output.form == "json":
                 sys.stdout.writelines(as_json(_as_dict(*phase, cluster)) for phase in phases)
             else:
                 lines = _text(str(parse_review(body).subject.ref), phases, cluster)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import webbrowser
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.cluster import require_nodes, with_node_groups
+from forewarn.policies.application.findings import configured
 from forewarn.policies.cluster.answer_head import head_of
-from forewarn.policies.commands import audit
-from forewarn.policies.commands.autoscaling import recreated_by, rule_options_of
+from forewarn.policies.commands.autoscaling import recreated_by
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     answered,
     loaded,
     options_with_cluster,
 )
-from forewarn.policies.commands.known_findings import config_of
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.config import ConfigError
+from forewarn.policies.config import ConfigError, find_config
 from forewarn.policies.findings import one_line, plural
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.render.classes import percent_of_cpu, percent_of_memory, rows
@@ -44,8 +44,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from forewarn.policies.commands.cluster_command import Run
     from forewarn.policies.releases.release import Release
-    from forewarn.webhook.ui.processes import Load, Run
+    from forewarn.webhook.ui.processes import Load
+    from forewarn.webhook.ui.processes import Run as Ask
 
 OK: Final = 0
 _MAX_NAMES: Final = 500
@@ -69,52 +71,54 @@ def main(arguments: Sequence[str]) -> int:
     use.
     """
     parser = argument_parser()
-    options = options_with_cluster(parser, arguments)
-    release = release_of(options, parser)
-    return answered("ui", options, lambda: _serve(options, release, _named(arguments)))
+    options, run = options_with_cluster(parser, arguments)
+    release, port, in_browser = release_of(options, parser), options.port, options.browser
+    return answered("ui", run.output, lambda: _serve(run, release, _named(arguments), port, in_browser=in_browser))
 
 
-def _serve(options: argparse.Namespace, release: Release, named: Sequence[str]) -> int:
+def _serve(run: Run, release: Release, named: Sequence[str], port: int, *, in_browser: bool) -> int:
     """Raises SourceError."""
 
-    def load() -> tuple[Run, Any]:
-        state = state_of(options, release, named, options.cluster)
-        return state.answer, shown_of(state, ", ".join(map(described, options.cluster)))._asdict()
+    def load() -> tuple[Ask, Any]:
+        state = state_of(run, release, None, named, run.cluster)
+        return state.answer, shown_of(state, ", ".join(map(described, run.cluster)))._asdict()
 
-    run, about = load()
-    processes, shown = Processes(run, answering(load)), Shown(**about)  # before there are threads
+    ask, about = load()
+    processes, shown = Processes(ask, answering(load)), Shown(**about)  # before there are threads
     try:
-        with bound(options.port) as listening:
-            port = listening.getsockname()[1]
-            access = Access(port)
+        with bound(port) as listening:
+            bound_port = listening.getsockname()[1]
+            access = Access(bound_port)
             server = serving(listening, create_ui_app(Cluster(processes, shown), processes, access))
-            address = f"http://{HOST}:{port}/?token="
+            address = f"http://{HOST}:{bound_port}/?token="
             print(f"{shown.source} ({shown.counts}): {address}{access.token}\nPress Ctrl-C to stop.", flush=True)  # noqa: T201
-            if options.browser:
+            if in_browser:
                 webbrowser.open(address + access.once)
             server.serve_forever()
     except KeyboardInterrupt:
         return OK
     except OSError as error:
-        raise SourceError(f"--port {options.port}", reason(error)) from None
+        raise SourceError(f"--port {port}", reason(error)) from None
     finally:
         processes.close()
     return OK
 
 
-def state_of(options: argparse.Namespace, release: Release, named: Sequence[str], sources: Sequence[str] = ()) -> State:
-    """The cluster of the options, and what else questions need. `sources`: questions may read them again.
+def state_of(
+    run: Run, release: Release, config: str | None, named: Sequence[str], sources: Sequence[str] = ()
+) -> State:
+    """The cluster, and what else questions need. `config`: a file. `sources`: questions may read them again.
 
     Raises SourceError and ConfigError.
     """
     buffers = CapacityBuffers()
     cache = DumpCache(buffers.collect)
-    cache.recreated = recreated_by(options)
-    settle(loaded(options, cache), release)
+    cache.recreated = recreated_by(config)
+    settle(loaded(run, cache), release)
     require_nodes(cache.snapshot())
-    config = config_of(audit.argument_parser().parse_args(["-c", options.config] if options.config else []))
-    autoscaling = with_node_groups(Autoscaling(rule_options_of(options).autoscaler_cutoff), cache, sources)
-    state = State(cache, autoscaling, config, named, sources, buffers)
+    rules = configured(config or find_config(os.curdir))
+    autoscaling = with_node_groups(Autoscaling(rules.options.autoscaler_cutoff), cache, sources)
+    state = State(cache, autoscaling, rules, named, sources, buffers)
     state.warm_up()
     return state
 
@@ -156,7 +160,7 @@ def _workload(key: tuple[str, str, str]) -> str:
 def answering(load: Load) -> Load:
     """The same function; its errors are messages for a page."""
 
-    def loaded_again() -> tuple[Run, Any]:
+    def loaded_again() -> tuple[Ask, Any]:
         try:
             return load()
         except (SourceError, ConfigError, InvalidObject, ValueError) as fault:
@@ -196,6 +200,5 @@ def argument_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="port on 127.0.0.1 (default: any free port)",
     )
-    parser.set_defaults(config=None)  # operators' pages have the configuration of the webhook
     add("--no-browser", dest="browser", action="store_false", help="print the address, and do not open a browser")
     return parser
