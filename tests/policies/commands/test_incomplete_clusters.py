@@ -9,6 +9,7 @@ import pytest
 
 from forewarn.policies.commands.cluster_command import REQUIRED_LISTS
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, NODE, POD, PRIORITY_CLASS, empty_list
+from forewarn.policies.terminal import as_kubectl_plugin
 from tests.builders import Made, make_node, make_pod
 from tests.in_process import forewarn
 
@@ -81,6 +82,12 @@ def test_a_command_refuses_a_cluster_without_the_list_that_it_requires(command: 
     status, out, err = answer(command, paths)
     assert (status, out) == (3, "")
     assert f"{paths['cluster']}: no list of {KINDS[kind]}, which the answer depends on. Fix: " in err
+
+
+@pytest.mark.parametrize("command", ["audit", "whatif resize"])
+def test_the_kubectl_plugin_refuses_it_too(command: str, tmp_path: Path) -> None:
+    with as_kubectl_plugin(COMMANDS):
+        assert "no list of Pods, which" in answer(command, written(tmp_path, *state(absent=POD)))[2]
 
 
 @pytest.mark.parametrize("command", [*(name for name in REQUIRED if POD in REQUIRED[name] and name != "ui")])

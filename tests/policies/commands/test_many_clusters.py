@@ -181,6 +181,7 @@ def test_changes_since_an_earlier_report_are_those_of_each_cluster(
         (("audit", "--clusters", "{there}/prod-x*.yaml"), "no file matches; did you mean"),
         (("audit", "--clusters", "{there}/none.yaml"), "no such file or directory"),
         (("audit", "--clusters", "{there}/*", "--cluster", "{there}/prod-a.yaml"), "pass --clusters"),
+        (("diff", "--clusters", "{there}/*", "--cluster", "{there}/prod-a.yaml"), "pass --clusters"),
         (("audit", "--clusters", "{there}/*", "-o", "html"), "takes one cluster"),
         (("audit", "--clusters", "{there}/*", "--baseline", "{there}/prod-a.yaml"), "--baseline: takes one cluster"),
         (("audit", "--clusters", "{there}/*", "--write-baseline", "{there}/b"), "--write-baseline: takes one cluster"),
