@@ -26,7 +26,7 @@ from forewarn.policies.lint.versions import (
 )
 from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
 from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
-from forewarn.policies.manifests.differences import differences, supporting
+from forewarn.policies.manifests.differences import changed_fields, differences, supporting
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, at, group_kind, mapping
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.scenario import Arrival, bounded
@@ -80,7 +80,8 @@ class OnCluster(NamedTuple):
     `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that it accepts, but not
     their Pods. `namespaces`: the most affected first. `absent`: workloads that change and are not in the cluster, so
     that they are simulated as new. `placeholders`: preempted workloads whose Pods only reserve capacity. `scaled_down`:
-    workloads that have more replicas in the cluster than in both versions.
+    workloads that have more replicas in the cluster than in both versions. `differing`: changed workloads with another
+    class or other requests in the cluster than in the first version, and these fields.
     """
 
     cluster: str
@@ -90,6 +91,7 @@ class OnCluster(NamedTuple):
     placeholders: Sequence[str] = ()
     scaled_down: Sequence[ScaledDown] = ()
     rejected_pods: Sequence[str] = ()
+    differing: Sequence[str] = ()
     reason: str = ""
     answer: WhatIf | None = None
 
@@ -206,7 +208,11 @@ def _on_cluster(
         reserved = _placeholders(answer, cluster.snapshot, request.config)
         scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
         affected = _affected(answer, scaled_down, lambda namespace: labels.get(namespace) or owners.of(namespace))
-        return OnCluster(name, rejected[False], affected, absent, reserved, scaled_down, rejected[True], answer=answer)
+        differing = [*_differing(concerned, cluster.snapshot)]
+        faults = rejected[True]
+        return OnCluster(
+            name, rejected[False], affected, absent, reserved, scaled_down, faults, differing, answer=answer
+        )
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
 
@@ -218,17 +224,34 @@ def _is_of_pods(fault: Exception) -> bool:
     return fault.ref is not None and fault.ref.kind != "Pod"
 
 
+def _present(
+    concerned: Iterable[Difference], snapshot: ClusterSnapshot
+) -> Iterator[tuple[str, ApiObject, ApiObject, ApiObject]]:
+    """Yield the changed workloads of the cluster: name, and the object in both versions and in the cluster."""
+    for changed, before, after in concerned:
+        if before is not None and after is not None and (kind := group_kind(after.object)) in _WORKLOADS:
+            workload = snapshot.workloads.get((kind, changed.namespace, changed.name))
+            if workload is not None:
+                yield f"{changed.namespace}/{changed.name}", before.object, after.object, workload.object
+
+
+def _differing(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[str]:
+    for name, before, _, now in _present(concerned, snapshot):
+        fields = [
+            f"{field.name} {field.after or 'unset'}"
+            for field in changed_fields(before, now)
+            if field.name == "priorityClassName" or field.name.startswith("requests.")
+        ]
+        if fields:
+            yield f"{name} ({', '.join(fields)})"
+
+
 def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[ScaledDown]:
     """Yield the workloads that something else has scaled up, such as a HorizontalPodAutoscaler."""
-    for changed, before, after in concerned:
-        if before is None or after is None or (kind := group_kind(after.object)) not in _WORKLOADS:
-            continue
-        workload = snapshot.workloads.get((kind, changed.namespace, changed.name))
-        old, new, now = (
-            at(obj, "spec", "replicas") for obj in (before.object, after.object, workload.object if workload else {})
-        )
+    for name, *objects in _present(concerned, snapshot):
+        old, new, now = (at(obj, "spec", "replicas") for obj in objects)
         if isinstance(now, int) and isinstance(new, int) and now > new and (not isinstance(old, int) or now > old):
-            yield ScaledDown(f"{changed.namespace}/{changed.name}", now, new)
+            yield ScaledDown(name, now, new)
 
 
 def _placeholders(applied: WhatIf, snapshot: ClusterSnapshot, config: Config) -> list[str]:

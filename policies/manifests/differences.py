@@ -209,12 +209,17 @@ def _content(subject: ReviewedObject) -> tuple[ObjectRef, str]:
 
 
 def _difference(directory: str, before: ReviewedObject | None, after: ReviewedObject | None) -> Difference | None:
-    old, new = (facts_of(subject.object) if subject else {} for subject in (before, after))
-    fields, subject = tuple(_changed(old, new)), after or before
+    fields = changed_fields(before.object if before else {}, after.object if after else {})
+    subject = after or before
     if subject is None or (before and after and not fields):
         return None
     ref, operation = subject.ref, _OPERATIONS[before is not None, after is not None]
     return Difference(ChangedObject(directory, ref.kind, ref.namespace, ref.name, operation, fields), before, after)
+
+
+def changed_fields(before: ApiObject, after: ApiObject) -> tuple[ChangedField, ...]:
+    """Return the fields that matter for priority and differ; {} for an absent object."""
+    return tuple(_changed(facts_of(before), facts_of(after)))
 
 
 _OPERATIONS: Final[Mapping[tuple[bool, bool], Literal["created", "changed", "deleted"]]] = {

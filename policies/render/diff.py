@@ -32,29 +32,35 @@ _MAX_OBJECTS: Final = 50
 _MAX_FIELDS: Final = 6
 _FEW_ROWS: Final = 10
 _NAMED: Final = 3
-_EFFECTS: Final = 4
+_EFFECTS: Final = 6
 """Maximum number of effects in a line."""
 _LONGEST: Final = 160
 _LONGEST_REASON: Final = 300
 _HEADS: Final = (
-    "CLUSTER", "STATE AT", "REJECTED", "SCALED DOWN", "JOBS FAILED", *whatif.HEADS, "PLACEHOLDERS PREEMPTED"
+    "CLUSTER", "STATE AT", "REJECTED", "SCALED DOWN", "JOBS FAILED", *whatif.HEADS, "UNHEALTHY PDBS",
+    "PLACEHOLDERS PREEMPTED",
 )  # fmt: skip
 _HEADS_OF_NAMESPACES: Final = (
     "NAMESPACE", "OWNER", "CLUSTERS", *whatif.HEADS[:3], "REJECTED", "SCALED DOWN", "NEW PRIORITY"
 )  # fmt: skip
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
 _LEGEND: Final = {
-    "Preempted": "kube-scheduler deletes the Pod so that a Pod of higher priority fits on its node.",
+    "Preempted": "kube-scheduler deletes the Pod so that a Pod of higher priority fits on its node; its replacement "
+    "may run elsewhere, or be preempted again.",
     "More Pending": "at the end of the simulation, the Pods cannot be scheduled.",
-    "Replicas lost": "they run now, but not at the end.",
-    "PDB violations": "Pods preempted although their PodDisruptionBudget allows no disruption.",
-    "Rejected": "workloads that the API server does not accept, or whose new Pods it does not accept.",
+    "Replicas lost": "they run now, and at the end neither they nor their replacements do.",
+    "PDB violations": "Pods preempted beyond what their PodDisruptionBudget allows.",
+    "Unhealthy PDBs": "PodDisruptionBudgets with fewer healthy Pods than they ask for, which block node drains.",
+    "Rejected": "workloads that the API server rejects, or whose new Pods it rejects; running Pods stay.",
     "Scaled down": "running replicas beyond the number in the manifests.",
     "New priority": "unchanged workloads whose new Pods change priority.",
 }
 """The meanings of heads."""
-_RESERVED: Final = "Placeholder Pods, which only reserve capacity, are counted apart."
-_SUMS: Final = "The first line adds up the clusters, and counts each changed object once."
+_RESERVED: Final = (
+    "The first line and the table of clusters count placeholder Pods, which only reserve capacity, apart."
+)
+_SUMS: Final = "The first line adds up the clusters; of changed objects, it counts each once."
+_SIMULATED: Final = "Simulation: the change is applied to the recorded state of each cluster"
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
@@ -191,7 +197,7 @@ def _effects(diff: Diff) -> str:
         return f"{affected[0].cluster}: {_effect(affected[0])}"
     unanswered = sum(cluster.answer is None for cluster in affected)
     sums = [*([plural(unanswered, "cluster") + " without an answer"] if unanswered else []), *_phrases(affected)]
-    return f"{_joined(sums)} in {len(affected)} of {plural(len(diff.clusters), 'cluster')}"
+    return f"{_joined(sums)}; {len(affected)} of {plural(len(diff.clusters), 'cluster')} affected"
 
 
 def _joined(effects: Sequence[str]) -> str:
@@ -298,14 +304,23 @@ def _explained(diff: Diff, cluster: OnCluster) -> list[str]:
         return [_effect(cluster)] if cluster.answer is None else []
     answer, named = cluster.answer.answer, _named(diff)
     scaled = [f"{one_line(item.workload)} from {item.before} to {item.after}" for item in cluster.scaled_down]
-    down = "The cluster has more replicas than both versions, and applying scales down "
+    down = "The cluster runs more replicas than both versions of the manifests have, and applying scales down "
+    without = "Fix: leave spec.replicas out of the manifests of workloads that a HorizontalPodAutoscaler scales"
+    placeholders = [item for item in answer.standings if item.workload in cluster.placeholders and item.lost]
     sentences = [
         *_rejections(cluster),
         *map(_capital, whatif.on_new_pods(answer.new_pods)),
-        down + _all_of(scaled, "workload") if scaled else "",
+        *([down + _all_of(scaled, "workload"), without] if scaled else []),
+        f"Not as in {diff.base} before the change: {_all_of([*map(one_line, cluster.differing)], 'workload')}"
+        if cluster.differing
+        else "",
         _preempting(answer.preemptions, named, cluster.placeholders),
         _ends(answer, named, cluster.placeholders),
+        *whatif.fix_of_failures(answer),
         *_harm(answer),
+        f"Placeholder Pods at the end: {_all_of([_end(item, {}) for item in placeholders], 'workload')}"
+        if placeholders
+        else "",
         *whatif.other_effects([answer._replace(standings=(), pdbs={})]),
         _capital(whatif.with_new_nodes(answer)),
         f"Not simulated: {_all_of([*map(one_line, answer.unread)], 'object')}" if answer.unread else "",
@@ -320,10 +335,14 @@ def _capital(text: str) -> str:
 
 def _ends(answer: Answer, named: Mapping[str, str], placeholders: Sequence[str]) -> str:
     """The workloads with fewer Pods at the end; the changes of `named` are shown where nothing else mentions them."""
-    fewer = [standing for standing in answer.standings if standing.missed or standing.pending > standing.pending_before]
+    fewer = [
+        standing
+        for standing in answer.standings
+        if (standing.missed or standing.pending > standing.pending_before) and standing.workload not in placeholders
+    ]
     mentioned = {name for preemption in answer.preemptions for name in (preemption.workload, preemption.by_workload)}
     once = {name: text for name, text in named.items() if name not in mentioned}
-    fewer.sort(key=lambda item: (item.workload in placeholders, -max(item.missed, item.pending)))
+    fewer.sort(key=lambda item: (not item.failure, -max(item.missed, item.pending)))
     ends = [_end(item, once) for item in fewer]
     more = len(ends) - _NAMED
     rest = f"; {plural(more, 'more workload runs', 'more workloads run')} fewer Pods" if more > 0 else ""
@@ -334,20 +353,19 @@ def _harm(answer: Answer) -> Iterator[str]:
     """Sentences about PDBs and Jobs."""
     violations = sorted(answer.summary.violated_pdbs.items(), key=lambda item: -item[1])
     healthy = sorted(answer.pdbs.items())
-    failed = [one_line(standing.workload) for standing in answer.standings if standing.failure]
     if violations:
-        yield f"PDB violations: {_all_of([f'{one_line(name)} ({count})' for name, count in violations], 'PDB')}"
+        pdbs = [f"{plural(count, 'Pod')} of {one_line(name)}" for name, count in violations]
+        yield f"Preempted beyond what their PDBs allow: {_all_of(pdbs, 'PDB')}"
     if healthy:
         pdbs = [f"{one_line(name)} ({count} of {desired})" for name, (count, desired) in healthy]
-        yield f"Fewer healthy Pods than the PDB asks for: {_all_of(pdbs, 'PDB')}"
-    if failed:
-        yield f"Failed Jobs: {_all_of(failed, 'Job')}"
+        yield f"PDBs with too few healthy Pods, which block node drains: {_all_of(pdbs, 'PDB')}"
 
 
 def _all_of(items: Sequence[str], noun: str) -> str:
     """The first items, and the number of the others: `a, b, c and 4 more PDBs`."""
-    more = [f"{plural(len(items) - _NAMED, f'more {noun}')}"] if len(items) > _NAMED else []
-    *first, last = [*items[:_NAMED], *more]
+    if len(items) > _NAMED + 1:
+        items = [*items[:_NAMED], plural(len(items) - _NAMED, f"more {noun}")]
+    *first, last = items
     return f"{', '.join(first)} and {last}" if first else last
 
 
@@ -372,7 +390,7 @@ def _preempting(preemptions: Sequence[Preemption], named: Mapping[str, str], pla
     changed = [named[name] for name, _ in by.most_common() if name in named]
     in_turn = [one_line(name) for name, _ in by.most_common() if name not in named]
     if changed and in_turn:
-        preemptors = f"{_all_of(changed, 'changed workload')}, and in turn {plural(len(in_turn), 'other workload')},"
+        preemptors = f"{_all_of(changed, 'changed workload')}, and in turn {_all_of(in_turn, 'other workload')},"
     else:
         preemptors = _all_of(changed or in_turn, "workload")
     reserving = [preemption for preemption in preemptions if preemption.workload in placeholders]
@@ -396,9 +414,8 @@ def _end(workload: WorkloadCount, named: Mapping[str, str]) -> str:
     name = named.get(workload.workload) or one_line(workload.workload)
     counts = f"{workload.before} → {workload.after}" if workload.before != workload.after else workload.after
     why = cut(one_line(in_short(workload.message)).partition(";")[0], _LONGEST)
-    return f"{name}: {counts} running" + (
-        f", {workload.pending} Pending{f' ({why})' if why else ''}" if workload.pending else ""
-    )
+    pending = f", {workload.pending} Pending{f' ({why})' if why else ''}" if workload.pending else ""
+    return f"{name}: {counts} running{pending}{' (the Job fails)' if workload.failure else ''}"
 
 
 def _object(changed: ChangedObject) -> str:
@@ -422,7 +439,14 @@ def _row(cluster: OnCluster) -> tuple[str | int, ...]:
     time = cluster.answer.head.origin.time or "unknown"
     failed = sum(bool(standing.failure) for standing in cluster.answer.answer.standings)
     first = sum(map(len, _faults(cluster))), _scaled_down(cluster), failed
-    return cluster.cluster, time, *first, *_counts_of(cluster), _placeholders(cluster)[0]
+    return (
+        cluster.cluster,
+        time,
+        *first,
+        *_counts_of(cluster),
+        len(cluster.answer.answer.pdbs),
+        _placeholders(cluster)[0],
+    )
 
 
 def markdown(diff: Diff, *, details: bool = True) -> str:
@@ -474,16 +498,27 @@ def _sentence(text: str) -> str:
     return text_of(text if text.endswith(("?", ".")) else f"{text}.")
 
 
+def _of_class(changed: ChangedObject) -> str:
+    name, _, fields = _object(changed).partition(": ")
+    return f"{name} {changed.operation}{f' ({fields})' if fields and changed.operation != 'deleted' else ''}"
+
+
 def _in_all(lists: Sequence[Sequence[str]]) -> list[str]:
     return [reason for reason in lists[0] if all(reason in others for others in lists)]
 
 
 def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
-    yield f"### {text_of(verdict(diff))}"
+    yield f"### {text_of(_capital(verdict(diff)))}"
     affected = [cluster for cluster in diff.clusters if needs_attention(cluster)]
     if blocking := [one_line(changed.namespace + "/" + changed.name) for changed in _blocking(diff)]:
         which = text_of(_all_of(blocking, "PDB"))
         yield f"- PDBs that never allow an eviction, and so block node drains: {which}."
+    answers = [cluster.answer.answer for cluster in affected if cluster.answer]
+    if answers:
+        yield _SIMULATED + ("." if any(answer.arrived for answer in answers) else "; autoscalers add no nodes.")
+    if any(answer.new_pods for answer in answers):
+        changes = [_of_class(changed) for changed in diff.objects if changed.kind == "PriorityClass"]
+        yield f"- {text_of(_all_of(changes, 'PriorityClass'))}."
     if details:
         yield "\n".join(_sentences(diff, affected))
     yield from _numbers(diff, affected, is_whole=not details)
@@ -534,7 +569,7 @@ def _affected(diff: Diff) -> tuple[list[str], list[tuple[str | int, ...]]]:
             alike[namespace, owner].append((cluster.cluster, numbers))
     sums = {key: _sums([numbers for _, numbers in rows]) for key, rows in alike.items()}
     reserving = {name.partition("/")[0] for cluster in diff.clusters for name in cluster.placeholders}
-    keys = sorted(sums, key=lambda key: (key[0] in reserving, -max(sums[key][1:]), -sums[key][0], key))
+    keys = sorted(sums, key=lambda key: (key[0] in reserving, -sum(sums[key][1:]), -sums[key][0], key))
     rows: list[tuple[str | int, ...]] = [
         (*key, listed([cluster for cluster, _ in alike[key]]), *sums[key]) for key in keys
     ]

@@ -76,7 +76,9 @@ def page_table(heads: Sequence[str], rows: Rows, width: int = 0) -> Iterator[str
 
 def titles(heads: Iterable[str]) -> list[str]:
     """Column heads of a text table for Markdown."""
-    return [head.capitalize().replace("Pdb", "PDB").replace("pending", "Pending") for head in heads]
+    return [
+        head.capitalize().replace("Pdb", "PDB").replace("pdbs", "PDBs").replace("pending", "Pending") for head in heads
+    ]
 
 
 def markdown_table(heads: Sequence[str], rows: Rows, *, longest: int = 200) -> Iterator[str]:

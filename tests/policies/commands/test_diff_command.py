@@ -595,7 +595,13 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     assert "  new Pods of shop/named: priority 10 → rejected (0 Pods)\n" in pruned
     assert "ignored" not in pruned
     lines = forewarn("diff", *given, "--prune", "-o", "markdown").stdout.splitlines()
-    assert lines[2:5] == ["- **full**", *effects]
+    assert lines[4:8] == [
+        "- PriorityClass default created (value 20, globalDefault true) and PriorityClass low deleted.",
+        "",
+        "- **full**",
+        effects[0],
+    ]
+    assert lines[8] == effects[1]
     (cluster,) = json.loads(forewarn("diff", *given, "--prune", "-o", "json").stdout)["clusters"]
     new_pods = {row["workload"]: row["newPods"]["after"] for row in cluster["answer"]["newPods"]}
     preempts = {"preemptionPolicy": "PreemptLowerPriority"}
@@ -608,10 +614,13 @@ def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[
     wrong = deployment("wrong", priorityClassName="hihg")
     sides = versions({"web.yaml": []}, {"web.yaml": [wrong, deployment("web", 1, "2", priorityClassName="high")]})
     lines = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout.splitlines()
-    assert lines[0] == "### Pods of 1 changed workload rejected, 2 replicas lost, 2 Pods preempted in 2 of 2 clusters"
+    assert (
+        lines[0]
+        == "### Pods of 1 changed workload rejected, 2 replicas lost, 2 Pods preempted; 2 of 2 clusters affected"
+    )
     new = "shop/web (new, replicas 1, requests cpu 2)"
     fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
-    assert lines[2:9] == [
+    assert lines[4:11] == [
         f'- **one, two** (each): Pods rejected: Deployment shop/wrong: {fault}; did you mean "high"?',
         "- **one**",
         f"  - {new} preempts 1 Pod of shop/one.",
@@ -633,7 +642,8 @@ def test_replicas_that_something_else_has_added_are_scaled_down(
     after = {"web.yaml": [deployment("web", 2), deployment("as-written", 3), deployment("more-before", 3)]}
     done = forewarn("diff", *versions({"web.yaml": before}, after), "--cluster", tmp_path / "c.yaml")
     assert done.stdout.startswith("c: 3 running replicas scaled down\n"), done.stdout
-    down = "The cluster has more replicas than both versions, and applying scales down shop/web from 5 to 2"
+    down = "The cluster runs more replicas than both versions of the manifests have, and applying scales down shop/web "
+    down += "from 5 to 2"
     assert f"\n  {down}\n" in done.stdout
     assert "\n  namespace shop: 3 running replicas scaled down\n" in done.stdout
 
@@ -660,3 +670,19 @@ def test_pods_over_a_quota_are_in_the_first_line(versions: Callable[..., tuple[P
         assert (done.returncode, "6 Pods rejected by ResourceQuotas" in done.stdout.splitlines()[0]) == (1, True)
     lacking = forewarn("whatif", "apply", "-f", sides[0], *given)
     assert lacking.returncode == 0, lacking.stdout
+
+
+def test_a_workload_that_is_not_as_in_the_first_version_is_named(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 2, ("batch", 2, "low"))
+    objects = yaml.safe_load_all((tmp_path / "c.yaml").read_text())
+    write(tmp_path / "c.yaml", *objects, deployment("web", 1, "2"), deployment("same", 0))
+    before = [deployment("web", 1), deployment("same", 0)]
+    after = [deployment("web", 2, priorityClassName="high"), deployment("same", 0, priorityClassName="high")]
+    sides = versions({"web.yaml": before}, {"web.yaml": after})
+    told = [f"Not as in {sides[0]} before the change: shop/web (requests.cpu 2)"]
+    given = (*sides, "--cluster", tmp_path / "c.yaml")
+    assert [line.strip() for line in forewarn("diff", *given).stdout.splitlines() if "Not as in" in line] == told
+    (cluster,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"]
+    assert cluster["differing"] == ["shop/web (requests.cpu 2)"]
