@@ -85,17 +85,18 @@ class Columns:
     def _tables(self) -> tuple[NDArray[np.int64], ...]:
         return self.allocatable, self.requested, self.non_zero, self.serials
 
-    def with_more(self, node_infos: Sequence[NodeInfo]) -> Columns | None:
-        """Return columns with these nodes appended; None if a node has a resource that these columns lack."""
+    def with_more(self, node_infos: Sequence[NodeInfo], places: NDArray[np.intp] | None = None) -> Columns | None:
+        """Return columns with more nodes; None if a node has a resource that these columns lack.
+
+        `places`: in ascending order, the indices of the present nodes before which the new ones are inserted; None: at
+        the end.
+        """
         if not {*self.resources}.issuperset(name for info in node_infos for name in info.node.allocatable.scalars):
             return None
-        padded = [
-            np.concatenate((table, np.zeros((*table.shape[:-1], len(node_infos)), np.int64)), axis=-1)
-            for table in self._tables()
-        ]
-        columns = Columns(self.resources, *padded)
+        at = np.full(len(node_infos), len(self.serials)) if places is None else places
+        columns = Columns(self.resources, *(np.insert(table, at, 0, axis=-1) for table in self._tables()))
         columns.largest = self.largest
-        for index, info in enumerate(node_infos, len(self.serials)):
+        for index, info in zip((at + np.arange(len(at))).tolist(), node_infos, strict=True):
             columns._set(index, info)
         return columns
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
+from bisect import bisect_left
 from collections import ChainMap
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
@@ -24,7 +25,7 @@ from forewarn.policies.scheduling.evictions import charged_pdbs, without_nominat
 from forewarn.policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
     from contextlib import AbstractContextManager
 
     from forewarn.policies.objects.devices import DeviceClass, ResourceClaim
@@ -170,6 +171,9 @@ class Snapshot:
         deleted = [name for name in dirty if name in base.rows and ("", name) not in objects.nodes]
         if deleted and base.objects.semantics == objects.semantics:
             base, dirty = base.without_nodes(deleted), dirty.difference(deleted)
+        added = sorted(name for name in dirty if name not in base.rows and ("", name) in objects.nodes)
+        if added and base.objects.semantics == objects.semantics:
+            base, dirty = base.with_sorted(objects, added), dirty.difference(added)
         rows = base.rows
         if any((name in rows) != (("", name) in objects.nodes) for name in dirty):
             return cls._rebuild(objects, {info.name: info for info in base.node_infos if info.name not in dirty})
@@ -183,12 +187,25 @@ class Snapshot:
         removed = set(rows.tolist())
         left = [info for row, info in enumerate(self.node_infos) if row not in removed]
         snapshot = Snapshot(self.objects, left, self.columns.without(rows))
+        self._hand_over(snapshot, lambda matrix: matrix.remove(rows))
+        return snapshot
+
+    def with_sorted(self, objects: ClusterObjects, names: Sequence[str]) -> Snapshot:
+        """Return a Snapshot with more nodes, which takes over derived values. `names`: sorted, like `node_infos`."""
+        present, new = [info.name for info in self.node_infos], [_node_info(objects, name) for name in names]
+        places = np.array([bisect_left(present, name) for name in names], np.intp)
+        every = sorted([*self.node_infos, *new], key=attrgetter("name"))
+        snapshot = Snapshot(objects, every, self.columns.with_more(new, places) or Columns.build(every))
+        self._hand_over(snapshot, lambda matrix: matrix.insert(places))
+        return snapshot
+
+    def _hand_over(self, snapshot: Snapshot, change: Callable[[Any], None]) -> None:
+        """Give the derived values to a Snapshot of other nodes."""
         with self.derived.lock:
             matrix, self.derived.matrix = self.derived.matrix, None
             if matrix is not None:
-                matrix.remove(rows)
+                change(matrix)
                 snapshot.derived.matrix = matrix
-        return snapshot
 
     def with_node_infos(
         self, objects: ClusterObjects, changed: Mapping[int, NodeInfo], *, in_place: bool = False

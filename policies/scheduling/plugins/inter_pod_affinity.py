@@ -433,15 +433,50 @@ class _FilterState:
             anti_affinity=dict(self.anti_affinity),
         )
 
+    def count_existing(self, nodes: Iterable[NodeInfo]) -> None:
+        """Count required anti-affinity terms of the Pods on these nodes. Upstream `getExistingAntiAffinityCounts`."""
+        known: dict[tuple[int, str], list[str]] = {}  # equal Pods share a spec
+        work = meter()
+        for node_info in nodes:
+            pods, labels = node_info.pods_with_required_anti_affinity, node_info.node.labels
+            work.charge(1 + len(pods))
+            for other in pods:
+                kind = id(other.spec), other.namespace
+                keys = known.get(kind)
+                if keys is None:
+                    keys = known[kind] = list(self._repelling_keys(other))
+                for key in keys:
+                    _update(self.existing_anti_affinity, key, labels, 1)
+
+    def count_own(self, nodes: Iterable[NodeInfo]) -> None:
+        """Count the Pods that match the new Pod's terms. Source: upstream `getIncomingAffinityAntiAffinityCounts`."""
+        terms = *self.affinity_terms, *self.anti_affinity_terms
+        anywhere = any(term.namespace_selector is not None for term in terms)
+        names = {name for term in terms for name in term.namespaces or (self.pod.namespace,)}
+        work = meter()
+        for node_info in nodes:
+            work.charge(1 + len(node_info.pods))
+            for other in node_info.pods:
+                if anywhere or other.namespace in names:
+                    self._update_own(other, node_info.node.labels, 1)
+
+    def _repelling_keys(self, other: Pod) -> Iterator[str]:
+        pod = self.pod
+        for term in each(other.spec.pod_affinity.required_anti_affinity, 1):
+            if term.matches(other.namespace, pod.namespace, pod.labels, self.namespace_labels):
+                yield term.topology_key
+
     def update_with_pod(self, other: Pod, labels: Mapping[str, str], delta: int) -> None:
         """Add another Pod (`delta` 1) on a node with these labels to the counts, or remove the Pod (-1).
 
         Source: upstream `updateWithPod`.
         """
+        for key in self._repelling_keys(other):
+            _update(self.existing_anti_affinity, key, labels, delta)
+        self._update_own(other, labels, delta)
+
+    def _update_own(self, other: Pod, labels: Mapping[str, str], delta: int) -> None:
         pod = self.pod
-        for term in each(other.spec.pod_affinity.required_anti_affinity, 1):
-            if term.matches(other.namespace, pod.namespace, pod.labels, self.namespace_labels):
-                _update(self.existing_anti_affinity, term.topology_key, labels, delta)
         if self.affinity_terms and matches_all(self.affinity_terms, pod, other):
             for term in each(self.affinity_terms):
                 _update(self.affinity, term.topology_key, labels, delta)
@@ -486,12 +521,10 @@ class InterPodAffinity(Plugin, FilterInColumns):
             namespace_labels=self.snapshot.namespace_labels(pod.namespace),
         )
         own = bool(filter_state.affinity_terms or filter_state.anti_affinity_terms)
-        work = meter()
-        for node_info in nodes if own else self.snapshot.have_pods_with_required_anti_affinity:
-            work.charge(1 + len(node_info.pods))
-            for other in node_info.pods if own else node_info.pods_with_required_anti_affinity:
-                filter_state.update_with_pod(other, node_info.node.labels, 1)
-        if not own and not filter_state.existing_anti_affinity:
+        filter_state.count_existing(self.snapshot.have_pods_with_required_anti_affinity)
+        if own:
+            filter_state.count_own(nodes)
+        elif not filter_state.existing_anti_affinity:
             return PreFilterResult(status=SKIP)
         state.data[self.name] = filter_state
         return PreFilterResult()

@@ -11,7 +11,7 @@ from forewarn.policies.metering import FEW, VECTOR, charge, each
 from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -61,6 +61,10 @@ class Mask:
         self.values[row] = self._holds(node)
         self._any = None
 
+    def insert(self, places: NDArray[np.intp]) -> None:
+        self.values = np.insert(self.values, places, False)
+        self._any = None
+
     def remove(self, rows: NDArray[np.intp]) -> None:
         """Remove the nodes at these indices."""
         self.values = np.delete(self.values, rows)
@@ -80,6 +84,9 @@ class Amounts:
     def set(self, row: int, node: Node) -> None:
         """Compute the number of the node that is now at index `row`."""
         self.values[row] = self._of(node)
+
+    def insert(self, places: NDArray[np.intp]) -> None:
+        self.values = np.insert(self.values, places, 0)
 
     def remove(self, rows: NDArray[np.intp]) -> None:
         self.values = np.delete(self.values, rows)
@@ -103,6 +110,9 @@ class Topology:
     def set(self, row: int, node: Node) -> None:
         """Update the domain of the node that is now at index `row`."""
         self.values[row] = self._number(node)
+
+    def insert(self, places: NDArray[np.intp]) -> None:
+        self.values = np.insert(self.values, places, -1)
 
     def remove(self, rows: NDArray[np.intp]) -> None:
         """Remove the nodes at these indices. The integers that identify values do not change."""
@@ -200,26 +210,31 @@ class NodeTables:
         """Update all tables for the node that is now at index `row`."""
         if self.nodes[row] is node:
             return
-        for mask in (*self._may_reject.values(), *self._masks.values()):
-            mask.set(row, node)
-        for topology in self._topologies.values():
-            topology.set(row, node)
-        for amounts in self._amounts.values():
-            amounts.set(row, node)
+        for table in self._every():
+            table.set(row, node)
         if not self.keys.issuperset(node.labels):
             self.keys = self.keys.union(node.labels)
         self.nodes[row] = node
+
+    def _every(self) -> Iterator[Mask | Topology | Amounts]:
+        yield from self._may_reject.values()
+        yield from self._masks.values()
+        yield from self._topologies.values()
+        yield from self._amounts.values()
 
     def remove(self, rows: NDArray[np.intp]) -> None:
         """Remove the nodes at these indices."""
         removed = set(rows.tolist())
         self.nodes = [node for row, node in enumerate(self.nodes) if row not in removed]
-        for mask in (*self._may_reject.values(), *self._masks.values()):
-            mask.remove(rows)
-        for topology in self._topologies.values():
-            topology.remove(rows)
-        for amounts in self._amounts.values():
-            amounts.remove(rows)
+        for table in self._every():
+            table.remove(rows)
+
+    def insert(self, places: NDArray[np.intp]) -> None:
+        """Make room for nodes before these indices. Call `set` for each of them before the tables are read."""
+        for place in places[::-1].tolist():
+            self.nodes.insert(place, None)
+        for table in self._every():
+            table.insert(places)
 
     def cost(self, row: int, node: Node) -> int:
         """Return the cost of `set` with these arguments, in units of work."""

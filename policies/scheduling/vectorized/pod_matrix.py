@@ -222,6 +222,20 @@ class PodMatrix:
         self.nodes.remove(rows)
         for lower in self.lower_priority.values():
             lower.remove(rows)
+        self._forget_results()
+
+    def insert(self, places: NDArray[np.intp]) -> None:
+        """Make room for nodes before these indices. The next `sync` sets their values; the others do not change."""
+        self.kind, self.start = np.insert(self.kind, places, 0, axis=1), np.insert(self.start, places, 0, axis=1)
+        self.serials, self._columns = np.insert(self.serials, places, 0), None
+        for place in places[::-1].tolist():
+            self._pods.insert(place, ())
+        self.nodes.insert(places)
+        self.lower_priority.clear()
+        self._forget_results()
+
+    def _forget_results(self) -> None:
+        """Clear what depends on the set of nodes."""
         self.nominations.clear()
         self._forget_counts()
         self._zeros = _read_only_zeros(len(self.serials))

@@ -1,4 +1,4 @@
-"""Nodes go: what was worked out of the others goes over to the next snapshot, and is what would be made anew."""
+"""Nodes leave and arrive: the next snapshot takes over the tables of the others, which equal new ones."""
 
 import os
 import random
@@ -22,8 +22,9 @@ from tests.policies.scheduling.consistency import check
 SEED = os.environ.get("FOREWARN_SEED", "1")
 
 
+@pytest.mark.parametrize("arrivals", [0.0, 0.08])
 @pytest.mark.parametrize("number", range(8))
-def test_what_is_known_of_the_other_nodes_stays(number: int) -> None:
+def test_what_is_known_of_the_other_nodes_stays(number: int, arrivals: float) -> None:
     rng = random.Random(f"{SEED} removed {number}")
     names = [f"n{n:02}" for n in range(12)]
     made: list[Made] = [make_node(name).zone(rng.choice("abc")).has(cpu="3", memory="9Gi") for name in names]
@@ -43,15 +44,19 @@ def test_what_is_known_of_the_other_nodes_stays(number: int) -> None:
     for pod in asked:
         Prediction(snapshot, pod).node  # noqa: B018  (which makes tables)
     matrix = snapshot.derived.matrix
+    spare = cluster(*(make_node(f"m{n:02}").zone(rng.choice("abd")).has(cpu="2", memory="9Gi") for n in range(9)))
+    every = {**spare.scheduling.objects.nodes, **snapshot.objects.nodes}
     while len(names) > 2:
         gone = rng.sample(names, rng.randint(1, 2))
         names = [name for name in names if name not in gone]
         changed = rng.choice(names)
-        nodes = {key: node for key, node in snapshot.objects.nodes.items() if key[1] in names}
+        arriving = [name for _, name in every if name not in (*names, *gone) and rng.random() < arrivals]
+        names += arriving
+        nodes = {key: node for key, node in every.items() if key[1] in names}
         pods = {name: pods for name, pods in snapshot.objects.pods_by_node.items() if name in names}
         pods[changed] = pods.get(changed, ())[1:]
         objects = replace(snapshot.objects, nodes=nodes, pods_by_node=pods)
-        before, snapshot = snapshot, Snapshot.build(objects, snapshot, frozenset((*gone, changed)))
+        before, snapshot = snapshot, Snapshot.build(objects, snapshot, frozenset((*gone, changed, *arriving)))
         assert snapshot.derived.matrix is matrix
         assert before.derived.matrix is None
         check(snapshot)
