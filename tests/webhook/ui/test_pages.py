@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from forewarn.policies.render.html.elements import Page
-from forewarn.webhook.ui.questions import _with_lines
+from forewarn.webhook.ui.answers import _with_lines
 from tests.in_process import forewarn
 from tests.json_outputs import validator
 from tests.policies.commands.test_audit_command import contended
