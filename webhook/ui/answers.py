@@ -47,9 +47,9 @@ from forewarn.policies.sources.cluster import load_cluster
 from forewarn.policies.sources.files import STDIN, STDIN_NAME, File
 from forewarn.policies.whatif.class_change import with_class
 from forewarn.policies.whatif.questions import workloads_of
-from forewarn.webhook.ui.links import CommandLine, on_standard_input
 from forewarn.webhook.ui.pictures import of_predictions, touched
 from forewarn.webhook.ui.processes import Unanswered
+from forewarn.webhook.ui.questions import CommandLine, on_standard_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

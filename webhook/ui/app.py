@@ -18,8 +18,8 @@ from forewarn.policies.render.html.elements import display_text
 from forewarn.policies.render.html.nodes import nodes
 from forewarn.webhook.accuracy import headlines
 from forewarn.webhook.ui.access import MAX_BYTES, PAGES, protect
-from forewarn.webhook.ui.links import POLICIES, QUESTIONS, BadLink, CommandLine, command_line_of
 from forewarn.webhook.ui.processes import Processes, Unanswered
+from forewarn.webhook.ui.questions import POLICIES, QUESTIONS, BadLink, CommandLine, command_line_of
 from forewarn.webhook.ui.shown import markup_of
 
 if TYPE_CHECKING:

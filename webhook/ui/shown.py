@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from forewarn.policies.documents.ui import UiCluster
-    from forewarn.webhook.ui.links import CommandLine
     from forewarn.webhook.ui.processes import Processes
+    from forewarn.webhook.ui.questions import CommandLine
 
 
 MAX_ANSWERS: Final = 16

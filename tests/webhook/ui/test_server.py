@@ -13,8 +13,8 @@ import pytest
 
 from forewarn.webhook.ui.access import Access
 from forewarn.webhook.ui.app import create_ui_app
-from forewarn.webhook.ui.links import CommandLine
 from forewarn.webhook.ui.processes import Step
+from forewarn.webhook.ui.questions import CommandLine
 from forewarn.webhook.ui.server import MAX_CONNECTIONS, bound, serving
 from forewarn.webhook.ui.shown import MAX_ANSWERS, Answers, Cluster, Shown
 from tests.webhook.ui.test_processes import wait_until

@@ -1,4 +1,4 @@
-"""The state of a page in its address: the question, and the command that answers the question."""
+"""The questions of the pages, their addresses, and the commands that answer them."""
 
 from __future__ import annotations
 
