@@ -19,7 +19,7 @@ from forewarn.policies.render.html.nodes import nodes
 from forewarn.webhook.accuracy import headlines
 from forewarn.webhook.ui.access import MAX_BYTES, PAGES, protect
 from forewarn.webhook.ui.processes import Processes, Unanswered
-from forewarn.webhook.ui.questions import POLICIES, QUESTIONS, BadLink, CommandLine, command_line_of
+from forewarn.webhook.ui.questions import OTHERS, POLICIES, QUESTIONS, BadLink, CommandLine, command_line_of
 from forewarn.webhook.ui.shown import markup_of
 
 if TYPE_CHECKING:
@@ -144,15 +144,15 @@ def create_ui_app(
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.before_request(access.check)
     app.after_request(protect)
-    pages = _Pages(cluster, processes, access)
+    pages, asked = _Pages(cluster, processes, access), f"<any(whatif, {', '.join(OTHERS)}):page>"
     views: dict[str, Callable[..., Response | str]] = {
         "/": pages.cluster,
         "/predict": pages.predict,
-        "/<any(whatif, risk, audit):page>": pages.question,
+        f"/{asked}": pages.question,
         "/compare": pages.compare,
-        "/events/<any(whatif, risk, audit):page>": pages.events,
+        f"/events/{asked}": pages.events,
         "/api/cluster": pages.cluster_document,
-        "/api/<any(whatif, risk, audit):page>": pages.document,
+        f"/api/{asked}": pages.document,
         "/static/<name>": shipped,
     }
     for path, view in views.items():

@@ -195,7 +195,7 @@ QUESTIONS: Final = {
     ),
 }
 """Value of `change` -> the question."""
-_OTHERS: Final = {
+OTHERS: Final = {
     "risk": Question(
         "Risk",
         "risk",
@@ -208,6 +208,7 @@ _OTHERS: Final = {
     ),
     "audit": Question("Audit", "audit", answer="audit"),
 }
+"""Page of one question -> the question."""
 
 
 class BadLink(Exception):
@@ -251,12 +252,12 @@ def command_line_of(page: str, query: Mapping[str, str]) -> CommandLine | None:
     """The question of an address; None if it has none. Raises BadLink."""
     if sum(map(len, query.values())) > _LONGEST:
         raise BadLink("the address is too long")
-    question = _OTHERS.get(page) or QUESTIONS.get(query.get("change", ""))
+    question = OTHERS.get(page) or QUESTIONS.get(query.get("change", ""))
     if question is None:
         if key := query.get("change"):
             raise BadLink(f"{cut(one_line(key), 40)} is not a change that can be simulated here")
         return None
-    return _asked(question, _with_namespace(question, query), "" if page in _OTHERS else query["change"])
+    return _asked(question, _with_namespace(question, query), "" if page in OTHERS else query["change"])
 
 
 def _asked(question: Question, query: Mapping[str, str], key: str) -> CommandLine | None:
