@@ -75,19 +75,20 @@ def main(arguments: Sequence[str]) -> int:
             )
         risks = risks if earlier is None else _with_changes(since, risks, earlier, workloads)
         printed = _printed(run.output, risks, since=since, verbose=options.verbose)
-        return _evaluated(risks, printed, fails_on_loss=options.fail_on == "loss")
+        return _evaluated(risks, printed, options.fail_on)
 
     return answered_each(Evaluation("risk", HEADS, evaluate, modules=_MODULES), run)
 
 
-def _evaluated(risks: Risks, printed: Printed, *, fails_on_loss: bool) -> Evaluated:
+def _evaluated(risks: Risks, printed: Printed, fail_on: str | None) -> Evaluated:
     from forewarn.policies.render.risk import worst_loss
 
     losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
     total = sum(replicas for risk in losing for replicas in risk.loses_replicas_with.values())
     cells = (len(risks.workloads), len(losing), worst_loss(losing))
-    fails = bool(losing) and fails_on_loss
-    notices = ["forewarn: fails on loss (--fail-on)"] if fails else []
+    lasting = any(risk.lasting_losses for risk in risks.workloads)
+    fails = bool({"loss": losing, "lasting-loss": lasting}.get(fail_on or ""))
+    notices = [f"forewarn: fails on {fail_on} (--fail-on)"] if fails else []
     return Evaluated(FOUND if fails else OK, (len(losing), total), cells, printed, notices)
 
 
@@ -156,7 +157,12 @@ def argument_parser() -> argparse.ArgumentParser:
         help="maximum number of simulated zones and nodes (default: 100)",
     )
     add_until_option(add, default=DEFAULT_UNTIL)
-    add("--fail-on", choices=("loss",), help="exit with 1 if a workload does not survive a loss")
+    add(
+        "--fail-on",
+        choices=("loss", "lasting-loss"),
+        help="exit with 1 if a workload loses replicas with a zone or node: without new nodes (loss), or even with new "
+        "nodes (lasting-loss)",
+    )
     add_since_option(add)
     add("-v", "--verbose", action="store_true", help="print the details of each workload instead of a table")
     add_output_option(add, FORMATS)

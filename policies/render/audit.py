@@ -124,17 +124,21 @@ def of_risks(risks: Risks, previous: Mapping[str, Any]) -> list[ReportChange]:
         ReportChange("gone", cut(one_line(name), _LONG), "no running Pods") for name in before if name not in now
     ]
     changes += [each for name in now if name in before for each in _of_workload(name, now[name], before[name])]
+    grew, grows = (any("withNewNodes" in each for each in rows.values()) for rows in (before, now))
+    if before and now and grew != grows:
+        which = "this report" if grows else "the earlier report"
+        changes.append(
+            ReportChange("changed", "new nodes", f"only {which} simulates them, lasting losses not compared")
+        )
     return sorted(changes, key=lambda each: (_ORDER.index(each.change), each.what))
 
 
 def _of_workload(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[ReportChange]:
-    losses, former = now["losesReplicasWith"], at(before, "losesReplicasWith")
-    if isinstance(former, dict):
-        for what in dict.fromkeys([*losses, *former]):
-            more, less = losses.get(what, 0), former.get(what, 0)
-            if isinstance(less, int) and more != less:
-                why = f"loses {more} (was {less}) with {cut(one_line(str(what)), 80)}"
-                yield ReportChange("worse" if more > less else "better", name, why)
+    yield from _of_losses(name, "loses", now["losesReplicasWith"], at(before, "losesReplicasWith"))
+    after, earlier_after = now.get("withNewNodes"), at(before, "withNewNodes")
+    if after is not None and isinstance(earlier_after, dict):
+        left, former_left = ({what: at(each, "replicas") for what, each in of.items()} for of in (after, earlier_after))
+        yield from _of_losses(name, "with new nodes, still loses", left, former_left)
     classes, earlier = ({str(at(each, "class")) for each in _list(of)} for of in (now, before))
     differences: tuple[tuple[Difference, set[str], str], ...] = (
         ("worse", classes - earlier, "may now"),
@@ -146,6 +150,15 @@ def _of_workload(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -
             yield ReportChange(kind, name, f"{verb} be preempted by {names_text}")
     if now["priority"] != at(before, "priority"):
         yield ReportChange("changed", name, f"priority {now['priority']} (was {cut(str(at(before, 'priority')), 20)})")
+
+
+def _of_losses(name: str, loses: str, losses: Mapping[str, int], former: Any) -> Iterator[ReportChange]:
+    """Yield the losses after which a workload has more or fewer replicas than in the earlier report."""
+    for what in dict.fromkeys([*losses, *former]) if isinstance(former, dict) else ():
+        more, less = losses.get(what, 0), former.get(what, 0)
+        if isinstance(less, int) and more != less:
+            why = f"{loses} {more} (was {less}) with {cut(one_line(str(what)), 80)}"
+            yield ReportChange("worse" if more > less else "better", name, why)
 
 
 def _list(workload: Mapping[str, Any]) -> list[Any]:

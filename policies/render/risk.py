@@ -123,8 +123,7 @@ def _last(after: Iterable[AfterNewNodes]) -> float:
 def _left(risk: WorkloadRisk) -> str:
     """Return the largest loss after new nodes have arrived: `2 of 4: zone a`, or `all run after 4 min 15 s`."""
     after = risk.with_new_nodes or {}
-    short = {what: each.replicas for what, each in after.items() if each.replicas}
-    if short:
+    if short := risk.lasting_losses:
         worst = max(short, key=short.__getitem__)
         others = f" (+{len(short) - 1})" if len(short) > 1 else ""
         return f"{short[worst]} of {risk.pods}: {worst}{others}"
@@ -220,7 +219,7 @@ def heads_of(risks: Risks) -> list[str]:
 def _left_with(risk: WorkloadRisk) -> str:
     """Return a phrase with the losses that cost replicas after new nodes have arrived."""
     after = risk.with_new_nodes or {}
-    left = _counted({what: each.replicas for what, each in after.items() if each.replicas})
+    left = _counted(risk.lasting_losses)
     again = [each for each in after.values() if not each.replicas]
     when = f"all run again within {duration(_last(again))}" if again else ""
     if not left:

@@ -120,6 +120,13 @@ class WorkloadRisk(NamedTuple):
     pod_groups: Sequence[PreemptedTogether] = ()
     with_new_nodes: Mapping[str, AfterNewNodes] | None = None
 
+    @property
+    def lasting_losses(self) -> Mapping[str, int]:
+        """The losses that still cost replicas after new nodes have arrived; all losses without node groups."""
+        if self.with_new_nodes is None:
+            return self.loses_replicas_with
+        return {what: after.replicas for what, after in self.with_new_nodes.items() if after.replicas}
+
 
 class ZonesAndNodes(NamedTuple):
     """Numbers of zones and nodes."""

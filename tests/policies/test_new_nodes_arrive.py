@@ -271,6 +271,43 @@ def test_risk_without_autoscaler_gives_the_answer_without_new_nodes(capsys: Capt
     assert "withNewNodes" not in json.dumps(risks(capsys))
 
 
+@pytest.mark.parametrize(
+    ("groups", "condition", "status"),
+    [
+        (GROUPS, "loss", 1),
+        (GROUPS, "lasting-loss", 0),
+        ((), "lasting-loss", 1),
+        ((*GROUPS, "--no-autoscaler"), "lasting-loss", 1),
+    ],
+)
+def test_risk_fails_on_a_lasting_loss_only_if_new_nodes_do_not_help(
+    groups: tuple[str, ...], condition: str, status: int, capsys: Capture
+) -> None:
+    assert main(["risk", "--cluster", CLUSTER, "--fail-on", condition, *groups]) == status
+    assert (f"fails on {condition} (--fail-on)" in capsys.readouterr().err) == bool(status)
+
+
+def changes(capsys: Capture, tmp_path: Path, earlier: Any) -> list[str]:
+    report = tmp_path / "earlier.json"
+    report.write_text(json.dumps(earlier), encoding="utf-8")
+    rows = risks(capsys, *GROUPS, "--since", str(report))["changes"]
+    return [f"{row['change']} {row['what']}: {row.get('why')}" for row in rows]
+
+
+def test_risk_compares_lasting_losses_with_those_of_an_earlier_report(tmp_path: Path, capsys: Capture) -> None:
+    earlier = risks(capsys, *GROUPS)
+    assert changes(capsys, tmp_path, earlier) == []
+    after = next(row["withNewNodes"] for row in earlier["workloads"] if row["workload"] == "reports/nightly")
+    after["zone a"]["replicas"] = 3
+    better = "better reports/nightly: with new nodes, still loses 0 (was 3) with zone a"
+    assert changes(capsys, tmp_path, earlier) == [better]
+
+
+def test_risk_names_an_earlier_report_without_new_nodes(tmp_path: Path, capsys: Capture) -> None:
+    only = "changed new nodes: only this report simulates them, lasting losses not compared"
+    assert changes(capsys, tmp_path, risks(capsys)) == [only]
+
+
 def test_risk_names_both_in_its_first_line(capsys: Capture) -> None:
     assert main(["risk", "--cluster", CLUSTER, *GROUPS]) == 0
     text = capsys.readouterr().out
