@@ -22,6 +22,7 @@ from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
+from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.dump import not_simulated
 from forewarn.policies.simulation.outcomes import Outcome, explore
 from forewarn.policies.simulation.simulation import Simulation
@@ -174,7 +175,10 @@ def whatif(
         with Branch(question, after, End.of) as branch:
             answer = (ask if runs > 1 else typical)(question, world, progress, watch, autoscaling, run=branch.run)
             answer = with_new_nodes(answer, after, branch)
-        answer = answer._replace(new_pods=_new_pods(cluster.snapshot, cache.snapshot(), question))
+        answer = answer._replace(
+            new_pods=_new_pods(cluster.snapshot, cache.snapshot(), question),
+            placeholders=_placeholders(answer, cluster),
+        )
         outcomes = [(Outcome(answer.simulation), answer.summary)] if runs == 1 else []
         if runs > 1 and isinstance(change, Events) and not nodes_over_time:
             explored = explore(partial(Simulation, world, progress=progress), runs, change.seed)
@@ -182,6 +186,12 @@ def whatif(
     notes = [*not_simulated(cache), *notes, *([SETTLED] if isinstance(change, Apply) else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
     return WhatIf(head, change, answer, question.class_change, notes, faults, outcomes)
+
+
+def _placeholders(answer: Answer, cluster: Cluster) -> list[str]:
+    pods, options = cluster.snapshot.pods.values(), cluster.config.options
+    reserved = {f"{pod.namespace}/{pod.name}" for pod in pods if is_placeholder(pod, options)}
+    return sorted({preemption.workload for preemption in answer.preemptions if preemption.victim in reserved})
 
 
 def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: Question) -> list[Ranked]:

@@ -245,9 +245,7 @@ def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
     ]
     effects = [phrase for phrase in phrases if phrase]
     if preempted or pending:
-        at_end = f" ({pending} Pending at the end)" if pending else ""
-        only = "" if effects else "only "
-        effects.append(f"{only}{plural(preempted, 'placeholder Pod')} preempted{at_end}")
+        effects.append(whatif.placeholders_preempted(preempted, pending, is_only=not effects))
     return effects
 
 

@@ -104,7 +104,22 @@ def numbers(row: Sequence[int]) -> list[str]:
 
 def effects_of(answer: Answer) -> list[str]:
     """Phrases with the effects that need attention."""
-    return [*on_new_pods(answer.new_pods), *numbers(row(answer)), *other_effects([answer])]
+    effects = [*on_new_pods(answer.new_pods), *numbers(row(answer)), *other_effects([answer])]
+    if not answer.preemptions or any(p.workload not in answer.placeholders for p in answer.preemptions):
+        return effects
+    others = [standing for standing in answer.standings if standing.workload not in answer.placeholders]
+    rest = effects_of(answer._replace(standings=others, preemptions=()))
+    preempted, pending, *_ = row(answer)
+    if not rest:
+        return [placeholders_preempted(preempted, pending, is_only=True)]
+    reserved = placeholders_preempted(preempted, 0, is_only=False)
+    return [reserved if effect.endswith(" preempted") else effect for effect in effects]
+
+
+def placeholders_preempted(preempted: int, pending: int, *, is_only: bool) -> str:
+    """A phrase about placeholder Pods, which only reserve capacity. `is_only`: there is no other effect."""
+    at_end = f" ({pending} Pending at the end)" if pending else ""
+    return f"{'only ' if is_only else ''}{plural(preempted, 'placeholder Pod')} preempted{at_end}"
 
 
 def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[str]:

@@ -163,6 +163,8 @@ class Answer(NamedTuple):
     """The end if cluster-autoscaler adds nodes; None without node groups, or if it adds none."""
     new_pods: Sequence[Ranked] = ()
     """The workloads that stay as they are and whose new Pods change priority, because a PriorityClass changes."""
+    placeholders: Sequence[str] = ()
+    """The preempted workloads whose Pods only reserve capacity."""
 
     @property
     def fewer(self) -> int:

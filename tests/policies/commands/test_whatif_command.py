@@ -1001,3 +1001,20 @@ def test_a_last_event_has_its_effects_however_late_it_comes(
     cluster = "docs/examples/whatif/jobs.yaml"
     assert main(["whatif", "events", "--events", str(events), "--cluster", cluster, "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["running"] == {"before": 1, "after": 0}
+
+
+def test_a_verdict_about_placeholder_pods_alone_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pause = make_pod("pause").priority(-5).request(cpu="4").on("n1")
+    pause.obj["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
+    new = tmp_path / "new.yaml"
+    new.write_text(json.dumps(make_pod("new").request(cpu="2").obj))
+    for extra, verdict in (
+        ([], "only 1 placeholder Pod preempted: "),
+        (
+            [make_node("n2"), make_pod("low").priority(-9).request(cpu="4").on("n2")],
+            "1 replica lost, 1 Pod preempted: ",
+        ),
+    ):
+        (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), pause, *extra]))
+        assert main(["whatif", "apply", "-f", str(new), "--cluster", str(tmp_path / "cluster.json")]) == 0
+        assert capsys.readouterr().out.startswith(verdict)
