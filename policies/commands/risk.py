@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from forewarn.policies.application.losses import Workloads
+    from forewarn.policies.application.sweep import Workloads
     from forewarn.policies.whatif.risk import Risks
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -43,7 +43,7 @@ FORMATS: Final = ("text", "json", "markdown", "html")
 HEADS: Final = ("WORKLOADS", "LOSE REPLICAS", "WORST LOSS")
 """Of the table of several clusters."""
 
-_MODULES: Final = ("sources.cluster", "render.risk", "application.losses", "simulation.dump")
+_MODULES: Final = ("sources.cluster", "render.risk", "application.sweep", "simulation.dump")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster, with_node_groups
-        from forewarn.policies.application.losses import Workloads, risk
+        from forewarn.policies.application.sweep import Workloads, risk
         from forewarn.policies.simulation.dump import DumpCache
 
         since = options.since or ""

@@ -57,7 +57,7 @@ def answer_sweep(request: SweepRequest, run: Run) -> int:
     """
     from forewarn.policies.application.cluster import Cluster, with_node_groups
     from forewarn.policies.application.digested_cache import DigestedCache
-    from forewarn.policies.application.losses import names_of, whatif_each
+    from forewarn.policies.application.sweep import names_of, whatif_each
     from forewarn.policies.simulation.dump import DumpCache
 
     scope, shard = request.scope, request.shard

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from forewarn.policies.application.headroom import headroom as headroom
     from forewarn.policies.application.lint import Lint as Lint
     from forewarn.policies.application.lint import lint as lint
-    from forewarn.policies.application.losses import Workloads as Workloads
-    from forewarn.policies.application.losses import risk as risk
-    from forewarn.policies.application.losses import whatif_each as whatif_each
     from forewarn.policies.application.manifests import Manifest as Manifest
     from forewarn.policies.application.predict import PredictRequest as PredictRequest
     from forewarn.policies.application.predict import PredictResult as PredictResult
     from forewarn.policies.application.predict import predict as predict
+    from forewarn.policies.application.sweep import Workloads as Workloads
+    from forewarn.policies.application.sweep import risk as risk
+    from forewarn.policies.application.sweep import whatif_each as whatif_each
     from forewarn.policies.application.whatif import WhatIf as WhatIf
     from forewarn.policies.application.whatif import whatif as whatif
     from forewarn.policies.application.why import PodWhy as PodWhy
@@ -98,7 +98,7 @@ _MODULES: Final = {
         *("Change", "LoseNodes", "LoseZone", "LosePool", "Drain", "Upgrade", "Add"),
         *("Restart", "Scale", "MaxReplicas", "Apply", "Delete", "Events", "ChangeClass"),
     ),
-    "policies.application.losses": ("whatif_each", "risk", "Workloads"),
+    "policies.application.sweep": ("whatif_each", "risk", "Workloads"),
     "policies.whatif.sweep": ("Sweep", "Row"),
     "policies.whatif.risk": ("Risks", "WorkloadRisk"),
     "policies.application.expectations": ("test", "ExpectationsRequest"),

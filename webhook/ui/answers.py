@@ -17,9 +17,9 @@ from forewarn.policies.application.changes import CHANGES
 from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
 from forewarn.policies.application.cluster import Cluster
 from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
-from forewarn.policies.application.losses import Workloads, risk
 from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure, periods
 from forewarn.policies.application.predict import PredictRequest, predict
+from forewarn.policies.application.sweep import Workloads, risk
 from forewarn.policies.application.whatif import whatif
 from forewarn.policies.application.why import WhyRequest, why
 from forewarn.policies.cluster.answer_head import head_of
