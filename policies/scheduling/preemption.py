@@ -309,6 +309,10 @@ def costs_of_candidates(candidates: Sequence[Candidate]) -> NDArray[np.int64]:
     return costs_of(np.arange(len(priorities))[:, None] < counts, violations, priorities, starts, priorities[0])
 
 
+VIOLATIONS, HIGHEST, TOTAL, VICTIMS, OLDEST = CRITERIA = range(5)
+"""The rows of `costs_of` in order. `cheapest` of `vectorized/victim_selection.py` narrows nodes by the first three."""
+
+
 def costs_of(
     victims: NDArray[np.bool_],
     violations: NDArray[np.int64],
@@ -328,7 +332,8 @@ def costs_of(
     oldest = np.where(victims & (priorities == highest), starts, NOW + 1).min(axis=0)
     total = sums_of_priorities(victims, priorities)
     first = highest if first is None else first
-    return np.array((violations, first, total, victims.sum(axis=0), -oldest), np.int64)
+    costs = {VIOLATIONS: violations, HIGHEST: first, TOTAL: total, VICTIMS: victims.sum(axis=0), OLDEST: -oldest}
+    return np.array([costs[criterion] for criterion in CRITERIA], np.int64)
 
 
 def sums_of_priorities(victims: NDArray[np.bool_], priorities: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -4,12 +4,12 @@ time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
-from forewarn.policies.scheduling.preemption import costs_of, least, sums_of_priorities
+from forewarn.policies.scheduling.preemption import CRITERIA, HIGHEST, TOTAL, costs_of, least, sums_of_priorities
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LOWEST, Amounts, AmountsOfFew, Bounds
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _narrowed(
     least = _least_victims(rows, level)
     near = level[least == least.min()]
     nearest = _best(near, victims_on(rows, near, lower), lower, priorities)
-    _, highest, total, *_ = nearest.costs[:, 0].tolist()
+    highest, total = nearest.costs[[HIGHEST, TOTAL], 0].tolist()
     if highest > top:  # a constraint that is no resource takes a pod of higher priority
         return _best(nodes, victims_on(rows, nodes, lower), lower, priorities)
     cheapest_victim = int(lower.levels[0]) + 2**31
@@ -216,9 +216,6 @@ def _least(cost: NDArray[np.int64]) -> NDArray[np.intp]:
     return np.flatnonzero(cost == cost.min())
 
 
-_CRITERIA: Final = 5
-
-
 class CostCache:
     """The preemption cost on each node for one request at one priority.
 
@@ -232,7 +229,7 @@ class CostCache:
         """[node]: version of the order from which the cost was computed; -1 before."""
         self._present: NDArray[np.int64] = np.zeros((demands, nodes), np.int64)
         self._limit: NDArray[np.int64] = np.zeros((demands, nodes), np.int64)
-        self.costs: NDArray[np.int64] = np.zeros((_CRITERIA, nodes), np.int64)
+        self.costs: NDArray[np.int64] = np.zeros((len(CRITERIA), nodes), np.int64)
         """[criterion, node]: the cost, smaller is better; see `costs_on`."""
 
     def best(self, rows: Sequence[Occupancy], nodes: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.intp]:
