@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, KINDS, POD, SERVICE
 from forewarn.policies.objects.fields import InvalidObject, at
-from forewarn.webhook.expectations import PREEMPTS, Act, Expectation, Victim, act_of, differs, rank_of, summary_of
+from forewarn.webhook.pod_expectations import PREEMPTS, Act, Expectation, Victim, act_of, differs, rank_of, summary_of
 from forewarn.webhook.workload_accuracy import WorkloadAccuracy
 from forewarn.webhook.workload_expectations import WorkloadExpectation
 

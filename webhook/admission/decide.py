@@ -45,7 +45,7 @@ from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch, d
 from forewarn.webhook.admission.prediction_access import is_on_behalf, without_prediction
 from forewarn.webhook.admission.review import STORING, AdmissionResponse
 from forewarn.webhook.admission.unchanged import without_repeats
-from forewarn.webhook.expectations import expectation_of
+from forewarn.webhook.pod_expectations import expectation_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.webhook.admission.impact_annotation import Written
-    from forewarn.webhook.expectations import Expectation
+    from forewarn.webhook.pod_expectations import Expectation
     from forewarn.webhook.workload_expectations import WorkloadExpectation
 
 

@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.prediction_process import Predictors
     from forewarn.webhook.admission.replies import Gate
     from forewarn.webhook.admission.review import AdmissionRequest
-    from forewarn.webhook.expectations import Expectation
     from forewarn.webhook.metrics import Metrics
+    from forewarn.webhook.pod_expectations import Expectation
     from forewarn.webhook.workload_expectations import WorkloadExpectation
 
 
