@@ -152,11 +152,17 @@ def _nearest(name: str, candidates: Iterable[str]) -> str:
     names = sorted(candidates)
     if len(names) > _MAX_CANDIDATES:
         names = sorted(nsmallest(_MAX_CANDIDATES, names, key=lambda other: _distance(name, other)))
+    names = [other for other in names if not _is_another_number(name, other)]
     return max(
         sorted(get_close_matches(name, names, n=_MAX_CANDIDATES, cutoff=0.6)),
         key=lambda other: (SequenceMatcher(None, other, name).ratio(), _same_start(name, other)),
         default="",
     )
+
+
+def _is_another_number(name: str, other: str) -> bool:
+    """Report whether names differ only in numbers: prod-1 and prod-2 are two names."""
+    return name != other and _DIGITS.sub("0", name) == _DIGITS.sub("0", other)
 
 
 def _distance(name: str, other: str) -> tuple[bool, int, int, str]:

@@ -21,6 +21,13 @@ def test_the_nearest_name_is_offered(name: str, meant: str) -> None:
     assert nearest(name, KNOWN) == (f'; did you mean "{meant}"?' if meant else "")
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("prod-1", ""), ("prod1", "prod-12"), ("tier1", "tier-1"), ("prod-x", "prod-12")]
+)
+def test_names_that_differ_only_in_a_number_are_different_names(name: str, meant: str) -> None:
+    assert nearest(name, ["prod-12", "tier-1"]) == (f'; did you mean "{meant}"?' if meant else "")
+
+
 @pytest.mark.parametrize("count", [30, 0x200])
 def test_of_names_that_are_equally_similar_the_one_with_the_longest_common_prefix_is_offered(count: int) -> None:
     known = [f"kube-proxy-{number:05x}" for number in range(0x1A8, 0x1A8 + count)] + ["kube-proxy-0021b"]
