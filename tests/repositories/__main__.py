@@ -43,10 +43,20 @@ def _lint(tree: Path, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
     command = [sys.executable, "-m", "forewarn", "lint", "-o", "json", *arguments, "."]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, env=installed(), timeout=500)
     try:
-        findings = json.loads(done.stdout)["findings"]
+        findings = [{**f, "file": _real(tree, f["file"])} for f in json.loads(done.stdout)["findings"]]
     except ValueError:
         findings = []
     return done.returncode, findings, done.stderr
+
+
+def _real(tree: Path, file: str) -> str:
+    """The path of a file in the tree without links, as `_copy` names it."""
+    path = tree / file
+    return (
+        str(path.resolve().relative_to(tree.resolve()))
+        if path.is_file() and path.resolve().is_relative_to(tree.resolve())
+        else file
+    )
 
 
 def _copy(repository: Path, tree: Path) -> dict[str, str]:
