@@ -417,7 +417,7 @@ def _whole(subject: ReviewedObject, shown: Sequence[str], text: str) -> Path | N
         if line.strip() and _indent(line) < column:
             return path if shown[number].strip() else None
         is_list = lost[number] == column and _indent(above) == column and above.rstrip().endswith(":")
-        key = line.partition(":")[0]
+        key = line.partition(":")[0] if _indent(line) == column else ""
         if (lost[number] <= column and not is_list) or field in key or UNKNOWN.search(key):
             return None
         above = line if line.strip() else above

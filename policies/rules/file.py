@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Problem, Severity, cut, field_path, listed, quote
-from forewarn.policies.kinds.registry import PRIORITY_CLASS, SCHEDULER_CONFIGURATION
+from forewarn.policies.kinds.registry import PRIORITY_CLASS, SCHEDULER_CONFIGURATION, removed_version
 from forewarn.policies.kube_apiserver.validation.strict import (
     Unknown,
     fields_of,
@@ -175,7 +175,15 @@ _FIELDS: Final = (
 )
 
 
-@rule(Target.FILE, Target.PRIORITY_CLASS, Target.POD, Target.UPDATED_POD, Target.TEMPLATE, severity=Severity.ERROR)
+@rule(
+    Target.FILE,
+    Target.PRIORITY_CLASS,
+    Target.POD,
+    Target.UPDATED_POD,
+    Target.TEMPLATE,
+    Target.PART,
+    severity=Severity.ERROR,
+)
 def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot read a file or an object in it.
 
@@ -208,6 +216,8 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         fault = decode_error(subject.object)
         if fault is not None and fault.path != ("value",):  # priority-value-invalid
             yield Problem(fault.text, fault.path, "write a value of this type")
+    elif subject.part:
+        yield from _quantities(subject, subject.part, context) if not subject.part.named else ()
     elif template := context.template(subject):
         for name, kind, wanted in _FIELDS:
             value = template.spec.get(name)
@@ -371,9 +381,11 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     if subject.part:
         yield from _misspelt_in_part(subject, subject.part, context)
         return
-    for unknown in unknown_fields(subject.object, context.minor):
+    removed = removed_version(subject.object.get("apiVersion"), subject.object.get("kind"))
+    obj = {**subject.object, "apiVersion": removed.replacement} if removed else subject.object
+    for unknown in unknown_fields(obj, context.minor):
         path = unknown.path
-        detail, hint, fix = _advice(unknown, type_of(subject.object))
+        detail, hint, fix = _advice(unknown, type_of(obj))
         yield Problem(
             f"unknown field {quote(_shown_path(path))}: kubectl rejects it{hint}",
             path,

@@ -85,14 +85,15 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
 
 def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     spec = at(subject.object, "spec")
-    if subject.object.get("apiVersion") != "policy/v1" or not isinstance(spec, dict):
+    if not isinstance(spec, dict):
         return
+    is_removed = subject.object.get("apiVersion") != "policy/v1"  # there, the selector {} selects no Pod
     if subject.is_partial and ("selector" in spec or subject.whole != ("spec",)):
         return
     path = ("spec", *_present(spec, "selector"))
     if spec.get("selector") is None:
         yield Problem("no selector: the PodDisruptionBudget selects no Pod", path, _SELECT_PODS)
-    elif _is_empty(spec["selector"]):
+    elif _is_empty(spec["selector"]) and not is_removed:
         if any(_selects_too(other, subject) for other in context.of_kind(DISRUPTION_BUDGET)):
             message = "selector {} selects Pods with another PodDisruptionBudget: their evictions fail"
             yield Problem(message, path, _SELECT_PODS)
