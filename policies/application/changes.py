@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.policies.application.manifests import applied, given_manifests, manifests_of
-from forewarn.policies.application.simulated import DEFAULT_UNTIL, admit_at_once, events_of, world_with
+from forewarn.policies.application.simulated import (
+    DEFAULT_UNTIL,
+    admit_at_once,
+    events_of,
+    with_run_times,
+    world_with,
+)
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidInput, group_kind, ref_of
@@ -245,7 +251,8 @@ class Events:
         if self.events:
             objects += events_of(self.events, start.cluster, objects)
             titles.append(f"events of {self.events}")
-        return Question(", ".join(titles), objects)
+        objects, notes = with_run_times(start.cluster, objects)
+        return Question(", ".join(titles), objects, notes=notes)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.kinds.registry import (
     APPLIED,
     CLAIM,
+    CRON_JOB,
     DISRUPTION_BUDGET,
+    JOB,
     NODE,
     POD,
     POD_GROUP,
@@ -18,7 +21,8 @@ from forewarn.policies.kinds.registry import (
     RESOURCE_QUOTA,
     VOLUME,
 )
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, ref_of, text
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, int32, ref_of, text, timestamp
+from forewarn.policies.objects.workload import Workload
 from forewarn.policies.sources import SourceError, read_file
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ AT_ONCE: Final = (PRIORITY_CLASS, *(kind for kind in APPLIED if kind not in _IN_
 """Kinds that count from time 0 regardless of their arrival: no component reacts to them later in a simulation."""
 _CREATED: Final = (POD, "apps/ReplicaSet", "batch/Job")
 """Kinds whose objects controllers create during a simulation, with names that begin with the owner's name."""
+_MAX_NOTES: Final = 20
 DEFAULT_UNTIL: Final = 3600.0
 """Default duration of a simulation in seconds."""
 MAX_UNTIL: Final = 31 * 86400.0
@@ -255,3 +260,58 @@ def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -
     except EntryFault as fault:
         raise InvalidInput(str(located(fault))) from None
     return events
+
+
+def with_run_times(cluster: ClusterSnapshot, events: Sequence[Arrival]) -> tuple[list[Arrival], list[str]]:
+    """Return the events with the run times that `run` does not give, and notes about their sources.
+
+    The run time of a Job is the median of the completed Jobs of the same CronJob.
+    """
+    if not any(map(_lacks_run_time, events)):
+        return list(events), []
+    created = {ref_of(event.object, "default"): event.object for event in events if event.op == "create"}
+    known, notes = _run_times(cluster), dict[str, None]()
+    results: list[Arrival] = []
+    for event in events:
+        results.append(event)
+        if not _lacks_run_time(event):
+            continue
+        ref = ref_of(event.object, "default")
+        job = cluster.workload(JOB, ref.namespace, ref.name)
+        if job is None and ref in created:
+            job = Workload.from_api(created[ref])
+        kind, name = job.controller if job else ("", "")
+        whose = f"of CronJob {ref.namespace}/{name}" if kind == CRON_JOB else "of the same CronJob"
+        times = sorted(known.get((ref.namespace, name), ())) if kind == CRON_JOB else []
+        if times:
+            seconds = times[len(times) // 2]
+            results[-1] = event._replace(object={**event.object, "durationSeconds": seconds})
+            source = f"the median of {plural(len(times), 'completed Job')} {whose}"
+            notes[f"Job {ref.namespace}/{ref.name} runs for {duration(seconds)}: {source}"] = None
+        else:
+            why = f"no durationSeconds, no completed Job {whose}"
+            notes[f"not predicted: when Job {ref.namespace}/{ref.name} completes ({why})"] = None
+    more = len(notes) - _MAX_NOTES
+    return results, [*notes][:_MAX_NOTES] + ([f"{plural(more, 'more note')} about run times"] if more > 0 else [])
+
+
+def _lacks_run_time(event: Arrival) -> bool:
+    return event.op == "run" and "durationSeconds" not in event.object
+
+
+def _run_times(cluster: ClusterSnapshot) -> dict[tuple[str, str], list[float]]:
+    """Return (namespace, name) of a CronJob -> run times of its completed Jobs whose Pods ran at the same time, without
+    failures.
+    """
+    found: dict[tuple[str, str], list[float]] = {}
+    for (kind, namespace, _), workload in cluster.workloads.items():
+        if kind != JOB or workload.controller[0] != CRON_JOB:
+            continue
+        with suppress(InvalidObject):
+            job = workload.object
+            started, ended = (timestamp(job, "status", name) for name in ("startTime", "completionTime"))
+            pods, at_once = (int32(job, "spec", name) or 1 for name in ("completions", "parallelism"))
+            failed = int32(job, "status", "failed")
+            if started is not None and ended is not None and ended >= started and pods <= at_once and not failed:
+                found.setdefault((namespace, workload.controller[1]), []).append(float(ended - started))
+    return found

@@ -139,7 +139,7 @@ def contains(stored: Any, given: Any) -> bool:
 _MAX: Final = 10_000
 """Maximum parts of one object that are read."""
 _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "active")
-_OF_A_JOB: Final = (*_COUNTS, "startTime", "succeeded", "failed", "completedIndexes")
+_OF_A_JOB: Final = (*_COUNTS, "startTime", "completionTime", "succeeded", "failed", "completedIndexes")
 _FINISHING: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 """Conditions of a Job that creates no more Pods."""
 

@@ -1,8 +1,8 @@
 """A file of events for a simulation: changes of objects, scaling, and nodes that are cordoned, drained or lost.
 
 A file is a list (YAML or JSON) of `{at, ...}` with one of: `create`, `update`, `delete` (an object; for delete, kind
-and name), `scale` (kind, namespace, name, replicas), `run` (namespace and name of a Job, durationSeconds), `cordon`,
-`uncordon`, `drain`, `lost` (a node's name). `at`: seconds, or a text such as `90s`, `5m`, `1h`.
+and name), `scale` (kind, namespace, name, replicas), `run` (namespace and name of a Job, perhaps durationSeconds),
+`cordon`, `uncordon`, `drain`, `lost` (a node's name). `at`: seconds, or a text such as `90s`, `5m`, `1h`.
 """
 
 from __future__ import annotations
@@ -92,12 +92,14 @@ def _event(event: Any) -> Arrival:
 
 
 def _run(value: Mapping[str, Any]) -> ApiObject:
-    """Convert `{namespace, name, durationSeconds}` to an object for an arrival."""
+    """Convert `{namespace, name, durationSeconds}` to an object for an arrival. The duration is optional."""
     if value.get("kind", "Job") != "Job" or not isinstance(value.get("name"), str):
         raise ValueError("run needs the name of a Job")
     metadata = {"namespace": value.get("namespace", "default"), "name": value["name"]}
-    duration = seconds(value.get("durationSeconds"), "durationSeconds")
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "durationSeconds": duration}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    if value.get("durationSeconds") is None:
+        return job
+    return {**job, "durationSeconds": seconds(value["durationSeconds"], "durationSeconds")}
 
 
 def _scale(value: Mapping[str, Any]) -> ApiObject:

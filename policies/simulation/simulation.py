@@ -297,8 +297,9 @@ class Simulation:
         self._arrivals -= 1
         self._last_arrival = self.clock.now  # its effects may come later
         if arrival.op == "run":
-            ref = ref_of(arrival.object, DEFAULT_NAMESPACE)
-            self._completions.set((JOB, ref.namespace, ref.name), arrival.object["durationSeconds"])
+            ref, seconds = ref_of(arrival.object, DEFAULT_NAMESPACE), arrival.object.get("durationSeconds")
+            if seconds is not None:
+                self._completions.set((JOB, ref.namespace, ref.name), seconds)
             return
         arrive(self.clock, self.api, self._latencies, self.world, arrival)
 

@@ -115,6 +115,58 @@ def test_pods_of_a_cron_job_that_complete_are_not_lost(answer: Any) -> None:
     assert (found["fewer"], found["scaledDown"]) == (0, 1)
 
 
+CRON = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "c"}
+
+
+def past(name: str, minutes: int, owner: Any = CRON, **more: Any) -> dict[str, Any]:
+    """A completed Job of a CronJob."""
+    times = {"startTime": "2026-05-04T08:00:00Z", "completionTime": f"2026-05-04T08:{minutes:02}:00Z"}
+    spec = more.pop("spec", {})
+    conditions = [{"type": "Complete", "status": "True"}]
+    return {**job(name, owner=owner, **spec), "status": {"succeeded": 1, "conditions": conditions, **times, **more}}
+
+
+HISTORY = [past("c-1", 10), past("c-2", 20), past("c-3", 25)]
+
+
+@pytest.mark.parametrize(
+    ("history", "runs", "note"),
+    [
+        (HISTORY, 20, "Job default/c-9 runs for 20 min: the median of 3 completed Jobs of CronJob default/c"),
+        ([past("c-1", 10), past("other", 25, owner={**CRON, "name": "d"})], 10, "the median of 1 completed Job of"),
+        ([past("c-1", 10), past("c-2", 50, failed=1)], 10, "the median of 1 completed Job of"),
+        ([past("c-1", 10), past("c-2", 50, spec={"completions": 3})], 10, "the median of 1 completed Job of"),
+        ([past("c-1", 10), past("c-2", 50, completionTime="never")], 10, "the median of 1 completed Job of"),
+        ([past("c-1", 10, owner={**CRON, "kind": "Workflow"})], None, "no completed Job of CronJob default/c)"),
+        (
+            [],
+            None,
+            "not predicted: when Job default/c-9 completes (no durationSeconds, no completed Job of CronJob default/c)",
+        ),
+    ],
+)
+def test_a_job_runs_as_long_as_completed_jobs_of_its_cron_job(
+    history: list[Any], runs: int | None, note: str, answer: Any
+) -> None:
+    objects = [node("n", "2"), *history, job("c-9", owner=CRON), pod_of("c-9-x", "c-9", "n")]
+    found = answer(objects, [{"run": {"name": "c-9"}}])
+    assert times(found, "succeeded") == ([] if runs is None else [60 * runs - 60])
+    assert note in " ".join(found["notes"])
+
+
+def test_the_run_time_of_a_job_without_a_cron_job_is_not_predicted(answer: Any) -> None:
+    found = answer([node("n", "2"), *HISTORY, job("one"), pod_of("one-x", "one", "n")], [{"run": {"name": "one"}}])
+    assert times(found, "succeeded") == []
+    why = "no durationSeconds, no completed Job of the same CronJob"
+    assert f"not predicted: when Job default/one completes ({why})" in found["notes"]
+
+
+def test_a_created_job_has_the_run_time_of_its_cron_job(answer: Any) -> None:
+    created = [{"create": job("c-9", owner=CRON)}, {"run": {"name": "c-9"}}]
+    found = answer([node("n", "2"), IDLE, *HISTORY], created)
+    assert times(found, "succeeded") == pytest.approx([1200], abs=2)
+
+
 def test_text_names_completed_pods(answer: Any, capsys: Capture, tmp_path: Path) -> None:
     answer([node("n", "2"), job("one"), pod_of("one-x", "one", "n")], [run("one")])
     files = ("--events", str(tmp_path / "events.json"), "--cluster", str(tmp_path / "cluster.json"))
@@ -127,7 +179,6 @@ def test_text_names_completed_pods(answer: Any, capsys: Capture, tmp_path: Path)
     [
         ({"run": {"durationSeconds": 5}}, "run needs the name of a Job"),
         ({"run": {"kind": "Pod", "name": "p", "durationSeconds": 5}}, "run needs the name of a Job"),
-        ({"run": {"name": "one"}}, "durationSeconds must be seconds"),
         ({"run": {"name": "one", "durationSeconds": -1}}, "durationSeconds must be seconds"),
         ({"run": {"name": "none", "durationSeconds": 1}}, "Job default/none not found in the cluster"),
     ],
