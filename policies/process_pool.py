@@ -40,14 +40,24 @@ class _Running(NamedTuple):
     output: bytearray
 
 
-def mapped(items: Sequence[T], work: Callable[[T], Any], here: Callable[[T], Any] | None = None) -> Iterator[Any]:
+_POLL: Final = 0.5
+"""Maximum seconds between two calls of `waiting`."""
+
+
+def mapped(
+    items: Sequence[T],
+    work: Callable[[T], Any],
+    here: Callable[[T], Any] | None = None,
+    waiting: Callable[[], object] | None = None,
+) -> Iterator[Any]:
     """Yield the JSON result of `work` for each item in order, computed in forks, one per core at a time.
 
     If a fork is impossible or ends without a result (for example, after an exception), `here` (default: `work`) runs in
-    this process. Thus caches remain for the next item, and exceptions are raised here.
+    this process. Thus caches remain for the next item, and exceptions are raised here. `waiting`: as in `pooled`.
     """
     done, first = dict[int, Any](), 0
-    results = pooled(range(len(items)), lambda number: work(items[number]), cores(), inf, lambda _: Lost("no process"))
+    numbers, lost = range(len(items)), Lost("no process")
+    results = pooled(numbers, lambda number: work(items[number]), cores(), inf, lambda _: lost, waiting)
     for number, result in results:
         done[number] = result
         while first in done:
@@ -62,21 +72,25 @@ def pooled(
     at_once: int,
     seconds: float,
     here: Callable[[T], Any] | None = None,
+    waiting: Callable[[], object] | None = None,
 ) -> Iterator[tuple[T, Any]]:
     """Yield each item with the JSON result of `work` as processes complete; at most `at_once` run at the same time.
 
     The result is a `Lost` if a process ends without one, or after `seconds`, when it is killed with all processes that
     it started. The processes share the CPUs, and standard input is empty for them. If a fork is impossible, `here`
-    (default: `work`) runs in this process without a time limit.
+    (default: `work`) runs in this process without a time limit. `waiting`: called at least twice a second while
+    processes run; an exception that it raises ends them.
     """
-    waiting = deque(items)
+    left = deque(items)
     with _frozen(), _Pool(work, max(1, cores() // max(1, min(at_once, len(items)))), seconds) as pool:
-        while waiting or pool.running:
-            while waiting and len(pool.running) < at_once:
-                item = waiting.popleft()
+        while left or pool.running:
+            while left and len(pool.running) < at_once:
+                item = left.popleft()
                 if not pool.start(item):
                     yield item, (here or work)(item)
-            yield from pool.completed()
+            yield from pool.completed(inf if waiting is None else _POLL)
+            if waiting is not None:
+                waiting()
 
 
 class _Pool:
@@ -107,11 +121,13 @@ class _Pool:
         self._selector.register(pipe, EVENT_READ)
         return True
 
-    def completed(self) -> Iterator[tuple[Any, Any]]:
-        """Wait for something to read or the next time limit; yield what has completed, or is late."""
+    def completed(self, most: float) -> Iterator[tuple[Any, Any]]:
+        """Wait for something to read or the next time limit, at most `most` seconds; yield what has completed, or is
+        late.
+        """
         if not self.running:
             return
-        wait = min(item.until for item in self.running.values()) - monotonic()
+        wait = min(most, min(item.until for item in self.running.values()) - monotonic())
         for key, _ in self._selector.select(None if wait == inf else max(0.0, wait)):
             data = os.read(key.fd, _BLOCK)
             output = self.running[key.fd].output

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 import forewarn
 from forewarn.policies.application.changes import Change
 from forewarn.policies.sources import status_of
+from forewarn.policies.whatif.sweep import Tally
 
 sys.path.append("docs")
 import python_page  # type: ignore[import-not-found]
@@ -46,6 +48,10 @@ CHANGES: list[Change] = [
     forewarn.ChangeClass("batch", value=200_000),
     forewarn.Events(manifests=[GOLD, POD], runs=2),
 ]
+
+
+class Cancelled(Exception):
+    pass
 
 
 def test_an_import_imports_no_command_and_no_question() -> None:
@@ -132,9 +138,6 @@ def test_a_short_repr() -> None:
 
 @pytest.mark.parametrize("question", ["whatif", "risk", "whatif_each"])
 def test_an_exception_of_progress_cancels_a_question(question: str) -> None:
-    class Cancelled(Exception):
-        pass
-
     def progress(_done: float, _total: int) -> None:
         raise Cancelled
 
@@ -212,6 +215,69 @@ def test_a_rejected_manifest_is_an_invalid_object_in_each_question() -> None:
 def test_one_exception_is_the_parent_of_all_errors() -> None:
     errors = (forewarn.SourceError, forewarn.InvalidObject, forewarn.InvalidInput, forewarn.ConfigError)
     assert all(issubclass(error, forewarn.ForewarnError) for error in errors)
+
+
+def test_a_question_is_cancelled_while_a_case_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = list[tuple[float, int]]()
+
+    def slow(_tally: object, _simulation: object, _question: object) -> dict[str, Any]:
+        sleep(60)
+        return {}
+
+    def progress(done: float, total: int) -> None:
+        counts.append((done, total))
+        if len(counts) == 3:
+            raise Cancelled
+
+    monkeypatch.setattr(Tally, "of", slow)
+    cluster, start = forewarn.load(CLUSTER), monotonic()
+    with pytest.raises(Cancelled):
+        forewarn.whatif_each(cluster, "zone", progress=progress)
+    assert monotonic() - start < 20
+    assert counts == [(0, 2)] * 3
+
+
+def test_progress_of_a_simulation_starts_at_0_seconds() -> None:
+    times = list[float]()
+    forewarn.whatif(forewarn.load(CLUSTER), forewarn.LoseZone("a"), progress=lambda seconds, _: times.append(seconds))
+    assert times[0] == 0.0 == min(times)
+
+
+@pytest.mark.parametrize("workloads", [forewarn.Workloads(priority_class=""), forewarn.Workloads("default")])
+def test_risk_of_no_running_workload_is_empty(workloads: forewarn.Workloads) -> None:
+    snapshot = "docs/examples/whatif/cluster.yaml"
+    risks = forewarn.risk(forewarn.load(snapshot), workloads)
+    assert (risks.workloads, risks.simulated) == ([], (0, 0))
+    with pytest.raises(forewarn.InvalidInput, match="shp"):
+        forewarn.risk(forewarn.load(snapshot), forewarn.Workloads("shp"))
+
+
+def test_a_row_has_the_name_of_its_node_or_zone() -> None:
+    cluster = forewarn.load(CLUSTER)
+    assert {row.name for row in forewarn.whatif_each(cluster, "zone").rows} == {*cluster.zones}
+    assert {row.name for row in forewarn.whatif_each(cluster, "node").rows} == {*cluster.nodes}
+
+
+def test_node_groups_of_a_file_count_in_each_question(tmp_path: Path) -> None:
+    groups = tmp_path / "groups.yaml"
+    capacity = "{cpu: 4, memory: 8Gi, pods: 110}"
+    groups.write_text(f"- {{name: spot, size: 1, maxSize: 4, template: {{status: {{capacity: {capacity}}}}}}}")
+    cluster = forewarn.load(CLUSTER, node_groups=str(groups))
+    assert cluster.autoscaling.grows
+    fitting = forewarn.headroom(cluster, "docs/examples/headroom/cache.yaml").least()
+    assert fitting.groups is not None
+    assert [(group.name, group.nodes) for group in fitting.groups] == [("spot", 3)]
+    groups.write_text("- {name: spot, sizes: 1}")
+    with pytest.raises(forewarn.ConfigError, match="sizes"):
+        forewarn.load(CLUSTER, node_groups=str(groups))
+
+
+def test_headroom_of_a_workload_of_the_cluster() -> None:
+    cluster = forewarn.load(CLUSTER)
+    result = forewarn.headroom(cluster, forewarn.HeadroomRequest(workload="deployment/web", namespace="shop"))
+    assert [obj.headroom.name for obj in result.objects] == ["Deployment shop/web"]
+    with pytest.raises(forewarn.InvalidInput, match="wbe not found"):
+        forewarn.headroom(cluster, forewarn.HeadroomRequest(workload="deployment/wbe", namespace="shop"))
 
 
 @pytest.mark.parametrize("question", ["whatif", "risk", "whatif_each"])

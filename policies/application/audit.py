@@ -102,8 +102,11 @@ def audited(
     def simulated(
         batches: Sequence[Sequence[int]], work: Callable[[Sequence[int]], Any], here: Callable[[Sequence[int]], Any]
     ) -> Iterator[Any]:
-        results = mapped(batches, work, here) if len(batches) >= MIN_BATCHES else map(here, batches)
-        return counted_results(chain.from_iterable(results), sum(map(len, batches)), progress)
+        def results(report: Callable[..., None]) -> Iterator[Any]:
+            forked = len(batches) >= MIN_BATCHES
+            return chain.from_iterable(mapped(batches, work, here, report) if forked else map(here, batches))
+
+        return counted_results(results, sum(map(len, batches)), progress)
 
     assumes: Sequence[str] = ()
     new_nodes = None

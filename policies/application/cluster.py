@@ -19,12 +19,14 @@ from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import load_cluster, node_groups_of
 from forewarn.policies.whatif.autoscalers import Autoscaling
+from forewarn.policies.whatif.node_groups import load_node_groups
 from forewarn.policies.whatif.questions import ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
+    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
 
@@ -53,7 +55,9 @@ def require_lists(
 
 T = TypeVar("T")
 Progress = Callable[[float, int], None]
-"""Called with the finished and the total number of cases, or with simulated seconds and the number of steps."""
+"""Called with the finished and the total number of cases, or with simulated seconds and the number of steps; also while
+a case is simulated.
+"""
 _DEFAULT: Final = Config()
 
 
@@ -61,9 +65,14 @@ class Cluster:
     """The state of a cluster at one time, as `forewarn.load` returns it. Questions do not change it."""
 
     def __init__(
-        self, cache: DumpCache, config: Config = _DEFAULT, sources: Sequence[str] = (), minor: int | None = None
+        self,
+        cache: DumpCache,
+        config: Config = _DEFAULT,
+        sources: Sequence[str] = (),
+        minor: int | None = None,
+        groups: Sequence[NodeGroup] = (),
     ) -> None:
-        self.cache, self.config, self.sources = cache, config, sources
+        self.cache, self.config, self.sources, self._groups = cache, config, sources, groups
         self.minor = minor or cache.reported_minor
 
     @property
@@ -77,8 +86,9 @@ class Cluster:
 
     @cached_property
     def autoscaling(self) -> Autoscaling:
-        """The autoscalers of the cluster, and its node groups whose sizes are known."""
-        return with_node_groups(Autoscaling(self.config.options.autoscaler_cutoff), self.cache, self.sources)
+        """The autoscalers of the cluster, and the node groups of `load`, otherwise those whose sizes are known."""
+        settings = Autoscaling(self.config.options.autoscaler_cutoff, self._groups)
+        return with_node_groups(settings, self.cache, self.sources)
 
     @property
     def nodes(self) -> list[str]:
@@ -107,13 +117,15 @@ def load(
     feature_gates: Mapping[str, bool] | None = None,
     scheduler_config: str = "",
     config: str = "",
+    node_groups: str = "",
     progress: Callable[[int], None] | None = None,
 ) -> Cluster:
     """Load a cluster: snapshots (files or directories), or "live" or "live:CONTEXT" for a running cluster.
 
     Several sources are one cluster; later ones override. `kubernetes_version`: such as `1.36` (default: that of the
-    cluster, or the newest). `scheduler_config`: file or preset. `config`: a configuration file. `progress`: called with
-    the number of objects. Raises SourceError, ConfigError, and InvalidInput for an unknown version or feature gate.
+    cluster, or the newest). `scheduler_config`: file or preset. `config`: a configuration file. `node_groups`: a file
+    of node groups, as for `--node-groups`. `progress`: called with the number of objects. Raises SourceError,
+    ConfigError, and InvalidInput for an unknown version or feature gate.
     """
     if not sources:
         raise InvalidInput('no source given. Fix: pass a snapshot, or "live" for a running cluster')
@@ -127,7 +139,7 @@ def load(
         cache.semantics = Release(minor, feature_gates or {}, scheduler).semantics(cache.reported_minor)
     except (UnknownRelease, BadGates) as fault:
         raise InvalidInput(str(fault)) from None
-    return Cluster(cache, settings, sources, minor)
+    return Cluster(cache, settings, sources, minor, load_node_groups(node_groups) if node_groups else ())
 
 
 def pod_key(name: str, namespace: str) -> tuple[str, str]:
@@ -188,11 +200,20 @@ def snapshot_of(cluster: Cluster | ClusterSnapshot) -> ClusterSnapshot:
     return cluster.snapshot if isinstance(cluster, Cluster) else cluster
 
 
-def counted_results(results: Iterable[T], total: int, progress: Progress | None) -> Iterator[T]:
-    """Yield the results, and report how many of `total` are there."""
-    if progress is not None:
-        progress(0, total)
-    for number, result in enumerate(results, 1):
-        yield result
+def counted_results(
+    results: Callable[[Callable[..., None]], Iterable[T]], total: int, progress: Progress | None
+) -> Iterator[T]:
+    """Yield the results, and report how many of `total` are there.
+
+    `results`: gets a function that reports it again while a result is computed; its arguments do not matter.
+    """
+    number = 0
+
+    def report(*_: object) -> None:
         if progress is not None:
             progress(number, total)
+
+    report()
+    for number, result in enumerate(results(report), 1):  # noqa: B007  (`report` reads it)
+        yield result
+        report()

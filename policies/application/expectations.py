@@ -103,7 +103,10 @@ def test(
     if any(one.expectation.fit is None for one in given):
         state.world([])  # once for all of them
     results, assumed = list[Tested](), dict[str, None]()
-    evaluated = mapped(given, lambda one: _result(one, request, state))
+
+    def evaluated(report: Callable[..., None]) -> Iterator[Any]:
+        return mapped(given, lambda one: _result(one, request, state), waiting=report)
+
     for result, assumes in counted_results(evaluated, len(given), progress):
         results.append(from_dict(result))
         assumed |= dict.fromkeys(assumes)

@@ -19,6 +19,7 @@ from forewarn.policies.sources.cluster import capacity_buffers_of
 from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 from forewarn.policies.whatif.headroom import headroom as headroom_of
 from forewarn.policies.whatif.placeholders import placeholders
+from forewarn.policies.whatif.questions import workloads_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,16 +39,18 @@ _LONG: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class HeadroomRequest:
-    """Manifests of Pods and workloads. `placeholders`: a number of Pods that must start without waiting for new nodes.
+    """Manifests of Pods and workloads, or a workload of the cluster.
 
+    `workload`: `KIND/NAME`. `placeholders`: a number of Pods that must start without waiting for new nodes.
     `autoscaling`: settings of autoscalers (default: those of the cluster). `options`: those of rules, which select
     placeholder Pods.
     """
 
-    manifests: Manifest | Sequence[Manifest]
+    manifests: Manifest | Sequence[Manifest] = ()
     namespace: str = "default"
     placeholders: int | None = None
     autoscaling: Autoscaling | None = None
+    workload: str = ""
     options: Options = field(default_factory=Options)
 
 
@@ -99,7 +102,10 @@ def headroom(
     autoscaling = autoscaling_for(cluster, request.autoscaling)
     cluster, places, buffers = snapshot_of(cluster), Places(), buffers or CapacityBuffers()
     with places.locating():
-        objects, cluster = with_manifests(cluster, request.manifests, request.namespace, places)
+        if request.workload:
+            objects: Sequence[ApiObject] = workloads_of(cluster, [request.workload], request.namespace)
+        else:
+            objects, cluster = with_manifests(cluster, request.manifests, request.namespace, places)
         objects = _one_of_each_group(objects)
         rooms = [_headroom(cluster, obj, autoscaling) for obj in objects]
         rooms = [room._replace(notes=[*room.notes, buffers.note]) for room in rooms] if buffers.note else rooms

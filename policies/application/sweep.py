@@ -47,11 +47,14 @@ class Counting(Protocol):
 
 
 def counted(
-    world: World, asked: Sequence[Question], counting: Callable[[Simulation], Counting]
+    world: World,
+    asked: Sequence[Question],
+    counting: Callable[[Simulation], Counting],
+    report: Callable[..., None] | None = None,
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the values of `counting` after the simulation of each question, in order.
 
-    `world`: the cluster without arrivals. Runs one simulation per core at a time.
+    `world`: the cluster without arrivals. Runs one simulation per core at a time. `report`: called now and then.
     """
     if not asked:
         return
@@ -71,9 +74,9 @@ def counted(
         return values
 
     def in_new_simulation(question: Question) -> Mapping[str, Any]:
-        return losses.of(Simulation(world._replace(arrivals=question.arrivals)), question)
+        return losses.of(Simulation(world._replace(arrivals=question.arrivals), progress=report), question)
 
-    yield from mapped(asked, in_shared_simulation, in_new_simulation)
+    yield from mapped(asked, in_shared_simulation, in_new_simulation, report)
 
 
 def _is_loss(question: Question) -> bool:
@@ -119,9 +122,15 @@ def whatif_each(
         tallies.append(Tally(simulation, autoscaling))
         return tallies[0]
 
-    results = counted(world, [Question(_NOTHING), *(questions[name] for name in names)], counting)
-    without_change = row_of(_NOTHING, next(iter(results)))
+    asked, unchanged = [Question(_NOTHING), *(questions[name] for name in names)], list["Mapping[str, Any]"]()
+
+    def results(report: Callable[..., None]) -> Iterator[Mapping[str, Any]]:
+        values = counted(world, asked, counting, report)
+        unchanged.append(next(values))
+        yield from values
+
     counts = list(counted_results(results, len(names), progress))
+    without_change = row_of(_NOTHING, unchanged[0])
     rows = worst_first(row_of(name, tallied) for name, tallied in zip(names, counts, strict=True))
     limits = list(dict.fromkeys(note for tallied in counts for note in tallied["not_modelled"]))[:_MAX_NOTES]
     nothing_else = at_rest(world) and not (without_change.fewer or without_change.preempted or without_change.pending)
@@ -164,16 +173,12 @@ class Workloads:
         return self.namespace in (None, namespace) and self.priority_class in (None, priority_class)
 
     def require(self, cluster: ClusterSnapshot) -> None:
-        """Check the names. Raises InvalidInput for an unknown namespace or class, and InvalidObject for names without a
-        running workload.
-        """
+        """Raise InvalidInput for an unknown namespace or class."""
         unknown = namespace_not_found(cluster, self.namespace) if self.namespace is not None else ""
         if (name := self.priority_class) and name not in cluster.priority_classes:
             unknown += f"; PriorityClass {quote(name)} not found{suggested(name, cluster.priority_classes)}"
         if unknown:
             raise InvalidInput(unknown.removeprefix("; "))
-        if str(self):
-            raise InvalidObject(f"no running workload{self}")
 
 
 _ALL: Final = Workloads()
@@ -196,19 +201,17 @@ def risk(
     autoscaling = autoscaling_for(cluster, autoscaling)
 
     def lose(world: World, questions: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
-        return counted_results(
-            counted(world, questions, partial(Tried, autoscaling=autoscaling)), len(questions), progress
-        )
+        tried = partial(Tried, autoscaling=autoscaling)
+        return counted_results(partial(counted, world, questions, tried), len(questions), progress)
 
     cluster.require(NODE, POD)
     snapshot = cluster.snapshot
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
     if not any(workloads.has(pod.namespace, pod.priority_class_name) for pod in running):
         workloads.require(snapshot)
+        most = 0
     options = cluster.config.options
     answer = risks(snapshot, world_with(cluster.cache, [], until), most, lose, options, autoscaling.assumes)
     selected = [entry for entry in answer.workloads if workloads.has(entry.namespace, entry.priority_class)]
-    if not selected:
-        workloads.require(snapshot)
     head = head_of(snapshot, (*answer.head.assumes, *unknown_owners(cluster.cache)))
     return replace(answer, workloads=selected, head=head)

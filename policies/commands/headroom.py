@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands.autoscaling import (
     add_autoscaling_options,
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         if not settings.groups:
             require_nodes(cluster)
-        rules = {"options": rule_options_of(options.config)} if options.placeholders else {}
+        rules: dict[str, Any] = {"options": rule_options_of(options.config)} if options.placeholders else {}
         request = HeadroomRequest([options.filename], options.namespace, options.placeholders, settings, **rules)
         with counting("counting replicas", run.errors):
             result = headroom(cluster, request, read_buffers(run.cluster, buffers))

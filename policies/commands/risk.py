@@ -27,7 +27,7 @@ from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.printing import Output, Printed, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import add_until_option
-from forewarn.policies.objects.fields import InvalidInput, at
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at
 from forewarn.policies.terminal import complain, counting
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def main(arguments: Sequence[str]) -> int:
             risks = risk(
                 cluster, workloads, most=options.most, until=options.until, autoscaling=settings, progress=show
             )
+        if not risks.workloads and str(workloads):
+            raise InvalidObject(f"no running workload{workloads}")
         risks = risks if earlier is None else _with_changes(since, risks, earlier, workloads)
         printed = _printed(run.output, risks, since=since, verbose=options.verbose)
         return _evaluated(risks, printed, options.fail_on)

@@ -47,7 +47,7 @@ def watched() -> Iterator[Callable[[float, int], None] | None]:
         return
 
     def show(seconds: float, steps: int) -> None:
-        sys.stderr.write(f"\r\033[K{max(seconds, 0.0):.0f} s simulated, {steps:,} steps")
+        sys.stderr.write(f"\r\033[K{seconds:.0f} s simulated, {steps:,} steps")
         sys.stderr.flush()
 
     try:

@@ -362,7 +362,7 @@ class Simulation:
 
     def _is_too_large(self, steps: int) -> bool:
         if self._progress is not None:
-            self._progress(self.clock.now, steps)
+            self._progress(max(self.clock.now, 0.0), steps)
         if self.api.created > MAX_PODS:
             self._give_up(f"after {MAX_PODS:,} new Pods")
         return bool(self.stopped)

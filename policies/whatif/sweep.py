@@ -60,6 +60,11 @@ class Row(NamedTuple):
     settled: bool
     node_groups: Needs | None = None
 
+    @property
+    def name(self) -> str:
+        """The name of the node or zone."""
+        return self.case.partition(" ")[2]
+
 
 class RunningAndPending(NamedTuple):
     """Numbers of Pods."""

@@ -220,13 +220,16 @@ class State(NamedTuple):
     def risk(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the risks of workloads."""
         fields = {"most": 100, **question["fields"]}
+        most, workloads = fields.pop("most"), Workloads(**fields)
         risks = risk(
             Cluster(self.cache),
-            most=fields.pop("most"),
-            workloads=Workloads(**fields),
+            most=most,
+            workloads=workloads,
             autoscaling=self.autoscaling,
             progress=lambda count, total: print_notice(f"{count} of {total} losses simulated"),
         )
+        if not risks.workloads and str(workloads):
+            raise Unanswered(f"no running workload{workloads}")
         return _answer(on_page(risk_report(risks), risks.head), risks.to_dict())
 
     def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
