@@ -1,4 +1,4 @@
-"""The summary of a simulation run: victims and preemptors, cascade depth, and Pods that stay Pending."""
+"""The summary of a simulation run (victims, preemptors, cascade depth, Pending Pods), and its timeline as text."""
 
 from __future__ import annotations
 
