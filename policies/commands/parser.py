@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from forewarn.policies.findings import cut, no_command, one_line, quote
+from forewarn.policies.patterns import later
 from forewarn.policies.terminal import as_invoked, columns
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 400
 """Maximum characters of an error."""
-_UNRECOGNIZED: Final = re.compile(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
+_UNRECOGNIZED: Final = later(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
 
-_NO_VALUE: Final = re.compile(r"argument ((?:-\w/)?(--[\w-]+)): expected one argument$")
-_NO_CHOICE: Final = re.compile(r"(argument .{1,200}): invalid choice: '?(.{0,200}?)'? \(choose from (.{0,2000})\)$")
+_NO_VALUE: Final = later(r"argument ((?:-\w/)?(--[\w-]+)): expected one argument$")
+_NO_CHOICE: Final = later(r"(argument .{1,200}): invalid choice: '?(.{0,200}?)'? \(choose from (.{0,2000})\)$")
 _QUOTE: Final = "'"
-_UNEXPECTED: Final = re.compile(r"unrecognized arguments: ([^- ]\S*)$")
+_UNEXPECTED: Final = later(r"unrecognized arguments: ([^- ]\S*)$")
 
 
 class Parser(argparse.ArgumentParser):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import Location
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_COMMENT: Final = re.compile(r"(?:^|(?<=[ \t]))#[ \t]*forewarn:[ \t]*(.*)")
-_NOTHING: Final = re.compile(r"[ \t\r]*(?:#.*|---[ \t\r]*(?:#.*)?)?")
+_COMMENT: Final = later(r"(?:^|(?<=[ \t]))#[ \t]*forewarn:[ \t]*(.*)")
+_NOTHING: Final = later(r"[ \t\r]*(?:#.*|---[ \t\r]*(?:#.*)?)?")
 MAX: Final = 10_000
 """The maximum number of comments that are read in one file."""
 

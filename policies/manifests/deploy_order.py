@@ -7,13 +7,13 @@ kustomize-controller docs/spec/v1/kustomizations.md, `dependsOn`.
 from __future__ import annotations
 
 import os
-import re
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import cut
 from forewarn.policies.objects.fields import at, text_at
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +24,7 @@ _ARGO_HOOK, _WAVE = "argocd.argoproj.io/hook", "argocd.argoproj.io/sync-wave"
 _HELM_HOOK, _WEIGHT = "helm.sh/hook", "helm.sh/hook-weight"
 _PHASES: Final = {"pre-install": 0, "PreSync": 0, "": 1, "Sync": 1, "post-install": 2, "PostSync": 2, "test": 3}
 _OF_UPGRADE: Final = {"pre-upgrade": 0, "post-upgrade": 2, "crd-install": 0}
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,9}")
+_INTEGER: Final = later(r"[+-]?[0-9]{1,9}")
 LONGEST: Final = 30
 """Maximum characters of a name."""
 

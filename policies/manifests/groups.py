@@ -14,7 +14,6 @@ inside.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter, defaultdict, deque
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -36,6 +35,7 @@ from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.values import values
 from forewarn.policies.objects.fields import group_kind, text_at
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -526,7 +526,7 @@ _MAX: Final = 10_000
 """The maximum number of entries of one list."""
 _CHANGING: Final = ("components", "transformers", "replacements", "configurations")
 """Keys of a kustomization that may change any object."""
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
+_NAME: Final = later(r"[a-z0-9][a-z0-9.-]*")
 
 
 def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.path.realpath) -> Kustomization | None:

@@ -12,12 +12,13 @@ from forewarn.policies.manifests.yaml.construct import Construction
 from forewarn.policies.manifests.yaml.grammar import check_as_kubectl, leniently
 from forewarn.policies.manifests.yaml.nodes import compose
 from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ITEMS: Final = re.compile(rb"^items:[ \t]*\n(?=- )", re.MULTILINE)
-_ITEM: Final = re.compile(rb"^- .*\n(?:(?:[ \t#].*)?\n)*", re.MULTILINE)
+_ITEMS: Final = later(rb"^items:[ \t]*\n(?=- )", re.MULTILINE)
+_ITEM: Final = later(rb"^- .*\n(?:(?:[ \t#].*)?\n)*", re.MULTILINE)
 _LONG: Final = 1 << 20
 
 

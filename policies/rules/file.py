@@ -17,6 +17,7 @@ from forewarn.policies.kube_apiserver.validation.strict import (
     unknown_fields,
 )
 from forewarn.policies.objects.fields import at, group_kind, json_type
+from forewarn.policies.patterns import later
 from forewarn.policies.rules.support.context import Context, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
 from forewarn.policies.rules.support.rule_text import diagnostics, is_template_variable
@@ -306,8 +307,8 @@ def _quantity(path: Path, value: float | str, subject: ReviewedObject, context: 
             yield Problem(f"{quote(shown)} is no quantity: {fault}", path, _quantity_fix(shown))
 
 
-_PLAIN: Final = re.compile(r"[0-9]{1,15}(?:m|[kMGTP]|[KMGTP]i)?", re.ASCII)
-_SUFFIX: Final = re.compile(r"([0-9.]{1,20}) ?(k|m|g|t)(i?)b?", re.IGNORECASE)
+_PLAIN: Final = later(r"[0-9]{1,15}(?:m|[kMGTP]|[KMGTP]i)?", re.ASCII)
+_SUFFIX: Final = later(r"([0-9.]{1,20}) ?(k|m|g|t)(i?)b?", re.IGNORECASE)
 
 
 def _quantity_fix(text: str) -> str:

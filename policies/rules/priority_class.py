@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from bisect import bisect_right
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -30,6 +29,7 @@ from forewarn.policies.objects.priority_class import (
 )
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.options import Options
+from forewarn.policies.patterns import later
 from forewarn.policies.rules.support.context import NOTHING_STORED, Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import ClassInUse, PodsWithPriority, PreemptingClasses
 from forewarn.policies.rules.support.names import nearest
@@ -252,8 +252,8 @@ def _valid_name(name: str) -> str:
 
 _LONGEST_NAME: Final = 253
 _SHOWN_CHARACTERS: Final = 40
-_NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9.-]+")
-_EMPTY_PART: Final = re.compile(r"[-.]\.|\.-")
+_NOT_IN_A_NAME: Final = later(r"[^a-z0-9.-]+")
+_EMPTY_PART: Final = later(r"[-.]\.|\.-")
 
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural, quote
@@ -11,6 +10,7 @@ from forewarn.policies.metering import charge, each
 from forewarn.policies.objects.fields import at, group_kind, text_at
 from forewarn.policies.objects.priority_class import GKE, SYSTEM_CLASSES
 from forewarn.policies.options import LimitedResource, ScopeSelector
+from forewarn.policies.patterns import later
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import UncoveredClass, UnknownClass
 from forewarn.policies.rules.support.names import is_misspelt, meant_system_class, recommended_to
@@ -492,7 +492,7 @@ def _exceeded_message(use: Use, fault: Fault, noun: str) -> str:
 
 
 _LONGEST_QUOTA: Final = 40
-_USED: Final = re.compile(r" \([^)]*, used: [^)]*\)")
+_USED: Final = later(r" \([^)]*, used: [^)]*\)")
 
 
 def _requested(use: Use, name: str) -> str:

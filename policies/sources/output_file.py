@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 import sys
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Final
 
+from forewarn.policies.patterns import later
 from forewarn.policies.sources.errors import SourceError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_OPEN_STREAM: Final = re.compile(r"/dev/(?:(stdout)|(stderr)|fd/(\d{1,6}))|/proc/self/fd/(\d{1,6})")
+_OPEN_STREAM: Final = later(r"/dev/(?:(stdout)|(stderr)|fd/(\d{1,6}))|/proc/self/fd/(\d{1,6})")
 _DIRECTORY: Final = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _FILE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LINKS: Final = 40

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,6 +19,7 @@ from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.yaml.construct import MappingEntry, entries
 from forewarn.policies.manifests.yaml.nodes import Collection, Scalar, compose, extent, followed, parser
 from forewarn.policies.manifests.yaml.scalars import key_of
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ def _skip(next_event: Callable[[], Any], event: Any) -> None:
         event = next_event()
 
 
-_PROPERTIES: Final = re.compile(
+_PROPERTIES: Final = later(
     r"(?:(?:!<[^>]*>|[&!][^\s,\[\]{}]*)(?:[ \t]+(?:#[^\n]*)?|(?=[\s,\[\]{}]|\Z))(?:\r?\n[ \t]*(?:#[^\n]*)?)*)*"
 )
 """Anchor and tag before a value, which may be on earlier lines."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from functools import cached_property
 from heapq import nsmallest
@@ -16,6 +15,7 @@ from forewarn.policies.kinds.registry import NAMESPACE, RESOURCE_QUOTA
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.priority_class import SERVED_VERSION, SYSTEM_CLASSES, SYSTEM_PRIORITY_CLASS_PREFIX
+from forewarn.policies.patterns import later
 from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.rules.support.allowed_classes import is_allowed
 
@@ -39,8 +39,8 @@ _SHORT_NAME: Final = 5
 """Names with up to this number of characters count as different if two letters differ."""
 _SHORT_PART: Final = 3
 """Minimum characters of a part between separators that can be misspelled."""
-_DIGITS: Final = re.compile(r"[0-9]+")
-_SEPARATOR: Final = re.compile(r"[-._]")
+_DIGITS: Final = later(r"[0-9]+")
+_SEPARATOR: Final = later(r"[-._]")
 
 
 class Names:

@@ -11,6 +11,7 @@ from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.objects.priority_class import HIGHEST_SYSTEM_PRIORITY
+from forewarn.policies.patterns import later
 from forewarn.policies.rules.support.context import Phase
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[Reason, int]]:
     return [(joined(reasons), nodes) for reasons, nodes in counts.most_common()]
 
 
-_PAUSE: Final = re.compile(r"(?:.*/)?pause(?:-[a-z0-9]+)?(?:[:@].*)?", re.DOTALL)
+_PAUSE: Final = later(r"(?:.*/)?pause(?:-[a-z0-9]+)?(?:[:@].*)?", re.DOTALL)
 
 
 def is_placeholder(pod: Pod, options: Options) -> bool:
