@@ -110,9 +110,9 @@ def audited(
 
     assumes: Sequence[str] = ()
     new_nodes = None
-    if autoscaling is not None and autoscaling.assumes:
-        assumes = autoscaling.assumes[:1]  # no time passes in which nodes may be removed
-        new_nodes = partial(_new_nodes, cluster=cluster, autoscaling=autoscaling)
+    if autoscaling is not None and autoscaling.node_delay is not None:
+        assumes = autoscaling.assumes_of_arrivals  # no time passes in which nodes may be removed
+        new_nodes = partial(_new_nodes, cluster=cluster, autoscaling=autoscaling) if autoscaling.grows else None
     simulations = Simulations(simulated, None if all_restarts else MAX_SIMULATED_PODS, new_nodes)
     result = _audit(cluster, config, disclose, simulations)
     head = result.head

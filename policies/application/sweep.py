@@ -211,7 +211,7 @@ def risk(
         workloads.require(snapshot)
         most = 0
     options = cluster.config.options
-    answer = risks(snapshot, world_with(cluster.cache, [], until), most, lose, options, autoscaling.assumes)
+    answer = risks(snapshot, world_with(cluster.cache, [], until), most, lose, options, autoscaling)
     selected = [entry for entry in answer.workloads if workloads.has(entry.namespace, entry.priority_class)]
     head = head_of(snapshot, (*answer.head.assumes, *unknown_owners(cluster.cache)))
     return replace(answer, workloads=selected, head=head)

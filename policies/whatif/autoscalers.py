@@ -154,6 +154,7 @@ _TOO_MANY_ROUNDS: Final = "further nodes (limit of rounds reached)"
 
 NODE_DELAY: Final = 180.0
 """Seconds from a scale-up until the new nodes are ready."""
+_NO_INSTANCE_TYPES: Final = "no new nodes of Karpenter (not predicted without --instance-types)"
 _DAEMON: Final = "owned by a DaemonSet"
 _NOT_TRIED: Final = "not marked Unschedulable"
 _NOMINATED: Final = "nominated to a node"
@@ -165,7 +166,7 @@ class Autoscaling(NamedTuple):
 
     `groups`: the node groups; empty if none are known. `settings`: flags of cluster-autoscaler. `karpenter`: with its
     NodePools and `instance_types`, if both are known. `node_delay`: seconds from a scale-up to the new nodes; None if
-    no nodes arrive in simulations.
+    no nodes arrive in simulations. `has_node_pools`: whether the cluster has NodePools.
     """
 
     cutoff: int = Options().autoscaler_cutoff
@@ -174,6 +175,7 @@ class Autoscaling(NamedTuple):
     node_delay: float | None = NODE_DELAY
     instance_types: Sequence[InstanceType] = ()
     karpenter: Karpenter | None = None
+    has_node_pools: bool = False
 
     @property
     def grows(self) -> bool:
@@ -183,12 +185,21 @@ class Autoscaling(NamedTuple):
     @property
     def assumes(self) -> Sequence[str]:
         """Clauses about the nodes that arrive and would leave in simulations."""
-        if not self.grows or self.node_delay is None:
+        if self.node_delay is None:
+            return ()
+        of_karpenter = ["consolidation or drift"] * bool(self.karpenter or self.has_node_pools)
+        removals = listed(["scale-down"] * bool(self.groups) + of_karpenter)
+        return (*self.assumes_of_arrivals, *([f"no {removals} (not predicted)"] if removals else ()))
+
+    @property
+    def assumes_of_arrivals(self) -> Sequence[str]:
+        """Clauses about the nodes that arrive."""
+        if self.node_delay is None:
             return ()
         groups = listed([group.name for group in self.groups], _NAMED) or "Karpenter"
-        removals = listed(["scale-down"] * bool(self.groups) + ["consolidation"] * bool(self.karpenter))
         ready = f"nodes of {groups} ready {duration(self.node_delay)} after a scale-up"
-        return (ready, f"no {removals} (not predicted)")
+        is_unknown = self.has_node_pools and self.karpenter is None
+        return (*([ready] if self.grows else ()), *([_NO_INSTANCE_TYPES] if is_unknown else ()))
 
     def after(self, lost: Sequence[tuple[str, str]]) -> Autoscaling:
         """Return the settings after the loss of all nodes with these labels: node groups of such nodes do not grow."""

@@ -216,13 +216,13 @@ def risks(
     most: int,
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
     options: Options,
-    assumes: Sequence[str] = (),
+    autoscaling: Autoscaling = _USUAL,
 ) -> Risks:
     """Return the risks of all workloads: those that lose replicas first, by priority; placeholder Pods last.
 
     `world`: this cluster without arrivals. `most`: number of zones, and of nodes, whose loss is simulated; nodes with
-    most Pods first. `lose`: simulates the questions and yields the effects of each in turn, like `Tried.of`. `assumes`:
-    clauses about new nodes; empty if none arrive.
+    most Pods first. `lose`: simulates the questions and yields the effects of each in turn, like `Tried.of`.
+    `autoscaling`: whether nodes arrive.
     """
     occupancy = Occupancy(Simulation(world._replace(arrivals=())))
     intervals: dict[str, list[PodInterval]] = {}
@@ -247,14 +247,14 @@ def risks(
         )
         for name, own in intervals.items()
     ]
-    if not assumes:
+    if not autoscaling.grows or autoscaling.node_delay is None:
         workloads = [risk._replace(with_new_nodes=None) for risk in workloads]
     placeholders = {name for name, own in intervals.items() if _only_placeholders(_pods(cluster, own), options)}
     workloads.sort(key=lambda risk: (risk.workload in placeholders, *_by_damage(risk)))
     return Risks(
         head_of(
             cluster,
-            (*assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True), *assumes),
+            (*assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True), *autoscaling.assumes),
         ),
         workloads,
         ZonesAndNodes(len(zones[:most]), len(names[:most])),

@@ -54,10 +54,38 @@ def test_lost_replicas_run_again_on_karpenters_nodes(lost: Any) -> None:
     answer = lost(node_pool())
     (launch,) = answer["autoscalers"]["nodePools"]["launches"]
     assert (launch["nodePool"], launch["instanceType"], launch["nodes"]) == ("default", "m.4", 2)
-    assert answer["head"]["assumes"][-1] == "no consolidation (not predicted)"
+    assert answer["head"]["assumes"][-1] == "no consolidation or drift (not predicted)"
     arrived = answer["withNewNodes"]
     assert (arrived["nodes"], arrived["running"], arrived["pending"]) == ({"default": 2}, 8, 0)
     assert "NodePool default: 2 nodes of m.4 for reports/nightly (4 Pods)" in lost(node_pool(), text=True)
+
+
+WITHOUT_TYPES = ["no new nodes of Karpenter (not predicted without --instance-types)"]
+
+
+@pytest.mark.parametrize(
+    ("command", "removals"),
+    [
+        (["whatif", "lose", "zone", "a"], True),
+        (["whatif", "lose", "--each", "zone"], True),
+        (["whatif", "apply", "-f", CLUSTER], True),
+        (["risk"], True),
+        (["audit"], False),
+    ],
+)
+def test_heads_name_what_karpenter_does_without_instance_types(
+    command: list[str], removals: bool, tmp_path: Path, capsys: Capture
+) -> None:
+    with open(CLUSTER, encoding="utf-8") as file:
+        documents = [*filter(None, yaml.safe_load_all(file)), node_pool()]
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(documents))
+
+    def assumed(*more: str) -> list[str]:
+        main([*command, "--cluster", str(tmp_path / "cluster.yaml"), "-o", "json", *more])
+        return [each for each in json.loads(capsys.readouterr().out)["head"]["assumes"] if "not predicted" in each]
+
+    assert assumed() == WITHOUT_TYPES + ["no consolidation or drift (not predicted)"] * removals
+    assert assumed("--no-autoscaler") == []
 
 
 def test_no_node_arrives_in_the_lost_zone(lost: Any) -> None:
