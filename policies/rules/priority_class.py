@@ -408,7 +408,7 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
     """Two PriorityClasses have `globalDefault: true`.
 
     Why: kube-apiserver rejects the second default class. If users create both classes at the same moment,
-    kube-apiserver can store both. The class with the lower value is then the default, also if it is the newer class.
+    kube-apiserver can store both. The class with the lower value is then the default, even if it is newer.
     `forewarn audit` reports each other class.
 
     Example:

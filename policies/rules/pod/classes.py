@@ -245,7 +245,7 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Why: by default, all users who may create Pods can use any class. A ResourceQuota limits only how much of a class a
     namespace may use. Users who may create ResourceQuotas can use any class.
 
-    Details: if entries of `allowedClasses` name a class, at least one of these entries must match. An entry matches if
+    Details: if `allowedClasses` has entries for a class, at least one of them must match. An entry matches if
     all its conditions hold. A condition with a list holds if one item of the list matches. All users may use a class
     that no entry names. When a user creates a workload or changes its class, the rule checks the user and groups. When
     a controller of kube-system creates the Pods of the workload, the rule does not check users and groups again. The

@@ -31,8 +31,8 @@ _FIX: Final = "create the class earlier"
 def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A class is created after Pods that use it.
 
-    Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm waits for a hook, and Argo CD waits until
-    a sync wave is healthy, so the class is never created. `kubectl apply` creates the objects of a file in their order,
+    Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm waits until
+    the hook ends, and Argo CD until the sync wave is healthy, so neither creates the class. `kubectl apply` creates the objects of a file in their order,
     and fails for a Pod before its class.
 
     Details: the rule compares `helm.sh/hook` with its weight, `argocd.argoproj.io/hook`, and
