@@ -123,9 +123,9 @@ def load(
     """Load a cluster: snapshots (files or directories), or "live" or "live:CONTEXT" for a running cluster.
 
     Several sources describe one cluster; a later source overrides earlier ones. `kubernetes_version`: such as `1.36`
-    (default: that of the cluster, or the newest). `scheduler_config`: file or preset. `config`: a configuration file. `node_groups`: a file
-    of node groups, as for `--node-groups`. `progress`: called with the number of objects. Raises SourceError,
-    ConfigError, and InvalidInput for an unknown version or feature gate.
+    (default: that of the cluster, or the newest). `scheduler_config`: file or preset. `config`: a configuration file.
+    `node_groups`: a file of node groups, as for `--node-groups`. `progress`: called with the number of objects. Raises
+    SourceError, ConfigError, and InvalidInput for an unknown version or feature gate.
     """
     if not sources:
         raise InvalidInput('no source given. Fix: pass a snapshot, or "live" for a running cluster')

@@ -32,8 +32,8 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
     """A class is created after Pods that use it.
 
     Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm waits until
-    the hook ends, and Argo CD until the sync wave is healthy, so neither creates the class. `kubectl apply` creates the objects of a file in their order,
-    and fails for a Pod before its class.
+    the hook ends, and Argo CD until the sync wave is healthy, so neither creates the class. `kubectl apply` creates the
+    objects of a file in their order, and fails for a Pod before its class.
 
     Details: the rule compares `helm.sh/hook` with its weight, `argocd.argoproj.io/hook`, and
     `argocd.argoproj.io/sync-wave`. It compares Flux Kustomizations by `path` and `dependsOn`. The order in a file

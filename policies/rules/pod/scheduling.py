@@ -142,8 +142,8 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
     Pods of the same workload, or if victims free quota, forewarn also predicts the retries of its Pods. If time
     remains, forewarn also predicts whether controllers recreate the victims, and whether the replacement Pods fit, stay
     Pending or preempt more Pods. The message names the custom resources and Jobs that fail without a victim, such as
-    a SparkApplication without its driver. If all victims are placeholder Pods, the finding is a note and the webhook does
-    not warn. `placeholderPods` in the configuration selects placeholder Pods. By default, placeholder Pods are Pods
+    a SparkApplication without its driver. If all victims are placeholder Pods, the finding is a note and the webhook
+    does not warn. `placeholderPods` in the configuration selects placeholder Pods. By default, these are Pods
     with a negative priority and only the pause image. If a rollout terminates old Pods, Pending Pods of other workloads
     may use the free capacity. The rule reports these Pending Pods only if they preempt running Pods, and are not
     themselves preempted by new Pods of the rollout. The rule does not evaluate changes that create no Pods, such as a
