@@ -25,8 +25,11 @@ from typing import (
 )
 
 from forewarn.policies.application.diff import Diff
-from forewarn.policies.documents import VERSION, Field, fields_of, properties_of
-from forewarn.policies.documents.answers import ClassPlan, NodePressure, Resize, Why, WorkloadWhy
+from forewarn.policies.application.headroom import HeadroomLine
+from forewarn.policies.application.whatif import WhatIf
+from forewarn.policies.application.why import PodWhy, WorkloadWhy
+from forewarn.policies.documents import VERSION, fields_of, optional_in_json, properties_of
+from forewarn.policies.documents.answers import ClassPlan, NodePressure, Resize
 from forewarn.policies.documents.dry_run import DryRun
 from forewarn.policies.documents.findings import Findings, Impact, Review
 from forewarn.policies.documents.head import Head
@@ -35,7 +38,7 @@ from forewarn.policies.documents.ui import UiCluster, UiFault, UiPrediction, UiW
 from forewarn.policies.documents.webhook import Accuracy, Checks
 from forewarn.policies.expectations import Expectations
 from forewarn.policies.render.several_clusters import SeveralClusters
-from forewarn.policies.whatif.documents import Headroom, PredictLine, WhatIf
+from forewarn.policies.whatif.documents import PredictLine
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 from forewarn.policies.whatif.sweep import Sweep
@@ -48,11 +51,11 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "whatif-each": ("`whatif --each`", Sweep),
     "whatif-pressure": ("`whatif pressure`", NodePressure),
     "whatif-resize": ("`whatif resize`", Resize),
-    "headroom": ("each line of `headroom`", Headroom),
+    "headroom": ("each line of `headroom`", HeadroomLine),
     "classes": ("`classes`", Classes),
     "classes-plan": ("`classes plan`", ClassPlan),
     "test": ("`test`", Expectations),
-    "why": ("`why`", Why | WorkloadWhy),
+    "why": ("`why`", PodWhy | WorkloadWhy),
     "risk": ("`risk`", Risks),
     "several-clusters": (
         "`audit`, `classes`, `headroom`, `lint`, `predict`, `risk` and `whatif` about several clusters",
@@ -167,8 +170,7 @@ def forms_of(schema: Mapping[str, Any], defined: Mapping[str, Any]) -> list[Any]
 def _of(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
     """The schema of a type; those of TypedDicts go into `defined`."""
     origin, arguments = get_origin(given), get_args(given)
-    if isinstance(given, type) and "to_dict" in vars(given):
-        given = hints_of(vars(given)["to_dict"])["return"]
+    given = _document(given)
     if is_typeddict(given) or (isinstance(given, type) and fields_of(given)):
         if given.__name__ not in defined:
             defined[given.__name__] = {}  # a type that contains itself ends here
@@ -191,16 +193,9 @@ def _of(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
 
 
 def _object(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
-    hints = hints_of(given)
-    fields = [field for field in fields_of(given) if not field.hidden]
-    if fields:
-        hints = {field.key: _optional(hints[field.name]) if field.optional else hints[field.name] for field in fields}
-        hints |= {key: hints_of(member.fget)["return"] for key, member in properties_of(given).items()}
-        fields += [Field(member.fget.__name__, key) for key, member in properties_of(given).items()]
-    names = {name: field.key for field in fields for name in (field.name, field.key)} or {key: key for key in hints}
+    hints, text, explained = _members(given)
     is_total = getattr(given, "__total__", True)
     plain = {key: get_args(hint)[0] if get_origin(hint) is NotRequired else hint for key, hint in hints.items()}
-    text, explained = split("" if given.__doc__ in (None, dict.__doc__) else given.__doc__, names)
     return {
         "type": "object",
         **({"description": text} if text else {}),
@@ -211,6 +206,36 @@ def _object(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]
         "required": [key for key, hint in hints.items() if is_total and get_origin(hint) is not NotRequired],
         **({"additionalProperties": False} if closed else {}),
     }
+
+
+def _members(given: Any) -> tuple[dict[str, Any], str, dict[str, str]]:
+    """The hints of an object's keys, its description, and the descriptions of keys."""
+    hints, keys, names, explained = hints_of(given), dict[str, Any](), dict[str, str](), dict[str, str]()
+    for field in fields_of(given):
+        if field.inlined:
+            inner, _, texts = _members(_document(get_args(hints[field.name])[0]))
+            keys, explained = keys | inner, explained | texts
+        elif not field.hidden:
+            keys[field.key] = _optional(hints[field.name]) if field.optional else hints[field.name]
+            names |= {field.name: field.key, field.key: field.key}
+    for key, member in properties_of(given).items() if fields_of(given) else ():
+        hint = hints_of(member.fget)["return"]
+        keys[key] = _optional(hint) if isinstance(member, optional_in_json) else hint
+        names |= {member.fget.__name__: key, key: key}
+        if member.__doc__:
+            explained[key] = " ".join(member.__doc__.split()).removesuffix(".")
+    keys = keys or hints
+    doc = "" if given.__doc__ in (None, dict.__doc__) else given.__doc__
+    text, meanings = split(doc, names or {key: key for key in keys})
+    return keys, text, explained | meanings
+
+
+def _document(given: Any) -> Any:
+    """The type that describes the JSON of a type: the type itself, or the TypedDict that its `to_dict` returns."""
+    if isinstance(given, type) and "to_dict" in vars(given):
+        document = hints_of(vars(given)["to_dict"])["return"]
+        return given if document == dict[str, Any] else document
+    return given
 
 
 def split(text: str, names: Mapping[str, str]) -> tuple[str, dict[str, str]]:

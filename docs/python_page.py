@@ -28,13 +28,19 @@ _WIDTH: Final = 150
 _CODE_WIDTH: Final = 100
 _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "Answer": (
-        *("title", "running_before", "running_after", "pdbs", "stuck", "forbidden", "unread", "not_modelled", "bound"),
-        *("autoscalers", "upgrade", "losses", "arrived", "with_nodes", "scaled_down", "blocked"),
+        *("change", "running_before", "running_after", "pdbs", "not_drained", "eviction_blocked_by", "not_simulated"),
+        *("not_modelled", "bound", "autoscalers", "upgrade", "pod_losses", "with_new_nodes"),
+        *("daemon_pods_of_lost_nodes", "scaled_down", "blocked"),
     ),
     "Autoscalers": ("cluster_autoscaler", "karpenter"),
     "Autoscaling": ("cutoff", "node_delay", "grows", "assumes"),
+    "ClassChange": ("old", "new", "taken_from", "may_preempt", "totals", "changed", "restarting", "restarted"),
     "Cluster": ("nodes", "zones", "pods", "autoscaling"),
     "Finding": ("file", "line", "column", "severity", "rule", "message", "fix", "object", "path", "detail"),
+    "Headroom": (
+        *("name", "pod", "without", "preempting", "more", "pods", "by_class", "reasons", "stranded", "by_zone"),
+        *("notes", "node_groups", "pod_group", "quota", "assumes"),
+    ),
     "Pod": (
         *("key", "namespace", "name", "phase", "labels", "node_name", "nominated_node_name", "priority_class_name"),
         *("effective_priority", "terminating"),
@@ -44,8 +50,14 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
         *("candidates", "not_predicted", "caveats", "assumes"),
     ),
     "PredictResult": ("head", "predictions", "outcomes", "groups", "faults", "autoscalers", "documents"),
+    "PodWhy": ("head", "key", "diagnosis", "nodes", "reported", "missing", "conditions", "to_dict"),
     "Ranked": ("workload", "before", "after", "running"),
     "Status": ("reasons", "plugin"),
+    "WhatIf": (
+        *("head", "change", "answer", "class_change", "fewer", "pending", "preemptions", "workloads", "conditions"),
+        *("notes", "notes_without_faults", "faults", "to_dict"),
+    ),
+    "WorkloadWhy": ("head", "key", "namespace", "name", "kind", "timeline", "missing", "conditions", "to_dict"),
     "Workloads": ("namespace", "priority_class"),
     "UpgradeRun": ("complete", "seconds", "least", "not_reached", "forced", "pools"),
 }
@@ -238,7 +250,8 @@ def _fields(item: type) -> Iterator[tuple[str, Any]]:
 def _properties(item: type) -> Iterator[tuple[str, Any, str]]:
     for name, value in inspect.getmembers(item):
         function = getattr(value, "fget", None) or getattr(value, "func", None)
-        if function is not None and not name.startswith("_") and not issubclass(item, Enum):
+        is_other_form = name.removesuffix("_") != name and hasattr(item, name.removesuffix("_"))  # in JSON
+        if function is not None and not name.startswith("_") and not is_other_form and not issubclass(item, Enum):
             doc, hint = (inspect.getdoc(value) or "").partition("\n\n")[0], hints_of(function)["return"]
             if _is_shown(item, name, hint):
                 yield name, hint, " ".join(doc.split())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.cluster.answer_head import Result
 from forewarn.policies.controllers.recreated import sentence
+from forewarn.policies.documents import json_of
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.objects.fields import InvalidObject, json_type
 from forewarn.policies.scheduling.reasons import in_short
@@ -18,7 +19,6 @@ from forewarn.policies.selectors import PodPattern
 from forewarn.policies.simulation.events_file import EntryFault, seconds
 from forewarn.policies.simulation.summary import timeline_lines, unsettled
 from forewarn.policies.whatif import questions
-from forewarn.policies.whatif.answer import as_dict as answer_as_dict
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.headroom import headroom
 
@@ -355,7 +355,7 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
     if expectation.run is not None:
         yield from _not_running(expectation.run, expectation.within, answer)
     if expectation.pending is not None:
-        for standing in answer.standings:
+        for standing in answer.workloads:
             if standing.pending and _is_selected(expectation.pending, standing, answer):
                 yield f"{standing.workload}: {plural(standing.pending, 'Pod')} Pending: {in_short(standing.message)}"
     if expectation.preempted is not None:
@@ -368,7 +368,7 @@ def _is_selected(selector: PodPattern, pod: WorkloadCount | Bound | Preemption, 
 
 
 def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
-    for standing in answer.standings:
+    for standing in answer.workloads:
         if standing.lost > standing.with_node and _is_selected(selector, standing, answer):
             reason = in_short(standing.message) or standing.failure or sentence(standing.again, standing.kind)
             why = f": {reason}" if reason else ""
@@ -386,7 +386,7 @@ def _preempted(expectation: Expectation, answer: Answer) -> Iterator[str]:
     group = answer.summary.names.group
     hit = [
         preemption
-        for preemption in answer.preemptions
+        for preemption in answer.preempted
         if _is_selected(expectation.preempted, preemption, answer)
         and expectation.by.matches(preemption.by_namespace, preemption.by_class, group(preemption.by_workload))
     ]
@@ -470,7 +470,7 @@ def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Tested:
     if answer is not None:
         lines = list(timeline_lines(answer.simulation))
         more = [f"and {len(lines) - MAX_TIMELINE} more lines"] if len(lines) > MAX_TIMELINE else []
-        result = result._replace(timeline=[*lines[:MAX_TIMELINE], *more], answer=answer_as_dict(answer))
+        result = result._replace(timeline=[*lines[:MAX_TIMELINE], *more], answer=json_of(answer))
     return result._replace(unanswered=unanswered, notes=notes)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import suggesting
 from forewarn.policies.cluster.answer_head import head_of
-from forewarn.policies.documents import json_of
+from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import InvalidObject, at
 from forewarn.policies.options import Options
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.documents import Inlined
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.capacity_buffers import Buffers
@@ -58,14 +59,19 @@ class HeadroomRequest:
 class ObjectHeadroom:
     """The headroom for one object."""
 
-    headroom: Headroom
-    placeholders: Placeholders | None
-    capacity_buffers: Buffers | None
+    headroom: Inlined[Headroom]
+    placeholders: Placeholders | None = None
+    capacity_buffers: Buffers | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON object without the head."""
-        more = {"placeholders": self.placeholders, "capacityBuffers": self.capacity_buffers}
-        return {**self.headroom.to_dict(), **{key: json_of(value) for key, value in more.items() if value is not None}}
+
+class HeadroomLine(NamedTuple):
+    """A line of `forewarn headroom`: one object.
+
+    `placeholders`: with `--placeholders`. `capacityBuffers`: if the cluster has CapacityBuffers.
+    """
+
+    head: AnswerHead
+    object: Inlined[ObjectHeadroom]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,7 +91,7 @@ class HeadroomResult:
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield a JSON object for each object."""
-        yield from ({"head": self.head.to_dict(), **obj.to_dict()} for obj in self.objects)
+        yield from (to_dict(HeadroomLine(self.head, obj)) for obj in self.objects)
 
 
 def headroom(

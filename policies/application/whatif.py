@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.application.changes import Apply, ChangeClass, Events, MaxReplicas, Start
 from forewarn.policies.application.cluster import autoscaling_for, require_nodes
@@ -19,6 +19,7 @@ from forewarn.policies.application.simulated import (
     world_with,
 )
 from forewarn.policies.cluster.answer_head import Result, head_of
+from forewarn.policies.documents import in_json, optional_in_json, to_dict
 from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
@@ -30,7 +31,6 @@ from forewarn.policies.simulation.summary import summarize
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import autoscalers_of
 from forewarn.policies.whatif import class_change
-from forewarn.policies.whatif.answer import as_dict
 from forewarn.policies.whatif.arrivals import Branch, End, with_new_nodes
 from forewarn.policies.whatif.comparison import ask, typical
 from forewarn.policies.whatif.occupancy import Occupancy
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
     from forewarn.policies.application.changes import Change
     from forewarn.policies.application.cluster import Cluster, Progress
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.summary import Summary
+    from forewarn.policies.simulation.timeline import Event
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.class_change import ClassChange, Ranked
-    from forewarn.policies.whatif.documents import WhatIf as Document
     from forewarn.policies.whatif.questions import Question
 
 SETTLED: Final = "counts cover the whole rollout at its end; forewarn lint and predict evaluate its start"
@@ -63,6 +64,37 @@ class Rejected(InvalidObject):
         self.faults = faults
 
 
+class Ending(NamedTuple):
+    """One outcome of several runs. `count`: number of runs with this outcome."""
+
+    outcome: Hidden[Outcome]
+    summary: Summary
+
+    @in_json
+    def count_(self) -> int:
+        return self.outcome.count
+
+    @in_json
+    def timeline(self) -> Sequence[Event]:
+        return self.outcome.simulation.timeline.events
+
+    @in_json
+    def final(self) -> dict[str, Any]:
+        return self.outcome.simulation.final()
+
+    @in_json
+    def pending(self) -> list[str]:
+        return [name for name, entry in self.final.items() if not entry["node"]]
+
+    @in_json
+    def ended_at(self) -> float:
+        return self.outcome.simulation.clock.now
+
+    @optional_in_json
+    def stopped(self) -> str | None:
+        return self.outcome.simulation.stopped or None
+
+
 @dataclass(frozen=True, repr=False)
 class WhatIf(Result):
     """The cluster before and after a change.
@@ -72,16 +104,17 @@ class WhatIf(Result):
     first.
     """
 
-    change: Change
-    answer: Answer
-    class_change: ClassChange | None
+    change: Hidden[Change]
+    answer: Inlined[Answer]
     notes: Sequence[str]
-    faults: Sequence[Exception]
-    outcomes: Sequence[tuple[Outcome, Summary]] = ()
+    faults: Hidden[Sequence[Exception]]
+    class_change: ClassChange | None = None
+    outcomes: Sequence[Ending] = ()
+    timeline: Sequence[Event] | None = None
 
     def __repr__(self) -> str:
         counts = f"{self.fewer} fewer Pods, {self.pending} Pending, {len(self.preemptions)} preempted"
-        return f"<WhatIf {self.answer.title}: {counts}>"
+        return f"<WhatIf {self.answer.change}: {counts}>"
 
     @property
     def fewer(self) -> int:
@@ -96,12 +129,12 @@ class WhatIf(Result):
     @property
     def preemptions(self) -> Sequence[Preemption]:
         """The preempted Pods, with their preemptors."""
-        return self.answer.preemptions
+        return self.answer.preempted
 
     @property
     def workloads(self) -> Sequence[WorkloadCount]:
         """The workloads that change or have too few Pods."""
-        return self.answer.standings
+        return self.answer.workloads
 
     @property
     def notes_without_faults(self) -> list[str]:
@@ -117,23 +150,31 @@ class WhatIf(Result):
         met = {
             "fewer": any(workload.missed for workload in self.workloads),
             "pending": any(workload.pending > workload.pending_before for workload in self.workloads),
-            "preemption": answer.preemptions,
+            "preemption": answer.preempted,
             "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,
             "quota": answer.over_quota,
             "blocked": answer.blocked,
         }
         return frozenset(name for name, is_met in met.items() if is_met)
 
-    def to_dict(self, *, timeline: bool = False) -> Document:
+    @optional_in_json
+    def basis(self) -> Literal["settled"] | None:
+        """Of an apply."""
+        return "settled" if isinstance(self.change, Apply) else None
+
+    @optional_in_json
+    def runs(self) -> int | None:
+        """With `events`."""
+        return self.change.runs if isinstance(self.change, Events) and self.outcomes else None
+
+    @optional_in_json
+    def seed(self) -> int | None:
+        """With `events`."""
+        return self.change.seed if isinstance(self.change, Events) and self.outcomes else None
+
+    def to_dict(self, *, timeline: bool = False) -> dict[str, Any]:
         """The JSON document of `-o json`. `timeline`: with all events."""
-        document: dict[str, Any] = {"head": self.head.to_dict(), **as_dict(self.answer)}
-        document |= {"classChange": class_change.as_dict(self.class_change)} if self.class_change else {}
-        document |= {"basis": "settled"} if isinstance(self.change, Apply) else {}
-        document |= {"timeline": self.answer.simulation.outcome()["timeline"]} if timeline else {}
-        if self.outcomes and isinstance(self.change, Events):
-            entries = [{**outcome.to_dict(), "summary": summary.to_dict()} for outcome, summary in self.outcomes]
-            document |= {"runs": self.change.runs, "seed": self.change.seed, "outcomes": entries}
-        return cast("Document", document | {"notes": list(self.notes)})
+        return to_dict(replace(self, timeline=self.answer.simulation.timeline.events) if timeline else self)
 
 
 def whatif(
@@ -179,19 +220,19 @@ def whatif(
             new_pods=_new_pods(cluster.snapshot, cache.snapshot(), question),
             placeholders=_placeholders(answer, cluster),
         )
-        outcomes = [(Outcome(answer.simulation), answer.summary)] if runs == 1 else []
+        outcomes = [Ending(Outcome(answer.simulation), answer.summary)] if runs == 1 else []
         if runs > 1 and isinstance(change, Events) and not nodes_over_time:
             explored = explore(partial(Simulation, world, progress=progress), runs, change.seed)
-            outcomes = [(outcome, summarize(outcome.simulation)) for outcome in explored]
+            outcomes = [Ending(outcome, summarize(outcome.simulation)) for outcome in explored]
     notes = [*not_simulated(cache), *notes, *([SETTLED] if isinstance(change, Apply) else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
-    return WhatIf(head, change, answer, question.class_change, notes, faults, outcomes)
+    return WhatIf(head, change, answer, notes, faults, question.class_change, outcomes)
 
 
 def _placeholders(answer: Answer, cluster: Cluster) -> list[str]:
     pods, options = cluster.snapshot.pods.values(), cluster.config.options
     reserved = {f"{pod.namespace}/{pod.name}" for pod in pods if is_placeholder(pod, options)}
-    return sorted({preemption.workload for preemption in answer.preemptions if preemption.victim in reserved})
+    return sorted({preemption.workload for preemption in answer.preempted if preemption.victim in reserved})
 
 
 def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: Question) -> list[Ranked]:

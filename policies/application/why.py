@@ -8,9 +8,9 @@ from itertools import starmap
 from typing import TYPE_CHECKING
 
 from forewarn.policies.application.cluster import pod_key
-from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.documents import json_of
+from forewarn.policies.documents import in_json, optional_in_json
 from forewarn.policies.documents.answers import CountedReason
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import POD
@@ -26,14 +26,15 @@ from forewarn.policies.why.troubles import diagnose, of_deleted_pod, quota_hint
 from forewarn.policies.why.why_not import why_not
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Mapping, Sequence
 
     from forewarn.policies.application.cluster import Cluster
-    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents.answers import Why
-    from forewarn.policies.documents.answers import WorkloadWhy as WorkloadDocument
+    from forewarn.policies.documents import Hidden
+    from forewarn.policies.documents.answers import PodEnding, PodState
     from forewarn.policies.why.timeline import Timeline
+    from forewarn.policies.why.trouble import Trouble
     from forewarn.policies.why.troubles import Diagnosis
 
 
@@ -54,14 +55,15 @@ class WhyRequest:
 
 
 @dataclass(frozen=True, repr=False)
-class PodWhy:
-    """The explanation of a Pod. `key`: `namespace/name`. `nodes`: why nodes do not fit the Pod. `reported`: type of a
-    condition, or reason of an Event -> its message. `missing`: what forewarn could not read, for example Events.
+class PodWhy(Result):
+    """The output of `forewarn why` for a Pod. `key`: `namespace/name`. `nodes`: why nodes do not fit the Pod.
+
+    `reported`: type of a condition, or reason of an Event -> its message. `missing`: what forewarn could not read, for
+    example Events.
     """
 
-    head: AnswerHead
-    key: str
-    diagnosis: Diagnosis
+    key: Hidden[str]
+    diagnosis: Hidden[Diagnosis]
     nodes: Sequence[CountedReason]
     reported: Mapping[str, str]
     missing: Sequence[str]
@@ -74,35 +76,41 @@ class PodWhy:
         """The state, and the ids of the problems."""
         return {self.diagnosis.state, *ids(self.diagnosis.troubles)}
 
-    def to_dict(self) -> Why:
-        """The JSON document of `-o json`."""
-        pod = self.diagnosis.pod
-        about = (
-            {}
-            if pod is None
-            else {"priority": pod.effective_priority, "node": pod.node_name, "nominatedNode": pod.nominated_node_name}
-        )
-        return {
-            "head": self.head.to_dict(),
-            "id": self.key,
-            "state": self.diagnosis.state,
-            **about,  # type: ignore[typeddict-item]
-            "troubles": [trouble.to_dict() for trouble in self.diagnosis.troubles],
-            "nodes": json_of(self.nodes),
-            "reported": dict(self.reported),
-            "missing": list(self.missing),
-        }
+    @in_json
+    def id(self) -> str:
+        return self.key
+
+    @in_json
+    def state(self) -> PodState:
+        """Of the Pod; "gone" means deleted."""
+        return self.diagnosis.state
+
+    @in_json
+    def troubles(self) -> Sequence[Trouble]:
+        """Causes and problems, the cause first."""
+        return self.diagnosis.troubles
+
+    @optional_in_json
+    def priority(self) -> int | None:
+        return None if (pod := self.diagnosis.pod) is None else pod.effective_priority
+
+    @optional_in_json
+    def node(self) -> str | None:
+        return None if (pod := self.diagnosis.pod) is None else pod.node_name
+
+    @optional_in_json
+    def nominated_node(self) -> str | None:
+        return None if (pod := self.diagnosis.pod) is None else pod.nominated_node_name
 
 
 @dataclass(frozen=True, repr=False)
-class WorkloadWhy:
-    """The Pods of a workload that ended, and those that are Pending. `missing`: what forewarn could not read."""
+class WorkloadWhy(Result):
+    """The output of `forewarn why` for a workload. `missing`: what forewarn could not read, for example Events."""
 
-    head: AnswerHead
-    namespace: str
-    name: str
+    namespace: Hidden[str]
+    name: Hidden[str]
     kind: str
-    timeline: Timeline
+    timeline: Hidden[Timeline]
     missing: Sequence[str]
 
     def __repr__(self) -> str:
@@ -119,18 +127,29 @@ class WorkloadWhy:
         endings = self.timeline.endings
         return {*self.timeline.states, *(id_ for ending in endings for id_ in ids(ending.diagnosis.troubles))}
 
-    def to_dict(self) -> WorkloadDocument:
-        """The JSON document of `-o json`."""
-        return {
-            "head": self.head.to_dict(),
-            "id": self.key,
-            "kind": self.kind,
-            "states": dict(self.timeline.states),
-            "pending": sorted(self.timeline.pending),
-            "endings": [ending.to_dict(self.namespace) for ending in self.timeline.endings],
-            "notExplained": self.timeline.not_explained,
-            "missing": list(self.missing),
-        }
+    @in_json
+    def id(self) -> str:
+        return self.key
+
+    @in_json
+    def states(self) -> Counter[str]:
+        """Number of Pods by state."""
+        return self.timeline.states
+
+    @in_json
+    def pending(self) -> list[str]:
+        """Pending Pods."""
+        return sorted(self.timeline.pending)
+
+    @in_json
+    def endings(self) -> list[PodEnding]:
+        """Pods that have ended."""
+        return [ending.to_dict(self.namespace) for ending in self.timeline.endings]
+
+    @in_json
+    def not_explained(self) -> int:
+        """Number of Pods beyond the limit."""
+        return self.timeline.not_explained
 
 
 def why(cluster: Cluster, request: WhyRequest | str) -> PodWhy | WorkloadWhy:

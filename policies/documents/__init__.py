@@ -1,8 +1,8 @@
 """JSON documents (`-o json`). `docs/json_schemas.py` writes JSON Schemas from their types.
 
 A result type is a dataclass or NamedTuple, and is its own document: `json_of` writes its fields, without `Hidden` ones,
-and its properties `in_json`. Where the JSON has another form, the type has a method `to_dict` that returns one of the
-TypedDicts in this package, so mypy compares both.
+and its properties `in_json`. An `Inlined` field has no key: the keys of its value stand beside it. Where the JSON has
+another form, the type has a method `to_dict` that returns one of the TypedDicts in this package, so mypy compares both.
 
 Later releases may add keys. While the version of a document stays the same, no key disappears or changes its meaning.
 """
@@ -20,12 +20,17 @@ _DIGITS: Final = 4
 """Decimal places of numbers."""
 _T = TypeVar("_T")
 Hidden = Annotated[_T, "not in JSON"]
+Inlined = Annotated[_T, "its keys are in JSON"]
 if TYPE_CHECKING:
     in_json = property
+    optional_in_json = property
 else:
 
     class in_json(property):  # noqa: N801
         """A property that is also a key of the JSON document, after those of the fields."""
+
+    class optional_in_json(in_json):  # noqa: N801
+        """The same, omitted if its value is None."""
 
 
 class Field(NamedTuple):
@@ -36,6 +41,7 @@ class Field(NamedTuple):
     optional: bool = False
     nullable: bool = False
     hidden: bool = False
+    inlined: bool = False
 
     def omits(self, value: Any) -> bool:
         return self.hidden or (value is None if self.nullable else self.optional and is_empty(value))
@@ -51,15 +57,18 @@ def fields_of(of: Any) -> tuple[Field, ...]:
     defaults = {name: field.default for name, field in declared.items()} or getattr(of, "_field_defaults", {})
     hints = {name: field.type for name, field in declared.items()}
     hints |= {name: of.__annotations__[name] for name in getattr(of, "_fields", ())}
-    given = ((name, defaults.get(name, ...), "Hidden[" in str(hint)) for name, hint in hints.items())
-    return tuple(Field(name, _key(name), is_empty(default), default is None, hidden) for name, default, hidden in given)
+    given = ((name, defaults.get(name, ...), str(hint)) for name, hint in hints.items())
+    return tuple(
+        Field(name, _key(name), is_empty(default), default is None, "Hidden[" in hint, "Inlined[" in hint)
+        for name, default, hint in given
+    )
 
 
 @cache
 def properties_of(of: Any) -> Mapping[str, in_json]:
     """The properties of a type that are keys of its JSON document, by key."""
     members = {name: member for base in reversed(of.__mro__) for name, member in vars(base).items()}
-    return {_key(name): member for name, member in members.items() if type(member) is in_json}
+    return {_key(name): member for name, member in members.items() if isinstance(member, in_json)}
 
 
 def _key(name: str) -> str:
@@ -74,9 +83,16 @@ def is_empty(value: Any) -> bool:
 def to_dict(value: Any) -> dict[str, Any]:
     """The JSON object of a dataclass or NamedTuple."""
     of: Any = type(value)
-    given = ((field, getattr(value, field.name)) for field in fields_of(of))
-    document = {field.key: json_of(item) for field, item in given if not field.omits(item)}
-    return document | {key: json_of(member.__get__(value)) for key, member in properties_of(of).items()}
+    document: dict[str, Any] = {}
+    for field in fields_of(of):
+        item = getattr(value, field.name)
+        if not field.omits(item):
+            document |= json_of(item) if field.inlined else {field.key: json_of(item)}
+    for key, member in properties_of(of).items():
+        item = member.__get__(value)
+        if not (item is None and isinstance(member, optional_in_json)):
+            document[key] = json_of(item)
+    return document
 
 
 def json_of(value: Any) -> Any:

@@ -348,45 +348,9 @@ class CountedReason:
     reason: str
 
 
-class Why(TypedDict):
-    """The output of `forewarn why` for a Pod.
-
-    `state`: `gone` means deleted. `troubles`: causes and problems, the cause first. `nodes`: why nodes do not fit.
-    `reported`: conditions and Events of the Pod. `missing`: what forewarn could not read, for example Events.
-    """
-
-    head: Head
-    id: str
-    state: PodState
-    priority: NotRequired[int]
-    node: NotRequired[str]
-    nominatedNode: NotRequired[str]
-    troubles: list[Trouble]
-    nodes: list[CountedReason]
-    reported: dict[str, str]
-    missing: list[str]
-
-
 class PodEnding(TypedDict):
     """A Pod that has ended, with the problems that explain the end, the cause first. `state`: the current state."""
 
     pod: str
     state: PodState
     troubles: list[Trouble]
-
-
-class WorkloadWhy(TypedDict):
-    """The output of `forewarn why` for a workload. `states`: number of Pods by state. `pending`: Pending Pods.
-
-    `endings`: Pods that have ended. `notExplained`: number of Pods beyond the limit. `missing`: what forewarn could not
-    read, for example Events.
-    """
-
-    head: Head
-    id: str
-    kind: str
-    states: dict[str, int]
-    pending: list[str]
-    endings: list[PodEnding]
-    notExplained: int
-    missing: list[str]

@@ -232,7 +232,7 @@ def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
     if counts[1] <= counts[2]:
         counts[1] = 0  # lost replicas
     scaled_down = sum(map(_scaled_down, clusters))
-    unread = sum(len(answer.unread) for answer in answers)
+    unread = sum(len(answer.not_simulated) for answer in answers)
     phrases = [
         f"{plural(unread, 'object')} not simulated" if unread else "",
         *_rejected(
@@ -291,9 +291,9 @@ def _placeholders(cluster: OnCluster) -> list[int]:
     if cluster.answer is None:
         return [0, 0, 0]
     answer = cluster.answer.answer
-    standings = [standing for standing in answer.standings if standing.workload in cluster.placeholders]
-    preemptions = [preemption for preemption in answer.preemptions if preemption.workload in cluster.placeholders]
-    return whatif.row(answer._replace(standings=standings, preemptions=preemptions))[:3]
+    standings = [standing for standing in answer.workloads if standing.workload in cluster.placeholders]
+    preemptions = [preemption for preemption in answer.preempted if preemption.workload in cluster.placeholders]
+    return whatif.row(answer._replace(workloads=standings, preempted=preemptions))[:3]
 
 
 def _explained(diff: Diff, cluster: OnCluster) -> list[str]:
@@ -304,7 +304,7 @@ def _explained(diff: Diff, cluster: OnCluster) -> list[str]:
     scaled = [f"{one_line(item.workload)} from {item.before} to {item.after}" for item in cluster.scaled_down]
     down = "The cluster runs more replicas than both versions of the manifests have, and applying scales down "
     without = "Fix: leave spec.replicas out of the manifests of workloads that a HorizontalPodAutoscaler scales"
-    placeholders = [item for item in answer.standings if item.workload in cluster.placeholders and item.lost]
+    placeholders = [item for item in answer.workloads if item.workload in cluster.placeholders and item.lost]
     sentences = [
         *_rejections(cluster),
         *map(_capital, whatif.on_new_pods(answer.new_pods)),
@@ -312,16 +312,16 @@ def _explained(diff: Diff, cluster: OnCluster) -> list[str]:
         f"Not as in {diff.base} before the change: {_all_of([*map(one_line, cluster.differing)], 'workload')}"
         if cluster.differing
         else "",
-        _preempting(answer.preemptions, named, cluster.placeholders),
+        _preempting(answer.preempted, named, cluster.placeholders),
         _ends(answer, named, cluster.placeholders),
         *whatif.fix_of_failures(answer),
         *_harm(answer),
         f"Placeholder Pods at the end: {_all_of([_end(item, {}) for item in placeholders], 'workload')}"
         if placeholders
         else "",
-        *whatif.other_effects([answer._replace(standings=(), pdbs={})]),
+        *whatif.other_effects([answer._replace(workloads=(), pdbs={})]),
         _capital(whatif.with_new_nodes(answer)),
-        f"Not simulated: {_all_of([*map(one_line, answer.unread)], 'object')}" if answer.unread else "",
+        f"Not simulated: {_all_of([*map(one_line, answer.not_simulated)], 'object')}" if answer.not_simulated else "",
         f"Not modelled: {_all_of([*map(one_line, answer.not_modelled)], 'part')}" if answer.not_modelled else "",
     ]
     return [sentence for sentence in sentences if sentence]
@@ -335,10 +335,10 @@ def _ends(answer: Answer, named: Mapping[str, str], placeholders: Sequence[str])
     """The workloads with fewer Pods at the end; the changes of `named` are shown where nothing else mentions them."""
     fewer = [
         standing
-        for standing in answer.standings
+        for standing in answer.workloads
         if (standing.missed or standing.pending > standing.pending_before) and standing.workload not in placeholders
     ]
-    mentioned = {name for preemption in answer.preemptions for name in (preemption.workload, preemption.by_workload)}
+    mentioned = {name for preemption in answer.preempted for name in (preemption.workload, preemption.by_workload)}
     once = {name: text for name, text in named.items() if name not in mentioned}
     fewer.sort(key=lambda item: (not item.failure, -max(item.missed, item.pending)))
     ends = [_end(item, once) for item in fewer]
@@ -435,7 +435,7 @@ def _row(cluster: OnCluster) -> tuple[str | int, ...]:
     if cluster.answer is None:
         return (cluster.cluster, *["-"] * (len(_HEADS) - 1))
     time = cluster.answer.head.origin.time or "unknown"
-    failed = sum(bool(standing.failure) for standing in cluster.answer.answer.standings)
+    failed = sum(bool(standing.failure) for standing in cluster.answer.answer.workloads)
     first = sum(map(len, _faults(cluster))), _scaled_down(cluster), failed
     return (
         cluster.cluster,
@@ -513,7 +513,7 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
         yield f"- PDBs that never allow an eviction, and so block node drains: {which}."
     answers = [cluster.answer.answer for cluster in affected if cluster.answer]
     if answers:
-        yield _SIMULATED + ("." if any(answer.arrived for answer in answers) else "; autoscalers add no nodes.")
+        yield _SIMULATED + ("." if any(answer.with_new_nodes for answer in answers) else "; autoscalers add no nodes.")
     if any(answer.new_pods for answer in answers):
         changes = [_of_class(changed) for changed in diff.objects if changed.kind == "PriorityClass"]
         yield f"- {text_of(_all_of(changes, 'PriorityClass'))}."

@@ -23,10 +23,10 @@ _PDB_TEXTS: Final = ("PDB", "healthy Pods", "Pods")
 def emptied(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     """Lines about a drain or upgrade: completed nodes, the reasons for the others, and the fix."""
     yield from _upgraded(answer, paint)
-    drained = [node for node in answer.drained if node not in answer.stuck]
+    drained = [node for node in answer.drained if node not in answer.not_drained]
     if drained:
         yield paint(f"drained: {listed(drained, _NAMED)}", "good")
-    stuck = limited(_not_emptied(answer), len(answer.stuck), "node not drained", "nodes not drained", "")
+    stuck = limited(_not_emptied(answer), len(answer.not_drained), "node not drained", "nodes not drained", "")
     yield from (paint(line, "warning") for line in stuck)
     if answer.blocked and (fix := _fix_of(answer)):
         yield f"Fix: {fix}"
@@ -75,7 +75,7 @@ def upgrade_tables(answer: Answer) -> Iterator[TitledTable]:
 
 def _by_pool(answer: Answer, pools: Sequence[UpgradedPool]) -> list[list[str | int]]:
     of_node = {step.node: pool.pool for pool in pools for step in pool.steps}
-    preempted = Counter(of_node.get(preemption.node.removesuffix("-new"), "") for preemption in answer.preemptions)
+    preempted = Counter(of_node.get(preemption.node.removesuffix("-new"), "") for preemption in answer.preempted)
     return [
         [
             pool.pool or "(no label)",
@@ -97,7 +97,7 @@ def _needs(blocker: DrainBlocker) -> str:
 
 def _fix_of(answer: Answer) -> str:
     """The fix for a blocked drain or upgrade; "" if no cause is known."""
-    blocking = sorted({pdb for pods in answer.stuck.values() for pdb in _blocking(pods, answer)})
+    blocking = sorted({pdb for pods in answer.not_drained.values() for pdb in _blocking(pods, answer)})
     if blocking:
         what = "PodDisruptionBudget" if len(blocking) == 1 else "PodDisruptionBudgets"
         how = "lower minAvailable, more Pods, or higher maxUnavailable"
@@ -114,12 +114,12 @@ def _not_emptied(answer: Answer) -> list[str]:
     ended = "" if answer.summary.settled else " yet" if answer.summary.stopped else " before --until"
     return [
         f"{node} is not drained{ended}: {plural(len(pods), 'Pod')} left ({listed(list(pods))}){_reason(pods, answer)}"
-        for node, pods in sorted(answer.stuck.items())
+        for node, pods in sorted(answer.not_drained.items())
     ]
 
 
 def _blocking(pods: Iterable[str], answer: Answer) -> set[str]:
-    return {pdb for pod in pods for pdb in answer.forbidden.get(pod, ())}
+    return {pdb for pod in pods for pdb in answer.eviction_blocked_by.get(pod, ())}
 
 
 def _reason(pods: Iterable[str], answer: Answer) -> str:

@@ -44,7 +44,7 @@ def render(result: ObjectHeadroom, paint: Painter = plain) -> Iterator[str]:
 
 def answer_of(headroom: Headroom) -> str:
     """The numbers of more Pods as a phrase, without and with preemption."""
-    if (group := headroom.of_pod_group) is not None:
+    if (group := headroom.pod_group) is not None:
         groups = f"{plural(group.without_preemption, 'more group')} of {plural(group.pods, 'Pod')}"
         return f"{groups}, {group.with_preemption} with preemption"
     without, preempting = (within(count, headroom.quota) for count in (headroom.without, headroom.preempting))
@@ -90,16 +90,16 @@ def size_of(pod: Pod) -> str:
 
 def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
     style = "good" if headroom.more[0] else "warning"
-    if (group := headroom.of_pod_group) is not None:
+    if (group := headroom.pod_group) is not None:
         fit = f"{plural(group.without_preemption, 'more group')} of {plural(group.pods, 'Pod')} fit"
         preempting = f"{group.with_preemption} with preemption for the group"
         yield paint(f"PodGroup {group.name} (minCount {group.min_count}): {fit}; {preempting}", style)
     zones = listed([f"zone {zone} {count}" for zone, count in headroom.by_zone.items()], _SHOWN)
     yield paint(f"without preemption: {with_limits(headroom.without, headroom.quota, zones)}", style)
     yield from _on_nodes(headroom)
-    yield from (f"  {of_group(group)}" for group in (headroom.groups or ())[:_MAX_GROUPS])
-    if headroom.groups and len(headroom.groups) > _MAX_GROUPS:
-        yield f"  and {len(headroom.groups) - _MAX_GROUPS} more node groups; use -o json for all"
+    yield from (f"  {of_group(group)}" for group in (headroom.node_groups or ())[:_MAX_GROUPS])
+    if headroom.node_groups and len(headroom.node_groups) > _MAX_GROUPS:
+        yield f"  and {len(headroom.node_groups) - _MAX_GROUPS} more node groups; use -o json for all"
     if headroom.reasons:
         yield "why no more fit:"
         yield from (f"  {plural(count, 'node')}: {in_short(reason)}" for reason, count in headroom.reasons[:_SHOWN])

@@ -57,7 +57,7 @@ class _Cell(NamedTuple):
 def picture(answer: Answer) -> str:
     """Return the complete SVG file. `answer` must have `occupancy`."""
     assert answer.occupancy is not None
-    bands = NodeBands(answer.occupancy, answer.preemptions)
+    bands = NodeBands(answer.occupancy, answer.preempted)
     before, after = bands.frame(BEFORE), bands.frame(inf)
     drawn = _drawn(before, after)
     cell = _Cell(54, 62, 14, named=True) if len(drawn) <= _FEW else _Cell(18, 24, 4, named=False)
@@ -74,8 +74,8 @@ def picture(answer: Answer) -> str:
     if omitted:
         parts.append(element("text", f"and {plural(omitted, 'node')} more", class_="dim", x=_MARGIN, y=top))
         top += 22
-    keys, height = _legend(bands, top, bool(answer.preemptions), bool((after.states == REMOVED).any()))
-    return _file(answer.title, height + 22, [*parts, *keys])
+    keys, height = _legend(bands, top, bool(answer.preempted), bool((after.states == REMOVED).any()))
+    return _file(answer.change, height + 22, [*parts, *keys])
 
 
 def _file(title: str, height: int, parts: Sequence[Element]) -> str:
@@ -93,10 +93,10 @@ def _file(title: str, height: int, parts: Sequence[Element]) -> str:
 
 
 def _heads(answer: Answer) -> Iterator[Element]:
-    pending = sum(standing.pending for standing in answer.standings)
+    pending = sum(standing.pending for standing in answer.workloads)
     counts = f"{answer.running_before} → {answer.running_after} running, {pending} Pending"
-    text = f"{counts}, {len(answer.preemptions)} preempted; {settled(answer.summary)}"
-    yield element("text", cut(one_line(answer.title), 76), class_="title", x=_MARGIN, y=42)
+    text = f"{counts}, {len(answer.preempted)} preempted; {settled(answer.summary)}"
+    yield element("text", cut(one_line(answer.change), 76), class_="title", x=_MARGIN, y=42)
     yield element("text", text, class_="dim", x=_MARGIN, y=66)
     yield element("text", "before", class_="head", x=_MARGIN, y=100)
     yield element("text", "after", class_="head", x=_AFTER, y=100)

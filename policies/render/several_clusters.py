@@ -2,8 +2,10 @@
 
 from typing import Literal, NotRequired, TypedDict
 
+from forewarn.policies.application.headroom import HeadroomLine
+from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.documents.findings import Findings
-from forewarn.policies.whatif.documents import Headroom, PredictLine, WhatIf
+from forewarn.policies.whatif.documents import PredictLine
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 
@@ -20,7 +22,7 @@ class OneOfSeveralClusters(TypedDict):
     status: int
     rank: NotRequired[list[int]]
     row: NotRequired[dict[str, str | int]]
-    report: NotRequired[Findings | Risks | Classes | list[Headroom] | list[PredictLine] | WhatIf]
+    report: NotRequired[Findings | Risks | Classes | list[HeadroomLine] | list[PredictLine] | WhatIf]
     reason: NotRequired[str]
 
 

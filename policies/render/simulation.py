@@ -35,7 +35,7 @@ def summary_lines(summary: Summary, paint: Painter = plain) -> Iterator[str]:
     if not summary.evictions:
         yield NO_PREEMPTION
     else:
-        depth = f" (cascade depth {summary.depth})" if summary.depth > 1 else ""
+        depth = f" (cascade depth {summary.cascade_depth})" if summary.cascade_depth > 1 else ""
         yield paint(f"preempted: {plural(len(summary.evictions), 'Pod')}{depth}", "warning")
         for what, name in (("group", "workloads"), ("priority_class", "PriorityClasses"), ("namespace", "namespaces")):
             hit = sorted(summary.victims_by(what).items(), key=lambda item: (-item[1], item[0]))
@@ -67,7 +67,7 @@ def missing(summary: Summary) -> Iterator[str]:
 def new_pods(summary: Summary, noun: str = "new Pod") -> str:
     """A sentence with the number of new Pods that get a node, and the time of the last one."""
     if summary.all_run_at is None:
-        return f"{summary.new_running} of {plural(summary.new_pods, noun)} scheduled"
+        return f"{summary.new_pods_running} of {plural(summary.new_pods, noun)} scheduled"
     after = duration(summary.all_run_at)
     if summary.new_pods == 1:
         return f"the {noun} is scheduled after {after}"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kube_apiserver.priority import Resolved
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.simulation.summary import Summary
-    from forewarn.policies.whatif.answer import Answer, Preemption, WithoutEvent, WorkloadCount
+    from forewarn.policies.whatif.answer import Answer, Preemption, WithoutChange, WorkloadCount
     from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
 
@@ -41,7 +41,7 @@ _REPLACEMENT: Final = "replacement Pod"
 
 def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
     """The answer as text lines."""
-    yield paint(f"{headline(answer, change)}: {answer.title}", "bold")
+    yield paint(f"{headline(answer, change)}: {answer.change}", "bold")
     if change is not None:
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
@@ -58,7 +58,7 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     """The answer as a phrase: the effects of a class change on new Pods, and of the event."""
     of_class = on_new_pods(change.changed) if change else []
     effects = [*of_class, *filter(None, [_progress(answer)]), *effects_of(answer)]
-    unread = f", {plural(len(answer.unread), 'object')} not simulated" if answer.unread else ""
+    unread = f", {plural(len(answer.not_simulated), 'object')} not simulated" if answer.not_simulated else ""
     new_nodes = with_new_nodes(answer)
     nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
     return (", ".join(effects) or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
@@ -66,10 +66,10 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
 
 def with_new_nodes(answer: Answer) -> str:
     """A phrase with the number of lost replicas, or otherwise Pending Pods, that run on new nodes; "" without any."""
-    arrived = answer.arrived
+    arrived = answer.with_new_nodes
     if arrived is None:
         return ""
-    pending = sum(workload.pending for workload in answer.standings)
+    pending = sum(workload.pending for workload in answer.workloads)
     lost = plural(answer.fewer, "lost replica"), answer.fewer - arrived.fewer
     of, back = lost if answer.fewer else (plural(pending, "Pending Pod"), pending - arrived.pending)
     times = [row.at for row in arrived.workloads if row.after > row.without_new_nodes]
@@ -86,8 +86,8 @@ def verdict(answer: Answer, change: ClassChange | None = None) -> str:
 
 def row(answer: Answer) -> list[int]:
     """Return the numbers below HEADS."""
-    pending = sum(max(workload.pending - workload.pending_before, 0) for workload in answer.standings)
-    return [len(answer.preemptions), pending, answer.fewer, sum(answer.summary.violated_pdbs.values())]
+    pending = sum(max(workload.pending - workload.pending_before, 0) for workload in answer.workloads)
+    return [len(answer.preempted), pending, answer.fewer, sum(answer.summary.violated_pdbs.values())]
 
 
 def numbers(row: Sequence[int]) -> list[str]:
@@ -105,10 +105,10 @@ def numbers(row: Sequence[int]) -> list[str]:
 def effects_of(answer: Answer) -> list[str]:
     """Phrases with the effects that need attention."""
     effects = [*on_new_pods(answer.new_pods), *numbers(row(answer)), *other_effects([answer])]
-    if not answer.preemptions or any(p.workload not in answer.placeholders for p in answer.preemptions):
+    if not answer.preempted or any(p.workload not in answer.placeholders for p in answer.preempted):
         return effects
-    others = [standing for standing in answer.standings if standing.workload not in answer.placeholders]
-    rest = effects_of(answer._replace(standings=others, preemptions=()))
+    others = [standing for standing in answer.workloads if standing.workload not in answer.placeholders]
+    rest = effects_of(answer._replace(workloads=others, preempted=()))
     preempted, pending, *_ = row(answer)
     if not rest:
         return [placeholders_preempted(preempted, pending, is_only=True)]
@@ -145,9 +145,9 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
 
 def other_effects(answers: Sequence[Answer]) -> list[str]:
     """Phrases with the effects that are not in `numbers`, summed up."""
-    failed = sum(bool(standing.failure) for answer in answers for standing in answer.standings)
+    failed = sum(bool(standing.failure) for answer in answers for standing in answer.workloads)
     pdbs = sum(len(answer.pdbs) for answer in answers)
-    stuck = sum(len(answer.stuck) for answer in answers if answer.upgrade is None)
+    stuck = sum(len(answer.not_drained) for answer in answers if answer.upgrade is None)
     over_quota = sum(answer.over_quota for answer in answers)
     effects = [
         f"{plural(over_quota, 'Pod')} rejected by ResourceQuotas" if over_quota else "",
@@ -176,7 +176,7 @@ def times(answer: Answer) -> str:
 
 def of_runs(answer: Answer) -> Iterator[str]:
     """Yield a sentence about the runs of which this answer is a typical one, if races decide how long it takes."""
-    if (runs := answer.runs) is not None:
+    if (runs := answer.typical_of) is not None:
         alike = f"{runs.alike} of {runs.total} runs with random ties and races take at most {duration(runs.longest)}"
         yield f"{alike}, the others up to {duration(runs.others)}"
 
@@ -197,10 +197,11 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
         yield paint(f"{new_pods(answer.summary, noun)}{unfinished}", "good" if complete else "warning")
     yield from _workload_lines(answer, paint)
     yield from autoscalers.lines(answer.autoscalers)
-    yield from autoscalers.arrived_table(answer.arrived, answer.autoscalers).lines(paint) if answer.arrived else ()
+    if answer.with_new_nodes:
+        yield from autoscalers.arrived_table(answer.with_new_nodes, answer.autoscalers).lines(paint)
     yield from (paint(line, "warning") for line in _rejected_by_quota(answer.summary))
     yield from _preempted_lines(answer, paint)
-    yield from (paint(line, "warning") for line in affected(answer.losses))
+    yield from (paint(line, "warning") for line in affected(answer.pod_losses))
     yield from (paint(line, "warning") for line in _unfinished(answer))
 
 
@@ -209,11 +210,11 @@ def _is_affected(workload: WorkloadCount) -> bool:
 
 
 def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
-    fewer = [standing for standing in answer.standings if standing.lost]
+    fewer = [standing for standing in answer.workloads if standing.lost]
     counts = f"{plural(answer.running_before, 'Pod')} before, {answer.running_after} after{_lost(answer)}"
     yield from without_it(answer)
     yield paint(f"running: {counts}", "warning" if fewer else "good")
-    rows = [*filter(_is_affected, answer.standings)]
+    rows = [*filter(_is_affected, answer.workloads)]
     one, many = "workload with fewer or Pending Pods", "workloads with fewer or Pending Pods"
     yield from limited(_each_reason_once(rows[:MAX_LINES], _affected_text), len(rows), one, many)
     pending = [standing for standing in rows if standing.pending]
@@ -231,13 +232,14 @@ def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
 
 def _lost(answer: Answer) -> str:
     """Return the parts of the difference between the running Pods before and after; "" if there is only one part."""
-    gone = answer.fewer + answer.with_nodes + answer.scaled_down
+    gone = answer.fewer + answer.daemon_pods_of_lost_nodes + answer.scaled_down
     started = gone - (answer.running_before - answer.running_after)
     completed = any(event.event == "succeeded" for event in answer.simulation.timeline.events)
-    lost = plural(answer.with_nodes, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
+    daemons = answer.daemon_pods_of_lost_nodes
+    lost = plural(daemons, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
     parts = [
-        f"{answer.fewer} lost" if answer.fewer or answer.with_nodes else "",
-        lost if answer.with_nodes else "",
+        f"{answer.fewer} lost" if answer.fewer or daemons else "",
+        lost if daemons else "",
         f"{answer.scaled_down} scaled down{' or completed' if completed else ''}" if answer.scaled_down else "",
         f"{started} more of other workloads" if started else "",
     ]
@@ -247,7 +249,7 @@ def _lost(answer: Answer) -> str:
 
 def fix_of_failures(answer: Answer) -> Iterator[str]:
     """Yield the fix if Jobs fail because they lose Pods."""
-    if any(each.failure and "DeadlineExceeded" not in each.failure for each in answer.standings):
+    if any(each.failure and "DeadlineExceeded" not in each.failure for each in answer.workloads):
         yield f"Fix: {IGNORE_DISRUPTIONS} of the failed Jobs"
 
 
@@ -256,8 +258,8 @@ def _unfinished(answer: Answer) -> Iterator[str]:
     unhealthy = (too_few_healthy(name, *counts) for name, counts in sorted(answer.pdbs.items()))
     one, many = "PDB with too few healthy Pods", "PDBs with too few healthy Pods"
     yield from limited(unhealthy, len(answer.pdbs), one, many, "")
-    unread = (f"not simulated: {problem}" for problem in answer.unread)
-    yield from limited(unread, len(answer.unread), "object not simulated", "objects not simulated", "")
+    unread = (f"not simulated: {problem}" for problem in answer.not_simulated)
+    yield from limited(unread, len(answer.not_simulated), "object not simulated", "objects not simulated", "")
     yield from limited(answer.not_modelled, len(answer.not_modelled), "part not modelled", "parts not modelled", "")
 
 
@@ -269,7 +271,7 @@ def new_node_lines(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     """Which Pods get to new nodes first, and the DaemonSets that do not, or that a restart leaves Pending."""
     found = answer.new_nodes
     if found is None:
-        yield from _pending_daemons(answer.starved, "DaemonSets with Pending Pods:", paint)
+        yield from _pending_daemons(answer.pending_daemon_sets, "DaemonSets with Pending Pods:", paint)
         return
     total = sum(first.pods for first in found.scheduled)
     stay = "" if total else " (running Pods do not move to new nodes)"
@@ -356,12 +358,12 @@ def _waiting(workload: WorkloadCount) -> str:
 
 
 def _preempted_lines(answer: Answer, paint: Painter) -> Iterator[str]:
-    if not answer.preemptions:
+    if not answer.preempted:
         yield NO_PREEMPTION
         return
-    depth = f" (cascade depth {answer.summary.depth})" if answer.summary.depth > 1 else ""
-    yield paint(f"preempted: {plural(len(answer.preemptions), 'Pod')}{depth}", "warning")
-    found = pairs(answer.preemptions)
+    depth = f" (cascade depth {answer.summary.cascade_depth})" if answer.summary.cascade_depth > 1 else ""
+    yield paint(f"preempted: {plural(len(answer.preempted), 'Pod')}{depth}", "warning")
+    found = pairs(answer.preempted)
     yield from limited((pair(*each) for each in found), len(found), "pair", "pairs")
     yield from (paint(line, "warning") for line in _violated_lines(answer))
 
@@ -384,7 +386,7 @@ def pair(key: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
 
 def without_it(answer: Answer) -> Iterator[str]:
     """Yield a sentence about the simulation without the change, if its outcome differs from the current state."""
-    result = answer.without_event
+    result = answer.without_change
     if result is None:
         return
     waiting = sum(each.pods for each in result.summary.waiting)
@@ -393,7 +395,7 @@ def without_it(answer: Answer) -> Iterator[str]:
     yield f"without this change: {preempted} preempted, {plural(waiting, 'Pod')} Pending at the end{_outcomes(result)}"
 
 
-def _outcomes(result: WithoutEvent) -> str:
+def _outcomes(result: WithoutChange) -> str:
     """A phrase about other effects without the change: `, 2 replicas lost, 1 rejected by a ResourceQuota`; "" for
     none.
     """
@@ -459,7 +461,7 @@ def _totals(totals: Iterable[PreemptionTotal]) -> Iterator[str]:
 
 def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
     """Return the result as Markdown for a pull request, with a table and a chart. `notes`: about ignored objects."""
-    lines = [f"### {text_of(headline(answer, change))}", "", f"{text_of(answer.title)}.", ""]
+    lines = [f"### {text_of(headline(answer, change))}", "", f"{text_of(answer.change)}.", ""]
     if change is not None:
         told_of_class = (
             f"{' ' * (len(line) - len(line.lstrip()))}- {text_of(line.strip())}" for line in class_change(change)
@@ -477,7 +479,7 @@ def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
     progress = [f"- {text_of(line.strip())}" for line in (*priorities, *emptied(answer), *new_node_lines(answer))]
     lines += [*progress, ""] if progress else []
     lines += _upgrade_markdown(answer)
-    affected_workloads = [*filter(_is_affected, answer.standings)]
+    affected_workloads = [*filter(_is_affected, answer.workloads)]
     if affected_workloads:
         lines += ["| workload | class | priority | running | Pending | reason |", "|---|---|---|---|---|---|"]
         lines += _each_reason_once(affected_workloads[:MAX_LINES], _row)
@@ -486,11 +488,12 @@ def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
             if len(affected_workloads) > MAX_LINES
             else []
         )
-    lines += ["", *autoscalers.arrived_table(answer.arrived, answer.autoscalers).markdown()] if answer.arrived else []
+    if answer.with_new_nodes:
+        lines += ["", *autoscalers.arrived_table(answer.with_new_nodes, answer.autoscalers).markdown()]
     bullets = [f"- {text_of(line.strip())}" for line in autoscalers.lines(answer.autoscalers)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(answer.summary)]
     bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
-    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.losses), *_unfinished(answer))]
+    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.pod_losses), *_unfinished(answer))]
     bullets += [f"- {text_of(note)}" for note in notes]
     lines += [*([""] if lines[-1] else []), *bullets] if bullets else []
     return "\n".join(lines) + "\n"
@@ -505,7 +508,7 @@ def _row(workload: WorkloadCount) -> str:
 
 def _picture(answer: Answer) -> Iterator[str]:
     """A Mermaid flowchart of the preemptions between workloads."""
-    found = pairs(answer.preemptions)
+    found = pairs(answer.preempted)
     if not found:
         return
     names: dict[tuple[str, int], str] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.documents import in_json, optional_in_json, to_dict
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.simulation.timeline import BY_WORKLOAD
@@ -12,6 +13,7 @@ from forewarn.policies.simulation.timeline import BY_WORKLOAD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.timeline import Event, Origin
@@ -114,11 +116,11 @@ class Summary(NamedTuple):
     `missing`: Pods that quotas reject. `names`: display names.
     """
 
-    evictions: Sequence[Eviction]
-    waiting: Sequence[Waiting]
+    evictions: Hidden[Sequence[Eviction]]
+    waiting: Hidden[Sequence[Waiting]]
     new_pods: int
-    new_running: int
-    all_run_at: float | None
+    new_pods_running: int
+    all_run_at: Hidden[float | None]
     """The time at which the last new Pod was bound; None if one is not bound."""
     violated_pdbs: Mapping[str, int]
     settled_at: float
@@ -126,16 +128,20 @@ class Summary(NamedTuple):
     """Whether nothing more would happen; False if the run was stopped or reached its horizon."""
     stopped: str = ""
     """The reason why the run was stopped, a limit of work; "" if it was not."""
-    missing: Sequence[Missing] = ()
-    names: Names = _PLAIN
-    horizon: float = 0.0
+    missing: Hidden[Sequence[Missing]] = ()
+    names: Hidden[Names] = _PLAIN
+    horizon: Hidden[float] = 0.0
     """The duration of the simulation in seconds, at most."""
-    assumes: Sequence[str] = ()
+    assumes: Hidden[Sequence[str]] = ()
     """Assumptions that lists missing from the cluster state are empty."""
 
-    @property
-    def depth(self) -> int:
-        """The cascade depth: the highest `level` of all evictions; 0 without evictions."""
+    @in_json
+    def preempted(self) -> int:
+        return len(self.evictions)
+
+    @in_json
+    def cascade_depth(self) -> int:
+        """The highest `level` of all evictions; 0 without evictions."""
         return max((eviction.level for eviction in self.evictions), default=0)
 
     def victims_by(self, what: str) -> Counter[str]:
@@ -144,22 +150,28 @@ class Summary(NamedTuple):
             return Counter(self.names.of(eviction.origin.workload) for eviction in self.evictions)
         return Counter(getattr(eviction.origin, what) or NO_CLASS for eviction in self.evictions)
 
+    @in_json
+    def by_workload(self) -> Counter[str]:
+        return self.victims_by("group")
+
+    @in_json
+    def by_namespace(self) -> Counter[str]:
+        return self.victims_by("namespace")
+
+    @in_json
+    def by_priority_class(self) -> Counter[str]:
+        return self.victims_by("priority_class")
+
+    @in_json
+    def pending(self) -> dict[str, int]:
+        return {waiting.group: waiting.pods for waiting in self.waiting}
+
+    @optional_in_json
+    def rejected_by_quota(self) -> dict[str, int] | None:
+        return {item.group: item.pods for item in self.missing} or None
+
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "preempted": len(self.evictions),
-            "cascadeDepth": self.depth,
-            "byWorkload": dict(self.victims_by("group")),
-            "byNamespace": dict(self.victims_by("namespace")),
-            "byPriorityClass": dict(self.victims_by("priority_class")),
-            "pending": {waiting.group: waiting.pods for waiting in self.waiting},
-            **({"rejectedByQuota": {item.group: item.pods for item in self.missing}} if self.missing else {}),
-            "newPods": self.new_pods,
-            "newPodsRunning": self.new_running,
-            "violatedPDBs": dict(self.violated_pdbs),
-            "settled": self.settled,
-            "settledAt": round(self.settled_at, 4),
-            **({"stopped": self.stopped} if self.stopped else {}),
-        }
+        return to_dict(self)
 
 
 def unsettled(stopped: str, at: float) -> tuple[str, str]:
@@ -181,7 +193,7 @@ def summarize(simulation: Simulation) -> Summary:
         evictions=evictions,
         waiting=waiting_in(simulation, names),
         new_pods=len(new),
-        new_running=len(bound),
+        new_pods_running=len(bound),
         all_run_at=max(bound.values(), default=None) if len(bound) == len(new) else None,
         violated_pdbs=simulation.scheduler.violated_pdbs.counts,
         settled_at=max(simulation.timeline.last, 0.0),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers.recreated import Recreator
+from forewarn.policies.documents import to_dict
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.clock import Clock
@@ -57,20 +59,16 @@ class Event(NamedTuple):
     node: str = ""
     by: str = ""
     message: str = ""
-    origin: Origin | None = None
-    by_origin: Origin | None = None
-    change: str = ""
+    origin: Hidden[Origin | None] = None
+    by_origin: Hidden[Origin | None] = None
+    change: Hidden[str] = ""
     group: str = ""
     status: str = ""
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the event in the format of recorded answers: `t` rounded to 0.1 ms, without empty fields."""
-        rest = {key: value for key, value in self._asdict().items() if value and key in _WRITTEN}
-        return {"t": round(self.t, 4), **rest}
-
-
-_WRITTEN: Final = frozenset(("event", "group", "pod", "node", "by", "status", "reason", "message"))
+        """The event in the format of recorded answers."""
+        return to_dict(self)
 
 
 class Timeline:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.recreated import Recreator
-from forewarn.policies.documents import json_of
-from forewarn.policies.whatif.class_change import ranked_as_dict
+from forewarn.policies.documents import in_json, optional_in_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from forewarn.policies.documents import Hidden, Inlined
+    from forewarn.policies.documents.answers import Preemptor
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Summary
@@ -20,9 +21,16 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.class_change import Ranked
     from forewarn.policies.whatif.new_nodes import NewNodes, PendingDaemonSet
     from forewarn.policies.whatif.occupancy import Occupancy
-    from forewarn.policies.whatif.upgrade import UpgradeRun
+    from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeRun, UpgradeStep
 
 NO_CLASS: Final = "none"
+
+
+class BeforeAfter(NamedTuple):
+    """A number before and after the change."""
+
+    before: int
+    after: int
 
 
 class WorkloadCount(NamedTuple):
@@ -35,20 +43,20 @@ class WorkloadCount(NamedTuple):
     namespace: str
     priority_class: str
     priority: int
-    before: int
-    after: int
-    pending_before: int
-    pending: int
-    message: str = ""
-    again: Recreator = Recreator.CONTROLLER
+    before: Hidden[int]
+    after: Hidden[int]
+    pending_before: Hidden[int]
+    pending: Hidden[int]
+    message: str
+    again: Hidden[Recreator] = Recreator.CONTROLLER
     """The controller that recreates the Pods of the workload."""
-    kind: str = ""
+    kind: Hidden[str] = ""
     """`group/Kind` of the Pods' controller; for a simulated workload, of the top-level workload."""
-    with_node: int = 0
+    with_node: Hidden[int] = 0
     """The number of a DaemonSet's Pods on deleted nodes, which need no replacement."""
     failure: str = ""
     """The reason why the Pods' Job fails; "" if it does not."""
-    unwanted: int = 0
+    unwanted: Hidden[int] = 0
     """By how many replicas the change itself scales the workload down."""
 
     @property
@@ -67,27 +75,58 @@ class WorkloadCount(NamedTuple):
         """The number of lost Pods, without those of DaemonSets on deleted nodes and those that the change removes."""
         return max(self.lost - self.with_node - self.unwanted, 0)
 
+    @in_json
+    def running(self) -> BeforeAfter:
+        return BeforeAfter(self.before, self.after)
+
+    @in_json
+    def pending_(self) -> BeforeAfter:
+        return BeforeAfter(self.pending_before, self.pending)
+
+    @in_json
+    def replaced_by(self) -> str:
+        """The controller of the replacement Pods."""
+        return str(self.again)
+
+
+class Victim(NamedTuple):
+    """The Pod that is preempted."""
+
+    pod: str
+    workload: str
+    namespace: str
+    priority_class: str
+    priority: int
+
 
 class Preemption(NamedTuple):
-    """A preemption in the simulation. `t`: seconds from the start. `level`: its depth in the cascade, from 1.
+    """A preemption in the simulation. `t`: seconds from the start. `cascade_depth`: from 1.
 
     `by`, `by_workload`, `by_namespace`, `by_class` and `by_priority`: the preemptor. `victim`, `workload`, `namespace`,
     `priority_class` and `priority`: the victim. `by`, `victim`: Pods as `namespace/name`.
     """
 
     t: float
-    level: int
+    cascade_depth: int
     node: str
-    by: str
-    by_workload: str
-    by_namespace: str
-    by_class: str
-    by_priority: int
-    victim: str
-    workload: str
-    namespace: str
-    priority_class: str
-    priority: int
+    by: Hidden[str]
+    by_workload: Hidden[str]
+    by_namespace: Hidden[str]
+    by_class: Hidden[str]
+    by_priority: Hidden[int]
+    victim: Hidden[str]
+    workload: Hidden[str]
+    namespace: Hidden[str]
+    priority_class: Hidden[str]
+    priority: Hidden[int]
+
+    @in_json
+    def by_(self) -> Preemptor:
+        return {"pod": self.by, "workload": self.by_workload, "priority": self.by_priority}
+
+    @in_json
+    def victim_(self) -> Victim:
+        return Victim(self.victim, self.workload, self.namespace, self.priority_class, self.priority)
 
 
 class Bound(NamedTuple):
@@ -99,10 +138,10 @@ class Bound(NamedTuple):
     t: float
 
 
-class WithoutEvent(NamedTuple):
-    """The outcome without the event. `fewer`: number of Pods that no longer run at the end."""
+class WithoutChange(NamedTuple):
+    """The outcome without the change. `fewer`: number of Pods that no longer run at the end."""
 
-    summary: Summary
+    summary: Inlined[Summary]
     fewer: int
 
 
@@ -117,91 +156,166 @@ class Runs(NamedTuple):
     others: float
 
 
+class PendingPods(NamedTuple):
+    """Numbers of Pending Pods at the end."""
+
+    by_class: Mapping[str, int]
+    by_namespace: Mapping[str, int]
+    by_workload: Mapping[str, int]
+
+
+class HealthyPods(NamedTuple):
+    """Healthy Pods of a PodDisruptionBudget."""
+
+    healthy: int
+    desired: int
+
+
+class DisruptionBudgets(NamedTuple):
+    """PodDisruptionBudgets in the result of a simulation, by `namespace/name`.
+
+    `violatedByPreemption`: the number of violations by preemptions. `tooFewHealthy`: PDBs that have fewer healthy Pods
+    than desired at the end of the simulation, and had enough before the change.
+    """
+
+    violated_by_preemption: Mapping[str, int]
+    too_few_healthy: Mapping[str, HealthyPods]
+
+
+class Upgrade(NamedTuple):
+    """The upgrade of all nodes. `surge`: new nodes are added first. `forced`: Pods deleted after the drain timeout."""
+
+    complete: bool
+    seconds: float
+    least_seconds: float
+    surge: bool
+    pools: Sequence[UpgradedPool]
+    forced: Sequence[str]
+    order: Sequence[UpgradeStep]
+    not_reached: Sequence[str]
+    blockers: Sequence[DrainBlocker]
+
+
 class Answer(NamedTuple):
     """The answer to a what-if question.
 
-    - `standings`: the workloads whose numbers change, or that have too few Pods.
+    - `change`: the question. `typicalOf`: if races decide how long it takes, the runs that this one represents.
+    - `workloads`: those that change or have too few Pods. `preempted`: in the order of time.
     - `pdbs`: PDB -> (healthy Pods, desired healthy Pods), if the PDB has too few Pods at the end and had enough before.
-    - `without_event`: the outcome without the event, if the cluster is not in a steady state.
-    - `stuck`: node that was not drained -> its remaining Pods. `forbidden`: such a Pod -> the PDBs that block its
-      eviction. `upgrade`: the progress of an upgrade.
-    - `unread`: objects that their controllers cannot process, with the reason. `not_modelled`: parts of the answer that
-      forewarn does not model.
-    - `autoscalers`: the reaction of autoscalers to the Pods that are Pending at the end.
+    - `notDrained`: by node, the Pods that stay. `evictionBlockedBy`: by Pod, the PDBs that block its eviction.
+    - `notSimulated`: objects that their controllers cannot process, with the reason. `notModelled`: parts of the answer
+      that forewarn does not model.
+    - `autoscalers`: the reaction of autoscalers to the Pods that are Pending at the end. `withNewNodes`: the cluster
+      after new nodes have arrived.
+    - `podLosses`: what fails or is interrupted without one of its Pods. `newNodes`: the added nodes.
+    - `pendingDaemonSets`: with `restart`, DaemonSets with Pending Pods.
+    - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
+      new Pods. `withoutChange`: what happens anyway, if the cluster was not settled.
     """
 
-    title: str
-    running_before: int
-    running_after: int
-    standings: Sequence[WorkloadCount]
-    preemptions: Sequence[Preemption]
-    pdbs: Mapping[str, tuple[int, int]]
-    stuck: Mapping[str, Sequence[str]]
-    forbidden: Mapping[str, Sequence[str]]
-    unread: Sequence[str]
+    change: str
+    running_before: Hidden[int]
+    running_after: Hidden[int]
+    workloads: Sequence[WorkloadCount]
+    preempted: Sequence[Preemption]
+    pdbs: Hidden[Mapping[str, tuple[int, int]]]
+    not_drained: Mapping[str, Sequence[str]]
+    eviction_blocked_by: Mapping[str, Sequence[str]]
+    not_simulated: Sequence[str]
     not_modelled: Sequence[str]
-    bound: Sequence[Bound]
-    simulation: Simulation
-    summary: Summary
-    without_event: WithoutEvent | None
+    bound: Hidden[Sequence[Bound]]
+    simulation: Hidden[Simulation]
+    summary: Hidden[Summary]
     autoscalers: Autoscalers
-    occupancy: Occupancy | None = None
-    upgrade: UpgradeRun | None = None
-    drained: Sequence[str] = ()
+    without_change: WithoutChange | None = None
+    occupancy: Hidden[Occupancy | None] = None
+    upgrade: Hidden[UpgradeRun | None] = None
+    drained: Hidden[Sequence[str]] = ()
     """The nodes of a drain without upgrade, in order."""
-    blockers: Sequence[DrainBlocker] = ()
+    blockers: Hidden[Sequence[DrainBlocker]] = ()
     """The PDBs that block drains of an upgrade at the start."""
     new_nodes: NewNodes | None = None
-    """The added nodes; None without any."""
-    starved: Sequence[PendingDaemonSet] = ()
-    """If a workload is restarted: DaemonSets with Pending Pods."""
-    losses: Sequence[PodLoss] = ()
-    """What fails or is interrupted because a Pod of it is lost."""
-    runs: Runs | None = None
-    """If races decide how long it takes: several runs, of which this answer is a typical one."""
-    arrived: WithNewNodes | None = None
-    """The end if cluster-autoscaler adds nodes; None without node groups, or if it adds none."""
+    pending_daemon_sets: Sequence[PendingDaemonSet] = ()
+    pod_losses: Sequence[PodLoss] = ()
+    typical_of: Runs | None = None
+    with_new_nodes: WithNewNodes | None = None
     new_pods: Sequence[Ranked] = ()
-    """The workloads that stay as they are and whose new Pods change priority, because a PriorityClass changes."""
-    placeholders: Sequence[str] = ()
+    placeholders: Hidden[Sequence[str]] = ()
     """The preempted workloads whose Pods only reserve capacity."""
 
-    @property
+    @in_json
+    def settled(self) -> bool:
+        """Whether the cluster reached a steady state."""
+        return self.summary.settled
+
+    @in_json
+    def settled_at(self) -> float:
+        """When the cluster reached a steady state."""
+        return self.summary.settled_at
+
+    @in_json
+    def running(self) -> BeforeAfter:
+        """Number of running Pods."""
+        return BeforeAfter(self.running_before, self.running_after)
+
+    @in_json
     def fewer(self) -> int:
-        """Number of Pods that no longer run, without DaemonSet Pods of deleted nodes and Pods that the change removes:
-        the key figure of a sweep.
-        """
-        return sum(standing.missed for standing in self.standings)
+        """Replicas that no longer run, without DaemonSet Pods on lost nodes and Pods that the change removes."""
+        return sum(workload.missed for workload in self.workloads)
 
-    @property
-    def with_nodes(self) -> int:
-        """Number of DaemonSet Pods that were deleted with their nodes."""
-        return sum(min(standing.lost, standing.with_node) for standing in self.standings)
+    @in_json
+    def daemon_pods_of_lost_nodes(self) -> int:
+        """DaemonSet Pods that are deleted with their nodes."""
+        return sum(min(workload.lost, workload.with_node) for workload in self.workloads)
 
-    @property
+    @in_json
     def scaled_down(self) -> int:
-        """Number of Pods that no longer run because the change scales down or deletes their workload."""
-        return sum(standing.lost - standing.missed for standing in self.standings) - self.with_nodes
+        """Pods that no longer run because the change scales down or deletes their workload."""
+        lost = sum(workload.lost - workload.missed for workload in self.workloads)
+        return lost - self.daemon_pods_of_lost_nodes
+
+    @in_json
+    def pending(self) -> PendingPods:
+        """Pending Pods at the end."""
+        return PendingPods(*(dict(self.count_pending(what)) for what in ("priority_class", "namespace", "workload")))
+
+    @in_json
+    def pdbs_(self) -> DisruptionBudgets:
+        few = {name: HealthyPods(*counts) for name, counts in sorted(self.pdbs.items())}
+        return DisruptionBudgets(self.summary.violated_pdbs, few)
+
+    @in_json
+    def rejected_by_quota(self) -> Mapping[str, int]:
+        """By workload, Pods that a ResourceQuota rejects."""
+        return self.summary.rejected_by_quota or {}
+
+    @optional_in_json
+    def upgrade_(self) -> Upgrade | None:
+        """With `upgrade`."""
+        if (run := self.upgrade) is None:
+            return None
+        counts, not_reached = (run.complete, run.seconds, run.least, run.surge), [step.node for step in run.not_reached]
+        return Upgrade(*counts, run.pools, run.forced, run.steps, not_reached, self.blockers)
 
     @property
     def over_quota(self) -> int:
         """Number of Pods that ResourceQuotas reject because of the event."""
-        before = {row.group: row.pods for row in self.without_event.summary.missing} if self.without_event else {}
+        before = (self.without_change.summary.rejected_by_quota if self.without_change else None) or {}
         return sum(max(row.pods - before.get(row.group, 0), 0) for row in self.summary.missing)
 
     @property
     def blocked(self) -> bool:
         """Whether a node was not drained or upgraded."""
-        return bool(self.stuck) or (self.upgrade is not None and not self.upgrade.complete)
+        return bool(self.not_drained) or (self.upgrade is not None and not self.upgrade.complete)
 
     def count_pending(self, what: str) -> list[tuple[str, int]]:
         """Return (value, number of Pods Pending at the end) by `priority_class`, `namespace` or `workload`, most
         first.
         """
         counted: Counter[str] = Counter()
-        for standing in self.standings:
-            if standing.pending:
-                counted[getattr(standing, what) or NO_CLASS] += standing.pending
+        for workload in self.workloads:
+            if workload.pending:
+                counted[getattr(workload, what) or NO_CLASS] += workload.pending
         return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
 
 
@@ -215,70 +329,3 @@ def pairs(preemptions: Iterable[Preemption]) -> list[tuple[tuple[str, int, str, 
             (preemption.by_workload, preemption.by_priority, preemption.workload, preemption.priority), []
         ).append(preemption)
     return sorted(found.items(), key=lambda item: (-item[0][3], -len(item[1]), item[0]))
-
-
-def as_dict(answer: Answer) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "change": answer.title,
-        "settled": answer.summary.settled,
-        "settledAt": answer.summary.settled_at,
-        **({"typicalOf": answer.runs} if answer.runs else {}),
-        "running": {"before": answer.running_before, "after": answer.running_after},
-        "fewer": answer.fewer,
-        "daemonPodsOfLostNodes": answer.with_nodes,
-        "scaledDown": answer.scaled_down,
-        "workloads": [
-            {
-                "workload": s.workload,
-                "namespace": s.namespace,
-                "priorityClass": s.priority_class,
-                "priority": s.priority,
-                "running": {"before": s.before, "after": s.after},
-                "pending": {"before": s.pending_before, "after": s.pending},
-                "message": s.message,
-                **({"failure": s.failure} if s.failure else {}),
-                "replacedBy": str(s.again),
-            }
-            for s in answer.standings
-        ],
-        "pending": {
-            name: dict(answer.count_pending(what))
-            for name, what in (("byClass", "priority_class"), ("byNamespace", "namespace"), ("byWorkload", "workload"))
-        },
-        "autoscalers": answer.autoscalers,
-        **({"withNewNodes": answer.arrived} if answer.arrived else {}),
-        "preempted": [
-            {
-                "t": p.t,
-                "cascadeDepth": p.level,
-                "node": p.node,
-                "by": {"pod": p.by, "workload": p.by_workload, "priority": p.by_priority},
-                "victim": {
-                    "pod": p.victim,
-                    "workload": p.workload,
-                    "namespace": p.namespace,
-                    "priorityClass": p.priority_class,
-                    "priority": p.priority,
-                },
-            }
-            for p in answer.preemptions
-        ],
-        **({"podLosses": answer.losses} if answer.losses else {}),
-        "pdbs": {
-            "violatedByPreemption": answer.summary.violated_pdbs,
-            "tooFewHealthy": {name: {"healthy": h, "desired": d} for name, (h, d) in sorted(answer.pdbs.items())},
-        },
-        "rejectedByQuota": {each.group: each.pods for each in answer.summary.missing},
-        "notDrained": dict(sorted(answer.stuck.items())),
-        "evictionBlockedBy": dict(sorted(answer.forbidden.items())),
-        "notSimulated": answer.unread,
-        "notModelled": answer.not_modelled,
-        **({"newPods": [*map(ranked_as_dict, answer.new_pods)]} if answer.new_pods else {}),
-        **({} if answer.new_nodes is None else {"newNodes": answer.new_nodes}),
-        **({"pendingDaemonSets": answer.starved} if answer.starved else {}),
-    }
-    if answer.upgrade is not None:
-        document["upgrade"] = {**answer.upgrade.to_dict(), "blockers": answer.blockers}
-    if answer.without_event is not None:
-        document["withoutChange"] = answer.without_event.summary.to_dict() | {"fewer": answer.without_event.fewer}
-    return cast("dict[str, Any]", json_of(document))

@@ -310,7 +310,7 @@ def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> 
     if grown is None:
         return answer
     return answer._replace(
-        arrived=_with_new_nodes(answer, grown), autoscalers=answer.autoscalers.followed_by(grown.later)
+        with_new_nodes=_with_new_nodes(answer, grown), autoscalers=answer.autoscalers.followed_by(grown.later)
     )
 
 
@@ -339,7 +339,7 @@ def _rows(answer: Answer, end: End) -> Iterator[tuple[WorkloadBack, int]]:
     """Yield the workloads of the answer, and those that miss Pods only with new nodes, with their missed replicas."""
     names = answer.summary.names
     workloads = {names.of(workload): workload for workload in {**end.worst.by_workload, **end.counts}}
-    for standing in (*answer.standings, *_only_with_nodes(answer, end)):
+    for standing in (*answer.workloads, *_only_with_nodes(answer, end)):
         workload = workloads.get(standing.workload, ("", standing.workload))
         running, pending = end.counts.get(workload, (0, 0))
         back = WorkloadBack(
@@ -356,12 +356,12 @@ def _rows(answer: Answer, end: End) -> Iterator[tuple[WorkloadBack, int]]:
 
 
 def _only_with_nodes(answer: Answer, end: End) -> Iterator[WorkloadCount]:
-    found = {standing.workload for standing in answer.standings}
+    found = {standing.workload for standing in answer.workloads}
     for workload, count in count_by_workload(answer.simulation).items():
         name, (running, pending) = answer.summary.names.of(workload), end.counts.get(workload, (0, 0))
         if name not in found and (running < count.running or pending):
             about = count.origin.namespace, count.origin.priority_class, count.origin.priority
-            yield WorkloadCount(name, *about, count.running, count.running, 0, 0)
+            yield WorkloadCount(name, *about, count.running, count.running, 0, 0, "")
 
 
 def after_growth(simulation: Simulation, autoscaling: Autoscaling, branch: Branch) -> tuple[Autoscalers, Any] | None:

@@ -7,10 +7,10 @@ changes now; with each recreated Pod, it changes which Pods may preempt which.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import pods_of
-from forewarn.policies.documents import in_json, json_of
+from forewarn.policies.documents import in_json
 from forewarn.policies.findings import ObjectRef, cut, plural, quote
 from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key
     from forewarn.policies.documents import Hidden
+    from forewarn.policies.documents import answers as documents
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.dump import DumpCache
 
@@ -59,6 +60,20 @@ class Change(NamedTuple):
     delete: bool = False
 
 
+class NewPodPriority(NamedTuple):
+    """The priority of new Pods."""
+
+    priority: int
+    preemption_policy: str
+
+
+class NewPodPriorities(NamedTuple):
+    """The priority of new Pods before and after the change; null: admission rejects the Pods."""
+
+    before: NewPodPriority | None
+    after: NewPodPriority | None
+
+
 class Ranked(NamedTuple):
     """A workload with the priority fields of its new Pods before and after the change; None if admission rejects the
     Pods.
@@ -67,15 +82,19 @@ class Ranked(NamedTuple):
     """
 
     workload: str
-    object: ApiObject
-    before: Resolved | None
-    after: Resolved | None
+    object: Hidden[ApiObject]
+    before: Hidden[Resolved | None]
+    after: Hidden[Resolved | None]
     running: Mapping[int, int]
 
     @property
     def differs(self) -> bool:
         """Whether the priority or preemption policy of new Pods changes."""
         return _rank(self.before) != _rank(self.after)
+
+    @in_json
+    def new_pods(self) -> NewPodPriorities:
+        return NewPodPriorities(_new_pods(self.before), _new_pods(self.after))
 
 
 class MayPreempt(NamedTuple):
@@ -111,19 +130,19 @@ class PreemptionTotal(NamedTuple):
 class ClassChange(NamedTuple):
     """The effect of a change without a simulation. `old`, `new`: the PriorityClass; None if it does not exist.
 
-    `taken_from`: the previous global default that the change replaces, or "". `cells`: those whose numbers differ.
+    `taken_from`: the previous global default that the change replaces, or "". `may_preempt`: the numbers that differ.
     `templates`: the workloads whose template the change sets. `restarted`: whether the workloads whose new Pods change
     priority are restarted.
     """
 
-    old: PriorityClass | None
-    new: PriorityClass | None
-    taken_from: str
-    ranked: Sequence[Ranked]
-    cells: Sequence[MayPreempt]
+    old: Hidden[PriorityClass | None]
+    new: Hidden[PriorityClass | None]
+    taken_from: Hidden[str]
+    ranked: Hidden[Sequence[Ranked]]
+    may_preempt: Sequence[MayPreempt]
     totals: Sequence[PreemptionTotal]
-    templates: Mapping[Key, ApiObject]
-    restarted: bool = True
+    templates: Hidden[Mapping[Key, ApiObject]]
+    restarted: Hidden[bool] = True
 
     @property
     def changed(self) -> list[Ranked]:
@@ -135,6 +154,22 @@ class ClassChange(NamedTuple):
         """The workloads in `changed` for which a restart replaces the Pods."""
         kinds = (workload for workload in self.changed if workload.after is not None and workload.object)
         return [kind for kind in kinds if is_rolled_out(kind.object)]
+
+    @in_json
+    def class_(self) -> str:
+        return (self.new or self.old or PriorityClass("", 0)).name
+
+    @in_json
+    def before(self) -> documents.PriorityClass | None:
+        return self.old and self.old._asdict()  # type: ignore[return-value]
+
+    @in_json
+    def after(self) -> documents.PriorityClass | None:
+        return self.new and self.new._asdict()  # type: ignore[return-value]
+
+    @in_json
+    def workloads(self) -> Sequence[Ranked]:
+        return self.changed
 
 
 def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityClass | None, PriorityClass | None]:
@@ -356,24 +391,5 @@ def _level(name: str, cluster: ClusterSnapshot) -> int | None:
     return None if resolved is None or resolved.preemption_policy == PREEMPT_NEVER else resolved.priority
 
 
-def as_dict(change: ClassChange) -> dict[str, Any]:
-    return {
-        "class": (change.new or change.old or PriorityClass("", 0)).name,
-        "before": change.old and change.old._asdict(),
-        "after": change.new and change.new._asdict(),
-        "workloads": [ranked_as_dict(workload) for workload in change.changed],
-        "mayPreempt": json_of(change.cells),
-        "totals": json_of(change.totals),
-    }
-
-
-def ranked_as_dict(workload: Ranked) -> dict[str, Any]:
-    return {
-        "workload": workload.workload,
-        "newPods": {"before": _resolved_as_dict(workload.before), "after": _resolved_as_dict(workload.after)},
-        "running": {str(number): count for number, count in sorted(workload.running.items())},
-    }
-
-
-def _resolved_as_dict(resolved: Resolved | None) -> dict[str, Any] | None:
-    return None if resolved is None else {"priority": resolved.priority, "preemptionPolicy": resolved.preemption_policy}
+def _new_pods(resolved: Resolved | None) -> NewPodPriority | None:
+    return None if resolved is None else NewPodPriority(resolved.priority, resolved.preemption_policy)

@@ -21,7 +21,7 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Levels, names_in, summarize
 from forewarn.policies.simulation.workload_index import PDB
 from forewarn.policies.whatif import autoscalers, blockers, new_nodes
-from forewarn.policies.whatif.answer import Answer, Bound, Preemption, Runs, WithoutEvent, WorkloadCount
+from forewarn.policies.whatif.answer import Answer, Bound, Preemption, Runs, WithoutChange, WorkloadCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -76,15 +76,16 @@ def ask(
             simulation.await_time(start + _JOB_STARTS)
     run(simulation)
     after, summary = count_by_workload(simulation), summarize(simulation)
-    stuck = {name: left for name in question.drained if (left := _stuck(simulation, name))}
+    stuck = {name: left for name in sorted(question.drained) if (left := _stuck(simulation, name))}
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
     failures = _failures(simulation, failed)
     losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, failed))
+    starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
     return Answer(
-        title=question.title,
+        change=question.title,
         running_before=sum(count.running for count in before.values()),
         running_after=sum(count.running for count in after.values()),
-        standings=_compared(
+        workloads=_compared(
             before,
             after,
             messages,
@@ -93,24 +94,24 @@ def ask(
             summary.names,
             replicas - _replicas(simulation, question, before),
         ),
-        preemptions=preemptions_of(simulation, summary.names),
+        preempted=preemptions_of(simulation, summary.names),
         pdbs={name: counts for name, counts in pdbs_below_desired(simulation, all_pdbs).items() if name not in pdbs},
-        stuck=stuck,
-        forbidden=_forbidden(simulation, stuck),
-        unread=[*sorted(simulation.controllers.unreadable.values()), *_starting_later(question, world)],
+        not_drained=stuck,
+        eviction_blocked_by=_forbidden(simulation, stuck),
+        not_simulated=[*sorted(simulation.controllers.unreadable.values()), *_starting_later(question, world)],
         not_modelled=simulation.storage.not_modelled,
         bound=_bound(simulation, summary.names),
         simulation=simulation,
         summary=summary,
-        without_event=_without_event(world) if without else None,
+        without_change=_without_change(world) if without else None,
         autoscalers=autoscalers.after_simulation(simulation, autoscaling.after(question.lost), summary.names),
         occupancy=occupancy,
         upgrade=question.upgrade,
         drained=() if question.upgrade is not None else question.drained,
         blockers=blocking,
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
-        starved=new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else (),
-        losses=losses,
+        pending_daemon_sets=starved,
+        pod_losses=losses,
     )
 
 
@@ -157,8 +158,8 @@ def typical(
     chosen = first if first in most else sorted(most, key=_seconds)[len(most) // 2]
     if others:
         runs = Runs(len(answers), len(most), max(map(_seconds, most)), max(map(_seconds, others)))
-        chosen = chosen._replace(runs=runs)
-    return chosen._replace(without_event=first.without_event)
+        chosen = chosen._replace(typical_of=runs)
+    return chosen._replace(without_change=first.without_change)
 
 
 def _seconds(answer: Answer) -> float:
@@ -371,7 +372,7 @@ def preemptions_of(simulation: Simulation, names: Names) -> list[Preemption]:
             found.append(
                 Preemption(
                     t=event.t,
-                    level=eviction.level,
+                    cascade_depth=eviction.level,
                     node=eviction.node,
                     by=eviction.by,
                     by_workload=names.of(by.workload) if by else eviction.by,
@@ -436,12 +437,12 @@ def at_rest(world: World) -> bool:
     return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
 
 
-def _without_event(world: World) -> WithoutEvent | None:
+def _without_change(world: World) -> WithoutChange | None:
     """Return the outcome without the event; None if nothing changes without the event."""
     simulation = Simulation(world._replace(arrivals=()))
     losses = Losses(simulation)
     simulation.run()
-    without_event = WithoutEvent(summarize(simulation), sum(losses.of(simulation).values()))
+    without_event = WithoutChange(summarize(simulation), sum(losses.of(simulation).values()))
     quiet = not (
         without_event.fewer
         or without_event.summary.evictions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, NOT_TRIED, EquivalenceGroup, Estimate
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import template_info
@@ -15,7 +15,7 @@ from forewarn.policies.cluster.admission import admitted, counted_by_quotas
 from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, replicas_of, without_missing_claims
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
-from forewarn.policies.documents import json_of
+from forewarn.policies.documents import in_json
 from forewarn.policies.forecast.pod_groups import needs_claims
 from forewarn.policies.forecast.waiting import ahead_in_queue
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.documents import Hidden
+    from forewarn.policies.documents import answers as documents
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
@@ -107,11 +109,11 @@ class Count(NamedTuple):
     is_exact: bool = True
     by_node: Mapping[str, int] | None = None
 
-    def to_dict(self, quota: Quota | None = None) -> dict[str, Any]:
+    def to_dict(self, quota: Quota | None = None) -> documents.Replicas:
         """The JSON object; with a quota, the smaller of both numbers, and each of them."""
         count = within(self, quota)
-        limits = {} if quota is None else {"nodes": self.pods, "quota": quota.pods}
-        return {"pods": count.pods, "atLeast": not count.is_exact, **limits}
+        document: documents.Replicas = {"pods": count.pods, "atLeast": not count.is_exact}
+        return document if quota is None else {**document, "nodes": self.pods, "quota": quota.pods}
 
 
 class OfClass(NamedTuple):
@@ -126,9 +128,9 @@ class OfClass(NamedTuple):
     fitting: Count
     quota: Quota | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        about = {"class": self.name, "priority": self.priority, "preempts": self.preempts}
-        return about | self.fitting.to_dict(self.quota)
+    def to_dict(self) -> documents.ReplicasWithClass:
+        fitting = self.fitting.to_dict(self.quota)
+        return {"class": self.name, "priority": self.priority, "preempts": self.preempts, **fitting}
 
 
 class Stranded(NamedTuple):
@@ -156,10 +158,15 @@ class OfGroup(NamedTuple):
     more: Count
     why_not: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON object."""
-        why = {"reason": self.why_not} if self.why_not else {}
-        return {"group": self.name, "nodes": self.nodes, **self.more.to_dict(), **why}
+    def to_dict(self) -> documents.GroupReplicas:
+        more = self.more.to_dict()
+        document: documents.GroupReplicas = {
+            "group": self.name,
+            "nodes": self.nodes,
+            "pods": more["pods"],
+            "atLeast": more["atLeast"],
+        }
+        return {**document, "reason": self.why_not} if self.why_not else document
 
 
 class PodGroupHeadroom(NamedTuple):
@@ -187,25 +194,25 @@ class Fitting(NamedTuple):
 class Headroom(NamedTuple):
     """The headroom for one object: how many more of its Pods fit.
 
-    `without`, `preempting`: on the nodes, without preemption and with it. `reasons`: upstream's reasons why nodes
-    accept no more Pods, with the number of nodes, most nodes first. `groups`: the result for each node group in the
-    file's order; None without node groups. `quota`: the room in the namespace's quotas; None if no quota limits the
-    Pods. `assumes`: what the cluster state lacks, as clauses.
+    `without`, `preempting`: on the nodes, without preemption and with it. `byClass`: replicas that would fit with each
+    PriorityClass. `reasons`: upstream's reasons why nodes accept no more Pods, with the number of nodes, most nodes
+    first. `stranded`: unusable free capacity. `nodeGroups`: replicas for each node group, in the file's order. `quota`:
+    the ResourceQuota that rejects further Pods. `podGroup`: only if the object's Pods belong to a PodGroup. `assumes`:
+    what the cluster state lacks, as clauses.
     """
 
-    name: str
-    pod: Pod
-    without: Count
-    preempting: Count
+    name: Hidden[str]
+    pod: Hidden[Pod]
+    without: Hidden[Count]
+    preempting: Hidden[Count]
     by_class: Sequence[OfClass]
-    reasons: Sequence[tuple[str, int]]
+    reasons: Hidden[Sequence[tuple[str, int]]]
     stranded: Sequence[Stranded]
-    by_zone: Mapping[str, int]
-    notes: Sequence[str] = ()
-    groups: Sequence[OfGroup] | None = None
-    assumes: Sequence[str] = ()
-    of_pod_group: PodGroupHeadroom | None = None
-    """The number of PodGroups, if the Pods belong to one."""
+    by_zone: Hidden[Mapping[str, int]]
+    notes: Sequence[str]
+    node_groups: Sequence[OfGroup] | None = None
+    assumes: Hidden[Sequence[str]] = ()
+    pod_group: PodGroupHeadroom | None = None
     quota: Quota | None = None
 
     @property
@@ -216,30 +223,41 @@ class Headroom(NamedTuple):
     @property
     def more(self) -> Fitting:
         """The number of replicas or PodGroups that fit and that quotas admit."""
-        if self.of_pod_group is None:
+        if self.pod_group is None:
             return Fitting(*(count.pods for count in self.pods))
-        return Fitting(self.of_pod_group.without_preemption, self.of_pod_group.with_preemption)
+        return Fitting(self.pod_group.without_preemption, self.pod_group.with_preemption)
 
     def __repr__(self) -> str:
         return f"<Headroom {self.name}: {self.more.without} fit, {self.more.preempting} with preemption>"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON object without the head."""
-        document: dict[str, Any] = {
-            "object": self.name,
-            **({} if self.of_pod_group is None else {"podGroup": self.of_pod_group}),
-            "priority": self.pod.effective_priority,
-            "priorityClass": self.pod.priority_class_name,
-            "withoutPreemption": self.without.to_dict(self.quota) | {"byZone": self.by_zone},
-            "withPreemption": self.preempting.to_dict(self.quota),
-            "byClass": self.by_class,
-            "reasons": dict(self.reasons),
-            "stranded": self.stranded,
-            **({} if self.groups is None else {"nodeGroups": self.groups}),
-            **({} if self.quota is None else {"quota": self.quota}),
-            "notes": self.notes,
-        }
-        return cast("dict[str, Any]", json_of(document))
+    @in_json
+    def object(self) -> str:
+        return self.name
+
+    @in_json
+    def priority(self) -> int:
+        """Of the object's Pods."""
+        return self.pod.effective_priority
+
+    @in_json
+    def priority_class(self) -> str:
+        """Of the object's Pods."""
+        return self.pod.priority_class_name
+
+    @in_json
+    def without_preemption(self) -> documents.WithoutPreemption:
+        """Replicas that fit."""
+        return {**self.without.to_dict(self.quota), "byZone": dict(self.by_zone)}
+
+    @in_json
+    def with_preemption(self) -> documents.Replicas:
+        """Replicas that fit."""
+        return self.preempting.to_dict(self.quota)
+
+    @in_json
+    def reasons_(self) -> dict[str, int]:
+        """Number of nodes for each reason why no more replicas fit."""
+        return dict(self.reasons)
 
 
 def within(count: Count, quota: Quota | None) -> Count:
@@ -292,9 +310,9 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         stranded=_stranded(full, pod) if full is not None else [],
         by_zone=_by_zone(without.by_node or {}, snapshot),
         notes=notes,
-        groups=groups,
+        node_groups=groups,
         assumes=assumed,
-        of_pod_group=None
+        pod_group=None
         if member is None
         else _of_pod_group(cluster, obj, member, within(without, quota), within(preempting, quota)),
         quota=quota,

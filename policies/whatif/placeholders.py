@@ -170,7 +170,7 @@ def _groups(headroom: Headroom, missing: int) -> list[PlaceholderNodes]:
 
     `missing`: number of Pods without a place.
     """
-    groups = [group for group in headroom.groups or () if group.nodes and group.more.pods]
+    groups = [group for group in headroom.node_groups or () if group.nodes and group.more.pods]
     if not missing:
         return []
     return [PlaceholderNodes(group.name, _nodes(missing, group.more.pods, group.nodes)) for group in groups]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.documents import in_json, json_of
+from forewarn.policies.documents import in_json
 from forewarn.policies.simulation.drain import drain, remaining_on
 from forewarn.policies.simulation.latencies import Latencies
 from forewarn.policies.whatif.node_groups import new_node_like, pool_of
@@ -212,17 +212,3 @@ class UpgradeRun:
             simulation.api.remove_node(step.node)
         else:
             simulation.awaited += 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the upgrade's progress as a JSON object, without `blockers`."""
-        document: dict[str, Any] = {
-            "complete": self.complete,
-            "seconds": self.seconds,
-            "leastSeconds": self.least,
-            "surge": self.surge,
-            "pools": self.pools,
-            "forced": self.forced,
-            "order": self.steps,
-            "notReached": [step.node for step in self.not_reached],
-        }
-        return cast("dict[str, Any]", json_of(document))

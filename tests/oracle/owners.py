@@ -119,7 +119,7 @@ def verdict_on(case: Asked, answer: Obj, oracle: Path) -> tuple[str, list[str]]:
     answered = ask(case.question, case.world)
     ours = with_plain_names(answered.simulation.outcome())
     theirs = [with_plain_names(each) for each in answer["outcomes"]]
-    assert Counter(push.victim for push in answered.preemptions) == Counter(victims_of(answered.simulation.outcome()))
+    assert Counter(push.victim for push in answered.preempted) == Counter(victims_of(answered.simulation.outcome()))
     if end_of(ours) in map(end_of, theirs):
         whole = not judge({"outcomes": theirs}, ours)[0]
         return ("agree, every event in its place" if whole else "agree"), []

@@ -178,7 +178,7 @@ def simulated(made: Sequence[Made], new: Made) -> tuple[int, int, int]:
     simulation.run()
     summary = summarize(simulation)
     more = sum(eviction.level > 1 for eviction in summary.evictions)
-    return more, summary.depth - 1, sum(waiting.pods - waiting.before for waiting in summary.waiting)
+    return more, summary.cascade_depth - 1, sum(waiting.pods - waiting.before for waiting in summary.waiting)
 
 
 def test_it_comes_to_what_a_simulation_comes_to() -> None:

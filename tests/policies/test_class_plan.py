@@ -173,8 +173,8 @@ def test_a_plan_for_one_workload_preempts_what_a_simulation_of_its_restart_predi
             found = planned(other, [told.new])
             careful = found.other is not None and not found.other.careful
             direct = found.other.preempted if careful and found.other else found.preempted
-            compared, preempted = compared + 1, preempted + len(alone.preemptions)
-            assert direct == len(alone.preemptions), (seed, each)
+            compared, preempted = compared + 1, preempted + len(alone.preempted)
+            assert direct == len(alone.preempted), (seed, each)
     assert compared > 30
     assert preempted > 10
 

@@ -67,7 +67,7 @@ def groups_in_turn(snapshot: Snapshot, cluster: ClusterSnapshot, new: MadePod, s
 @pytest.mark.parametrize("seed", range(60))
 def test_headroom_counts_as_many_groups_as_fit_in_turn(seed: int) -> None:
     cluster, new, size = random_cluster(Random(seed))
-    found = headroom(cluster, new.obj).of_pod_group
+    found = headroom(cluster, new.obj).pod_group
     assert found is not None
     without = groups_in_turn(cluster.scheduling, cluster, new, size, preempting=False)
     assert (found.pods, found.without_preemption) == (size, without)

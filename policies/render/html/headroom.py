@@ -86,8 +86,8 @@ def _why(headroom: Headroom) -> Iterator[Element]:
 
 
 def _groups(headroom: Headroom) -> Iterator[Element]:
-    if headroom.groups:
-        rows = [(group.name, group.nodes, group.why_not or _number(group.more)) for group in headroom.groups]
+    if headroom.node_groups:
+        rows = [(group.name, group.nodes, group.why_not or _number(group.more)) for group in headroom.node_groups]
         heads = ("node group", "maximum new nodes", "more Pods")
         yield section("With scale-up", "groups", table("By node group", heads, rows, len(rows)))
 

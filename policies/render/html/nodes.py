@@ -106,9 +106,10 @@ def _names(
 def cascade(preemptions: Sequence[Preemption]) -> Element:
     """A chart of preemptions over time: one lane per cascade depth, larger dots for more Pods."""
     last = max(preemption.t for preemption in preemptions) or 1.0
-    levels = min(max(preemption.level for preemption in preemptions), _LEVELS)
+    levels = min(max(preemption.cascade_depth for preemption in preemptions), _LEVELS)
     dots = Counter(
-        (min(preemption.level, _LEVELS), min(int(preemption.t / last * _BINS), _BINS - 1)) for preemption in preemptions
+        (min(preemption.cascade_depth, _LEVELS), min(int(preemption.t / last * _BINS), _BINS - 1))
+        for preemption in preemptions
     )
     most = max(dots.values())
     lanes = element("g")

@@ -90,7 +90,7 @@ def preemptions_of(every: Iterable[tuple[Placement, Prediction]], cluster: Clust
                 continue
             yield Preemption(
                 t=AT,
-                level=1,
+                cascade_depth=1,
                 node=prediction.node,
                 by=pod.key,
                 by_workload=placement.name.rpartition(" ")[2],

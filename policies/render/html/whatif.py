@@ -52,8 +52,8 @@ _MAX_OPEN: Final = 40
 def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> Page:
     """Return the page. `answer` must have `occupancy`. `notes`: about ignored objects."""
     assert answer.occupancy is not None
-    bands = NodeBands(answer.occupancy, answer.preemptions)
-    drawn = node_data(bands, answer.preemptions)
+    bands = NodeBands(answer.occupancy, answer.preempted)
+    drawn = node_data(bands, answer.preempted)
     parts = [
         _header(answer, change),
         *_change(change),
@@ -62,28 +62,28 @@ def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[st
         *_other_facts(answer, notes),
         nodes(drawn),
         *_classes(answer),
-        *preemption_section(answer.preemptions),
+        *preemption_section(answer.preempted),
         *_autoscalers(answer),
         *_timeline(answer),
     ]
     parts.append(data("nodes-data", drawn))
     skip = element("a", "skip to the workloads", href="#workloads", class_="skip")
-    return Page(answer.title, parts, skip)
+    return Page(answer.change, parts, skip)
 
 
 def _header(answer: Answer, change: ClassChange | None) -> Element:
-    pending = sum(standing.pending for standing in answer.standings)
-    before = sum(standing.pending_before for standing in answer.standings)
+    pending = sum(standing.pending for standing in answer.workloads)
+    before = sum(standing.pending_before for standing in answer.workloads)
     broken = sum(answer.summary.violated_pdbs.values())
-    failed = sum(bool(standing.failure) for standing in answer.standings)
+    failed = sum(bool(standing.failure) for standing in answer.workloads)
     tiles = [
         tile(
             "running", f"{answer.running_before} → {answer.running_after}", answer.running_after < answer.running_before
         ),
         tile("Pending", f"{before} → {pending}" if before else f"{pending}", pending > before),
-        tile("preempted", f"{len(answer.preemptions)}", bool(answer.preemptions)),
+        tile("preempted", f"{len(answer.preempted)}", bool(answer.preempted)),
         tile("PDB violations", f"{broken}", bool(broken)),
-        tile("cascade depth", f"{answer.summary.depth}", answer.summary.depth > 1),
+        tile("cascade depth", f"{answer.summary.cascade_depth}", answer.summary.cascade_depth > 1),
         *([tile("Jobs failed", f"{failed}", bad=True)] if failed else ()),
         tile("time to steady state", duration(answer.summary.settled_at), not answer.summary.settled),
     ]
@@ -92,7 +92,7 @@ def _header(answer: Answer, change: ClassChange | None) -> Element:
         "header",
         element("p", "forewarn", class_="brand"),
         element("h1", display_text(verdict(answer, change).removesuffix("."))),
-        element("p", display_text(f"{answer.title}. {times(answer)}"), class_="lead"),
+        element("p", display_text(f"{answer.change}. {times(answer)}"), class_="lead"),
         *(element("p", display_text(line)) for line in without_it(answer)),
         figures,
     )
@@ -107,7 +107,7 @@ def _change(change: ClassChange | None) -> Iterator[Element]:
 def _classes(answer: Answer) -> Iterator[Element]:
     """Yield the table of running Pods and their resource requests by PriorityClass, before and after."""
     assert answer.occupancy is not None
-    preempted = Counter((preemption.priority, preemption.priority_class) for preemption in answer.preemptions)
+    preempted = Counter((preemption.priority, preemption.priority_class) for preemption in answer.preempted)
     requests = requests_by_class(answer.occupancy.intervals)
     rows = (
         (
@@ -128,7 +128,7 @@ def _classes(answer: Answer) -> Iterator[Element]:
 
 
 def _workloads(answer: Answer) -> Iterator[Element]:
-    standings = answer.standings
+    standings = answer.workloads
     rows = (
         (s.workload, s.priority_class or "-", *s[3:6], s.pending, in_short(s.message) or s.failure) for s in standings
     )
@@ -141,7 +141,7 @@ def _workloads(answer: Answer) -> Iterator[Element]:
 
 def _autoscalers(answer: Answer) -> Iterator[Element]:
     lines = [element("li", display_text(line.strip())) for line in autoscalers.lines(answer.autoscalers)]
-    arrived = autoscalers.arrived_table(answer.arrived, answer.autoscalers) if answer.arrived else None
+    arrived = autoscalers.arrived_table(answer.with_new_nodes, answer.autoscalers) if answer.with_new_nodes else None
     if arrived is not None:
         lines.append(element("li", display_text(arrived.title)))
     rows = table("With new nodes", arrived.heads, arrived.rows, len(arrived.rows)) if arrived and arrived.rows else None
@@ -152,7 +152,7 @@ def _autoscalers(answer: Answer) -> Iterator[Element]:
 def _timeline(answer: Answer) -> Iterator[Element]:
     lines = [_moment(line) for line in timeline_lines(answer.simulation)]
     if lines:
-        drawn = chart("Preemptions over time, chart", cascade(answer.preemptions)) if answer.preemptions else None
+        drawn = chart("Preemptions over time, chart", cascade(answer.preempted)) if answer.preempted else None
         events = element("ol", *lines, class_="timeline")
         if len(lines) > _MAX_OPEN:
             events = element("details", element("summary", f"{len(lines)} events"), events)
@@ -170,9 +170,9 @@ def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
         *fix_of_failures(answer),
         *emptied(answer),
         *new_node_lines(answer),
-        *affected(answer.losses),
+        *affected(answer.pod_losses),
     ]
-    lines += [*(f"not simulated: {problem}" for problem in answer.unread), *answer.not_modelled]
+    lines += [*(f"not simulated: {problem}" for problem in answer.not_simulated), *answer.not_modelled]
     yield from _listed("Notes", "also-title", [*lines, *notes])
 
 

@@ -265,7 +265,7 @@ def test_a_pod_whose_claims_will_be_made_with_it_is_counted_without_them() -> No
 
 def of_group(found: Headroom) -> tuple[int, bool, str]:
     """(pods, whole, why not) of the only group."""
-    (group,) = found.groups or ()
+    (group,) = found.node_groups or ()
     return group.more.pods, group.more.is_exact, group.why_not
 
 
@@ -363,8 +363,8 @@ def test_a_pod_below_the_cutoff_is_brought_no_node() -> None:
     cache = Cache()
     cache.add(make_node("a").obj)
     found = headroom(cache.snapshot(), make_pod("new").priority(-20).obj, Autoscaling(groups=one_group(1, 4)))
-    assert found.groups is not None
-    assert [(group.more.pods, group.why_not) for group in found.groups] == [(0, "priority below cutoff -10")]
+    assert found.node_groups is not None
+    assert [(group.more.pods, group.why_not) for group in found.node_groups] == [(0, "priority below cutoff -10")]
 
 
 def test_a_template_that_claims_to_hold_any_number_of_pods_costs_no_more() -> None:
@@ -382,8 +382,8 @@ def test_too_many_groups_to_work_out_are_told(monkeypatch: pytest.MonkeyPatch) -
     cache = Cache()
     cache.add(make_node("a").obj)
     found = headroom(cache.snapshot(), make_pod("new").request(cpu="1m").obj, Autoscaling(groups=one_group(3, 4) * 500))
-    assert len(found.groups or ()) == 500
-    assert (found.groups or ())[-1].why_not == "estimate limit reached"
+    assert len(found.node_groups or ()) == 500
+    assert (found.node_groups or ())[-1].why_not == "estimate limit reached"
 
 
 def quota_of(hard: dict[str, str], used: dict[str, str] | None, namespace: str = "default", **spec: Any) -> Made:
@@ -497,4 +497,4 @@ def test_the_node_groups_of_the_cluster(
 def test_programs_get_the_node_groups_of_the_cluster_too(tmp_path: Path) -> None:
     loaded = forewarn.load(labelled(tmp_path, ZONAL, status(("a", 2, 0, 9))))
     (result,) = forewarn.headroom(loaded, "docs/examples/headroom/cache.yaml").objects
-    assert [(group.name, group.nodes, group.more.pods) for group in result.headroom.groups or ()] == [("a", 7, 14)]
+    assert [(group.name, group.nodes, group.more.pods) for group in result.headroom.node_groups or ()] == [("a", 7, 14)]

@@ -51,7 +51,7 @@ def test_each_kind_reaches_its_maximum(tmp_path: Path) -> None:
     objects = [workload("a"), workload("b", None, "StatefulSet"), workload("c", 9)]
     scalers = [autoscaler("a", 3), autoscaler("b", 2, kind="StatefulSet"), autoscaler("c", 2)]
     result = asked(tmp_path, *objects, *scalers)
-    assert result.answer.title == "3 HorizontalPodAutoscalers at maxReplicas: 11 → 7 replicas"
+    assert result.answer.change == "3 HorizontalPodAutoscalers at maxReplicas: 11 → 7 replicas"
     assert sum(row.after + row.pending for row in result.workloads) == 7
 
 
@@ -69,19 +69,19 @@ def test_each_kind_reaches_its_maximum(tmp_path: Path) -> None:
 )
 def test_autoscalers_that_scale_nothing_are_named(objects: Any, told: str, tmp_path: Path) -> None:
     result = asked(tmp_path, *objects)
-    assert result.answer.title.startswith("0 HorizontalPodAutoscalers")
+    assert result.answer.change.startswith("0 HorizontalPodAutoscalers")
     assert any(told in note and "not simulated" in note and "team/a" in note for note in result.notes)
 
 
 def test_a_workload_that_may_have_no_replicas_is_scaled(tmp_path: Path) -> None:
-    assert "0 → 3 replicas" in asked(tmp_path, workload("a", 0), autoscaler("a", 3, minReplicas=0)).answer.title
+    assert "0 → 3 replicas" in asked(tmp_path, workload("a", 0), autoscaler("a", 3, minReplicas=0)).answer.change
 
 
 def test_the_total_is_bounded_and_small_workloads_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forewarn.policies.whatif.questions.MAX_REPLICAS", 5)
     objects = [workload(name) for name in "abc"] + [autoscaler("a", 4), autoscaler("b", 2), autoscaler("c", 3)]
     result = asked(tmp_path, *objects)
-    assert "2 HorizontalPodAutoscalers at maxReplicas: 2 → 5 replicas" in result.answer.title
+    assert "2 HorizontalPodAutoscalers at maxReplicas: 2 → 5 replicas" in result.answer.change
     assert [note for note in result.notes if "team/a" in note]
 
 

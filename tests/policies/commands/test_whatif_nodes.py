@@ -65,7 +65,7 @@ def test_a_daemon_set_that_ranks_no_higher_than_its_neighbours_stays_pending(age
         [("default/agent", True)] if starved else []
     )
     assert [first.workload for first in answer.new_nodes.scheduled][:2] == ["default/w0", "default/w1"]
-    assert len(answer.preemptions) == (0 if starved else 1)
+    assert len(answer.preempted) == (0 if starved else 1)
 
 
 @pytest.mark.parametrize("agent", [10, 30])
@@ -236,7 +236,7 @@ def test_as_many_nodes_as_pending_pods_need(
 ) -> None:
     cluster = forewarn.load(str(needing(tmp_path, *workloads)))
     result = forewarn.whatif(cluster, forewarn.Add(node="n1", until_scheduled=True))
-    assert (result.answer.title.split()[0], result.pending) == (str(nodes), pending)
+    assert (result.answer.change.split()[0], result.pending) == (str(nodes), pending)
     assert any(note in each for each in result.notes) if note else not result.notes
 
 
@@ -246,7 +246,7 @@ def test_the_number_of_nodes_until_all_pods_are_scheduled_is_bounded(
     monkeypatch.setattr("forewarn.policies.application.changes.MAX_ADDED", 2)
     cluster = forewarn.load(str(needing(tmp_path, ("Deployment", 40, "1"))))
     result = forewarn.whatif(cluster, forewarn.Add(node="n1", until_scheduled=True))
-    assert result.answer.title.startswith("2 nodes")
+    assert result.answer.change.startswith("2 nodes")
     assert result.notes == ["more nodes may be needed: the limit of the search is reached"]
 
 
