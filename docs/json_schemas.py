@@ -26,11 +26,11 @@ from typing import (
 
 from forewarn.policies.application.diff import Diff
 from forewarn.policies.application.headroom import HeadroomLine
+from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
 from forewarn.policies.documents import VERSION, fields_of, optional_in_json, properties_of
-from forewarn.policies.documents.answers import ClassPlan, NodePressure, Resize
-from forewarn.policies.documents.dry_run import DryRun
+from forewarn.policies.documents.answers import ClassPlan, DryRun, NodePressure, Resize
 from forewarn.policies.documents.findings import Findings, Impact, Review
 from forewarn.policies.documents.head import Head
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
@@ -38,7 +38,6 @@ from forewarn.policies.documents.ui import UiCluster, UiFault, UiPrediction, UiW
 from forewarn.policies.documents.webhook import Accuracy, Checks
 from forewarn.policies.expectations import Expectations
 from forewarn.policies.render.several_clusters import SeveralClusters
-from forewarn.policies.whatif.documents import PredictLine
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 from forewarn.policies.whatif.sweep import Sweep

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import answers as documents
-    from forewarn.policies.documents.shard import Shard
+    from forewarn.policies.documents.answers import Shard
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.scenario import Arrival, World
     from forewarn.policies.whatif.answer import Answer, Bound, Preemption, WorkloadCount

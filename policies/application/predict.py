@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
@@ -13,6 +13,14 @@ from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import suggesting
 from forewarn.policies.cluster.answer_head import head_of, head_of_findings
 from forewarn.policies.documents import json_of
+from forewarn.policies.documents.answers import (
+    Candidate,
+    DaemonSetVictim,
+    Explanation,
+    OtherPods,
+    PredictedPodGroup,
+    Status,
+)
 from forewarn.policies.forecast.apply_order import Applied
 from forewarn.policies.forecast.placement import Placement, outcomes, place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
@@ -32,6 +40,8 @@ if TYPE_CHECKING:
     from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.documents.findings import PodLoss
+    from forewarn.policies.documents.head import Head
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
@@ -53,6 +63,52 @@ class PredictRequest:
     autoscaling: Autoscaling | None = None
     explain: bool = False
     cascade: bool = False
+
+
+class PredictedPod(TypedDict):
+    """A line of `forewarn predict`: one Pod.
+
+    `id`: `namespace/name`. `preFilter`: the status of PreFilter, if it rejected the Pod. `feasible`: nodes that pass
+    all filters. `statuses`: the other nodes, with the plugin and reasons. `scores`: of several feasible nodes, the
+    weighted scores by plugin, and the `total`. `eligible`, `ineligibleReason`: whether the Pod may preempt, and why
+    not. `candidates`: nodes on which preemption helps. `numCandidates`: their number, if kube-scheduler does not
+    evaluate all. `dryRunStatuses`: nodes on which preemption does not help, with the reason. `selected`: nodes that
+    kube-scheduler may choose. `nominatedNode`: the first of these by name, if the Pod preempts. `odds`: with
+    more than 100 nodes, their probabilities. `standing`: why the prediction is uncertain. `attempts`: number of
+    scheduling attempts, if several. `preemptedBy`: with several objects, the later Pod that preempts this Pod.
+    `overtaken`: true if later Pods take its free capacity. `how`: with `--explain`. `basis`: `missing-replicas`, or
+    `rollout` for the new Pods of a rollout. `losses`: what fails or is interrupted without the victims.
+    `daemonSetVictims`: victims that return on the same node only. `autoscalers`: for a Pending Pod; the line of the
+    last one contains `nodeGroups` for all.
+    """
+
+    head: Head
+    id: str
+    outcome: Literal["fits", "preempts", "pending", "not-predicted"]
+    preFilter: NotRequired[Status]
+    feasible: list[str]
+    statuses: dict[str, Status]
+    scores: NotRequired[dict[str, dict[str, int]]]
+    eligible: bool
+    ineligibleReason: NotRequired[str]
+    candidates: dict[str, Candidate]
+    dryRunStatuses: NotRequired[dict[str, Status]]
+    numCandidates: NotRequired[int]
+    selected: list[str]
+    nominatedNode: str
+    odds: NotRequired[dict[str, float]]
+    standing: list[str]
+    attempts: NotRequired[int]
+    preemptedBy: NotRequired[str]
+    overtaken: NotRequired[bool]
+    how: NotRequired[Explanation]
+    basis: NotRequired[str]
+    losses: NotRequired[list[PodLoss]]
+    daemonSetVictims: NotRequired[list[DaemonSetVictim]]
+    autoscalers: NotRequired[Autoscalers]
+
+
+PredictLine = PredictedPod | OtherPods | PredictedPodGroup
 
 
 @dataclass(frozen=True, repr=False)

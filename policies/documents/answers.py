@@ -1,4 +1,4 @@
-"""The types of the outputs of `classes plan`, `test`, `why`, `whatif pressure` and `resize`, and of parts of others."""
+"""The types of outputs, and of parts of outputs, that are not result types."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypedDict
@@ -354,3 +354,40 @@ class PodEnding(TypedDict):
     pod: str
     state: PodState
     troubles: list[Trouble]
+
+
+class ResolvedPriority(TypedDict):
+    """The values that the Priority admission plugin writes into a Pod."""
+
+    priorityClassName: str | None
+    priority: int
+    preemptionPolicy: str
+
+
+class DryRun(TypedDict):
+    """A line of `forewarn dry-run`: kube-apiserver's answer for one object, and the object that it would store."""
+
+    head: Head
+    file: str
+    kind: str
+    namespace: str
+    name: str
+    allowed: bool
+    code: int
+    message: str
+    resolved: ResolvedPriority | None
+    stored: NotRequired[dict[str, Any]]
+
+
+class Shard(TypedDict):
+    """The part of a divided run, for `forewarn whatif merge`.
+
+    `of`: number of questions of the whole run; `cluster`: digest of the cluster; `asked`: the other options that
+    identify the run.
+    """
+
+    index: int
+    count: int
+    of: int
+    cluster: str
+    asked: dict[str, Any]

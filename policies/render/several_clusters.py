@@ -3,9 +3,9 @@
 from typing import Literal, NotRequired, TypedDict
 
 from forewarn.policies.application.headroom import HeadroomLine
+from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.documents.findings import Findings
-from forewarn.policies.whatif.documents import PredictLine
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 
