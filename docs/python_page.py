@@ -77,8 +77,11 @@ that are not on this page may change in a minor release.
 
 Results have a [`head`](json.md#head): `head.assumes` lists what the answer assumes because the cluster state lacks it.
 `to_dict()` and `documents()` return the JSON of [`-o json`](json.md). A `Manifest` is a path (file or directory), or an
-API object as a `dict`. Simulations call `progress` repeatedly; an exception that it raises cancels the question. Times
-are in seconds.
+API object as a `dict`. Times are in seconds.
+
+`progress` gets the number of finished and of all cases; in `whatif` and `plan_classes`, simulated seconds and steps. It
+is called repeatedly, also during a case. An exception that it raises cancels the question. Questions that use all CPUs
+fork processes: a script needs no `if __name__ == "__main__"`.
 
 Types are for mypy and other type checkers; `forewarn.NAME` exports each function and type under its own heading.
 `# property` marks attributes that are computed on first use. Errors (`str` returns the message):
@@ -104,8 +107,16 @@ _EXAMPLES: Final = {
 }
 _RULE: Final = """
 The [guide to what-if](../guides/what-if.md) describes the changes and the format of events.
-[Write a rule in your own package](../guides/write-a-rule.md) shows a rule of your own.
+
+### Write a rule of your own
+
+A rule is a module with `ID`, `TARGETS`, `SEVERITY`, `check` and a docstring. It imports `Context`, `Problem`,
+`ReviewedObject`, `Severity` and `Target` from `forewarn`.
+[Write a rule in your own package](../guides/write-a-rule.md) has the complete module, its entry point and the setting
+`rules` that enables it in `lint(…, config=…)`.
 """
+_OF_RULES: Final = ("Context", "Problem", "ReviewedObject", "Target")
+"""Types that only rules use: the guide describes them."""
 
 
 def page() -> str:
@@ -123,7 +134,7 @@ def page() -> str:
 
 def exported() -> list[Any]:
     """The functions and types of the package, without exceptions and aliases."""
-    items = [getattr(forewarn, name) for name in forewarn.__all__]
+    items = [getattr(forewarn, name) for name in forewarn.__all__ if name not in _OF_RULES]
     return [item for item in items if inspect.isfunction(item) or (inspect.isclass(item) and not _is_error(item))]
 
 
@@ -233,6 +244,8 @@ def _signature(function: Any, meanings: Mapping[str, str]) -> str:
 def _default(value: Any) -> str:
     if value is inspect.Parameter.empty:
         return ""
+    if isinstance(value, Enum):
+        return f" = {type(value).__name__}.{value.name}"
     is_plain = value is None or isinstance(value, str | int | float | tuple)
     text = json.dumps(value) if isinstance(value, str) else repr(value)
     return f" = {text}" if is_plain and len(text) < 20 else " = ..."
@@ -292,7 +305,7 @@ def _type(hint: Any) -> str:
         shown = [one for one in (rest if has_manifests else arguments) if getattr(one, "__name__", "") not in _INTERNAL]
         return " | ".join([*map(_type, shown), *(_MANIFESTS if has_manifests else ())])
     if origin is Literal:
-        return " | ".join(map(json.dumps, arguments))
+        return f"Literal[{', '.join(map(json.dumps, arguments))}]"
     if origin is Callable:
         return f"Callable[[{', '.join(map(_type, arguments[0]))}], {_type(arguments[1])}]"
     if hint is Ellipsis:

@@ -158,7 +158,7 @@ INCOMPLETE: Final = "prediction-incomplete"
 class Finding(NamedTuple):
     """A problem with one object, with the configured severity and action.
 
-    `text` and `detail` contain all names, for the audit log and for commands. `detail`: as in the JSON. `path`: the
+    `detail`: as in the JSON. `text` and `detail` contain all names, for the audit log and for commands. `path`: the
     wrong field. `for_requester`: the text for the requester; None if the same.
     """
 

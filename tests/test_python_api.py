@@ -87,8 +87,24 @@ def test_the_page_describes_each_type_that_it_names_once() -> None:
     page = python_page.page()
     named = set(re.findall(r"^    (?:#.*|\w+: ([^#=\n]+))", page, re.MULTILINE))
     words = {word for hint in named for word in re.findall(r"\b[A-Z]\w+", re.sub("'[^']*'", "", hint))}
-    generic = {"Any", "Callable", "Counter", "Exception", "Manifest", "Mapping", "None", "Sequence"}
+    generic = {"Any", "Callable", "Counter", "Exception", "Literal", "Manifest", "Mapping", "None", "Sequence"}
     assert words - generic - names.keys() == set()
+
+
+def test_the_page_shows_types_that_a_type_checker_accepts() -> None:
+    page = python_page.page()
+    assert 'kind: Literal["node", "zone"],' in page
+    assert "again: Recreator = Recreator.CONTROLLER" in page
+    assert "STATES" not in page
+    names = {"Context", "Problem", "ReviewedObject", "Severity", "Target", "RenderRequest", "Recreator", "Loss"}
+    assert names | {"Diagnosis"} <= {*forewarn.__all__}
+
+
+def test_the_number_of_fewer_replicas_is_the_sum_of_its_workloads() -> None:
+    cluster = forewarn.load(CLUSTER)
+    for change in CHANGES:
+        answer = forewarn.whatif(cluster, change)
+        assert answer.fewer == sum(workload.missed for workload in answer.workloads), change
 
 
 def test_the_page_shows_the_methods_of_results() -> None:

@@ -86,7 +86,10 @@ class HeadroomResult:
         return f"<HeadroomResult {'; '.join(map(repr, (obj.headroom for obj in self.objects)))}>"
 
     def least(self, *, preempting: bool = False) -> Headroom:
-        """The headroom of the object of which the fewest replicas fit, with preemption if `preempting`."""
+        """The headroom of the object of which the fewest replicas fit, with preemption if `preempting`.
+
+        `least().more.without`: how many more replicas fit without preemption, and within quotas.
+        """
         return min((obj.headroom for obj in self.objects), key=lambda headroom: headroom.more[preempting])
 
     def documents(self) -> Iterator[dict[str, Any]]:

@@ -203,9 +203,11 @@ class PredictResult:
 def predict(
     cluster: Cluster | ClusterSnapshot, request: PredictRequest | Manifest | Sequence[Manifest]
 ) -> PredictResult:
-    """Predict the new Pods of manifests, or a Pending Pod. `request`: a PredictRequest, or its manifests alone.
+    """Predict kube-scheduler's first decision for each new Pod of manifests, or for a Pending Pod.
 
-    Raises SourceError, InvalidInput and InvalidObject.
+    Use it to test what a manifest preempts: `whatif` simulates all that follows, in one of several possible orders.
+
+    `request`: a PredictRequest, or its manifests alone. Raises SourceError, InvalidInput and InvalidObject.
     """
     if not isinstance(request, PredictRequest):
         request = PredictRequest(request)

@@ -61,9 +61,11 @@ def counted(
     simulation = Simulation(world)
     losses = counting(simulation)
     simulation.begin()
-    ahead = at_rest(world) and all(map(_is_loss, asked)) and _would_be_quiet(simulation)
+    ahead = at_rest(world) and all(map(_is_loss, asked)) and _would_be_quiet(simulation, report)
     if ahead:
         simulation.run_first_syncs()
+    if report is not None:
+        report()
     prepare_for_all(simulation.cache.snapshot())  # which those after a loss go on from
 
     def in_shared_simulation(question: Question) -> Mapping[str, Any]:
@@ -83,11 +85,11 @@ def _is_loss(question: Question) -> bool:
     return all(arrival.op == "lost" for arrival in question.arrivals)
 
 
-def _would_be_quiet(simulation: Simulation) -> bool:
+def _would_be_quiet(simulation: Simulation, report: Callable[..., None] | None) -> bool:
     """Report whether the first syncs of controllers cause no events; tested in a fork, because events cannot be
     undone.
     """
-    (quiet,) = mapped([simulation], Simulation.run_first_syncs, lambda _: False)
+    (quiet,) = mapped([simulation], Simulation.run_first_syncs, lambda _: False, report)
     return bool(quiet)
 
 
@@ -108,7 +110,7 @@ def whatif_each(
     """Simulate the loss of each node or each zone separately, on all CPUs; the worst case is the first row.
 
     `until`: simulated seconds. `autoscaling`: settings of autoscalers (default: those of the cluster). `part`: selects
-    cases by name. Raises InvalidObject for a cluster without any.
+    cases by name, so that the question takes less time. Raises InvalidObject for a cluster without any.
     """
     autoscaling = autoscaling_for(cluster, autoscaling)
     cluster.require(NODE, POD, has_groups=bool(autoscaling.groups))

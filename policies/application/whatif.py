@@ -118,7 +118,7 @@ class WhatIf(Result):
 
     @property
     def fewer(self) -> int:
-        """Number of replicas that no longer run, without DaemonSet Pods of lost nodes."""
+        """Number of replicas that no longer run, without DaemonSet Pods of lost nodes: the sum of `missed`."""
         return self.answer.fewer
 
     @property
@@ -190,7 +190,7 @@ def whatif(
 
     `until`: simulated seconds (default: 1 hour, or as long as an upgrade or restart takes). `autoscaling`: settings of
     autoscalers (default: those of the cluster). `nodes_over_time`: record the Pods on each node, for pages.
-    `progress`: called with simulated seconds and steps. Raises SourceError, InvalidInput and InvalidObject.
+    Raises SourceError, InvalidInput, and InvalidObject, also if admission rejects all objects.
     """
     autoscaling, places = autoscaling_for(cluster, autoscaling), Places()
     start = Start(_cache_for(change, cluster), autoscaling.groups, places)

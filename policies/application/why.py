@@ -153,9 +153,10 @@ class WorkloadWhy(Result):
 
 
 def why(cluster: Cluster, request: WhyRequest | str) -> PodWhy | WorkloadWhy:
-    """Explain a Pod or workload; reads the sources of the cluster again for its Events. `request`: or its name alone.
+    """Explain a Pod or workload; reads the sources of the cluster again for its Events.
 
-    Raises SourceError, InvalidObject and InvalidInput.
+    The result for a Pod is a PodWhy, for a workload a WorkloadWhy. `request`: a WhyRequest, or its name alone (in the
+    namespace `default`, unless the name has one). Raises SourceError, InvalidObject and InvalidInput.
     """
     request = WhyRequest(request) if isinstance(request, str) else request
     evidence = request.evidence()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Recreator(StrEnum):
-    """What recreates a Pod after its deletion."""
+    """The component that recreates a Pod after its deletion."""
 
     CONTROLLER = "controller"
     """The controller of the Pod."""

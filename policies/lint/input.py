@@ -227,7 +227,7 @@ class Input:
 
 
 class RenderRequest(NamedTuple):
-    """What helm and kustomize may do.
+    """The permissions of helm and kustomize.
 
     `flags`: of kustomize. `variables`: names of environment variables that they get. `config`: the configuration file
     that the user names, which may allow more if it is outside of the checked trees.

@@ -114,7 +114,7 @@ STEPS_EACH: Final = 200
 """Maximum steps for each node and Pod at the start, if that is more: large clusters need more steps."""
 MAX_PODS: Final = 200_000
 """Maximum number of Pods created in a run."""
-_PROGRESS_EVERY: Final = 1000
+_PROGRESS_EVERY: Final = 250
 _COLLECT_AFTER: Final = 200_000, 50
 """Thresholds of Python's garbage collector: new objects, and collections of new objects, before it runs.
 

@@ -102,8 +102,8 @@ class Victim(NamedTuple):
 class Preemption(NamedTuple):
     """A preemption in the simulation. `t`: seconds from the start. `cascade_depth`: from 1.
 
-    `by`, `by_workload`, `by_namespace`, `by_class` and `by_priority`: the preemptor. `victim`, `workload`, `namespace`,
-    `priority_class` and `priority`: the victim. `by`, `victim`: Pods as `namespace/name`.
+    `by`, `victim`: the preemptor and its victim as `namespace/name`. `by_workload`, `by_namespace`, `by_class` and
+    `by_priority`: of the preemptor. `workload`, `namespace`, `priority_class` and `priority`: of the victim.
     """
 
     t: float

@@ -113,7 +113,7 @@ def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
 
 
 class Diagnosis(NamedTuple):
-    """The explanation of a Pod's state. `pod`: None for a Pod that no longer exists. `state`: one of STATES.
+    """The explanation of a Pod's state. `pod`: None for a Pod that no longer exists.
 
     `prediction`: the result of the next scheduling cycle; None without one.
     """

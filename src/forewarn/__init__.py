@@ -57,13 +57,20 @@ if TYPE_CHECKING:
     from forewarn.policies.application.why import why as why
     from forewarn.policies.cluster.answer_head import AnswerHead as AnswerHead
     from forewarn.policies.config.model import ConfigError as ConfigError
+    from forewarn.policies.controllers.recreated import Recreator as Recreator
     from forewarn.policies.expectations import Expectations as Expectations
     from forewarn.policies.findings import Finding as Finding
+    from forewarn.policies.findings import Problem as Problem
     from forewarn.policies.findings import Severity as Severity
+    from forewarn.policies.kinds.owners import Loss as Loss
+    from forewarn.policies.lint.input import RenderRequest as RenderRequest
     from forewarn.policies.objects.fields import ForewarnError as ForewarnError
     from forewarn.policies.objects.fields import InvalidInput as InvalidInput
     from forewarn.policies.objects.fields import InvalidObject as InvalidObject
     from forewarn.policies.objects.pod import Pod as Pod
+    from forewarn.policies.objects.reviewed_object import ReviewedObject as ReviewedObject
+    from forewarn.policies.rules.support.context import Context as Context
+    from forewarn.policies.rules.support.context import Target as Target
     from forewarn.policies.scheduling.schedule_one import Prediction as Prediction
     from forewarn.policies.sources.errors import SourceError as SourceError
     from forewarn.policies.whatif.answer import Preemption as Preemption
@@ -77,14 +84,16 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.sweep import Row as Row
     from forewarn.policies.whatif.sweep import Sweep as Sweep
     from forewarn.policies.why.trouble import Trouble as Trouble
+    from forewarn.policies.why.troubles import Diagnosis as Diagnosis
 
 __version__: Final = VERSION
 _MODULES: Final = {
     "policies.application.cluster": ("load", "Cluster"),
     "policies.application.lint": ("lint", "Lint"),
-    "policies.findings": ("Finding", "Severity"),
+    "policies.findings": ("Finding", "Severity", "Problem"),
     "policies.application.audit": ("audit", "Audit"),
     "policies.application.diff": ("diff", "DiffRequest", "Diff"),
+    "policies.lint.input": ("RenderRequest",),
     "policies.application.predict": ("predict", "PredictRequest", "PredictResult"),
     "policies.scheduling.schedule_one": ("Prediction",),
     "policies.objects.pod": ("Pod",),
@@ -94,6 +103,8 @@ _MODULES: Final = {
     "policies.whatif.headroom": ("Headroom",),
     "policies.application.whatif": ("whatif", "WhatIf"),
     "policies.whatif.answer": ("WorkloadCount", "Preemption"),
+    "policies.controllers.recreated": ("Recreator",),
+    "policies.kinds.owners": ("Loss",),
     "policies.application.changes": (
         *("Change", "LoseNodes", "LoseZone", "LosePool", "Drain", "Upgrade", "Add"),
         *("Restart", "Scale", "MaxReplicas", "Apply", "Delete", "Events", "ChangeClass"),
@@ -104,6 +115,7 @@ _MODULES: Final = {
     "policies.application.expectations": ("test", "ExpectationsRequest"),
     "policies.expectations": ("Expectations",),
     "policies.application.why": ("why", "WhyRequest", "PodWhy", "WorkloadWhy"),
+    "policies.why.troubles": ("Diagnosis",),
     "policies.why.trouble": ("Trouble",),
     "policies.cluster.answer_head": ("AnswerHead",),
     "policies.whatif.autoscalers": ("Autoscaling",),
@@ -111,6 +123,8 @@ _MODULES: Final = {
     "policies.sources.errors": ("SourceError",),
     "policies.objects.fields": ("ForewarnError", "InvalidInput", "InvalidObject"),
     "policies.config.model": ("ConfigError",),
+    "policies.rules.support.context": ("Context", "Target"),
+    "policies.objects.reviewed_object": ("ReviewedObject",),
 }
 """Module -> its names in this package, in the order of docs/reference/python.md."""
 __all__ = ["__version__", *(name for names in _MODULES.values() for name in names)]

@@ -10,6 +10,13 @@ def cluster() -> forewarn.Cluster:
     return forewarn.load("docs/examples/whatif/cluster.yaml")
 
 
+def test_a_manifest_preempts_only_batch_pods(cluster: forewarn.Cluster) -> None:
+    result = forewarn.predict(cluster, "docs/examples/headroom/cache.yaml")
+    assert not result.faults
+    victims = [victim for prediction in result.predictions for victim in prediction.victims]
+    assert {victim.priority_class_name for victim in victims} <= {"batch"}
+
+
 @pytest.mark.parametrize("node", ["a-1", "b-1"])
 def test_a_drain_preempts_only_batch_pods(cluster: forewarn.Cluster, node: str) -> None:
     answer = forewarn.whatif(cluster, forewarn.Drain([node]))

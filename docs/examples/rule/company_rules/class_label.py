@@ -25,9 +25,7 @@ Fix: add the label.
 
 from collections.abc import Iterator
 
-from forewarn.policies.findings import Problem, Severity
-from forewarn.policies.objects.reviewed_object import ReviewedObject
-from forewarn.policies.rules.support.context import Context, Target
+from forewarn import Context, Problem, ReviewedObject, Severity, Target
 
 ID = "company.class-label"
 TARGETS = (Target.PRIORITY_CLASS,)
