@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.commands.parser import add_config_option
 from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import one_line, quote
@@ -21,16 +22,6 @@ if TYPE_CHECKING:
 
 _MAX: Final = 2**31
 _MAX_DELAY: Final = 86_400
-
-
-def add_config_option(add: Callable[..., object]) -> None:
-    """Add the option `--config`. `add`: a parser's `add_argument`."""
-    add(
-        "-c",
-        "--config",
-        metavar="FILE",
-        help="configuration file (default: .forewarn.yaml in this directory or a parent)",
-    )
 
 
 def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = False) -> None:

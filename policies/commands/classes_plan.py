@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
+from forewarn.policies.commands.autoscaling import recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
@@ -15,7 +15,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
     status_of_conditions,
 )
-from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.parser import Parser, add_config_option
 from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import watched

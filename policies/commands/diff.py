@@ -26,7 +26,7 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.comment import NoComment, post
 from forewarn.policies.commands.many_clusters import SUFFIX, clusters_of
-from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.parser import Parser, add_config_option
 from forewarn.policies.commands.printing import Output, print_lines
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import add_until_option, any_duration
@@ -181,8 +181,7 @@ def _parser() -> Parser:
     add("head", nargs="?", default="", help="git revision or directory (default: the working tree)")
     help_text = "file or directory of both versions, repeatable (default: all)"
     add("-f", "--filename", action="append", default=[], metavar="PATH", help=help_text)
-    help_text = "configuration file (default: .forewarn.yaml in this directory or a parent)"
-    add("-c", "--config", metavar="FILE", help=help_text)
+    add_config_option(add)
     add("--no-render", dest="render", action="store_false", help="compare charts and kustomizations as they are")
     help_text = "flag for `kustomize build`, such as --enable-helm (repeatable)"
     add("--kustomize-flag", action="append", default=[], metavar="FLAG", help=help_text)

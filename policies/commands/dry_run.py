@@ -23,7 +23,7 @@ from forewarn.policies.commands.cluster_command import (
     loaded,
     status_of_conditions,
 )
-from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.parser import Parser, add_admission_option
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config import ConfigError, load_limited_resources
 from forewarn.policies.dry_run import Answer, dry_run, dry_run_apply
@@ -172,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-f", "--filename", action="append", metavar="FILE", help="manifest (file, directory, or -; repeatable)")
     add_cluster_option(add, required=False)
     add_namespace_option(add)
-    add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
+    add_admission_option(add)
     validations = "handling of unknown fields, as in kubectl (default: strict)"
     add("--validate", choices=("strict", "warn", "ignore"), default="strict", help=validations)
     never = "exit with 1 if an object is not evaluated (default: exit with 3 if no object is evaluated)"

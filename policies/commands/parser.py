@@ -101,15 +101,21 @@ def integer_between(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
+def add_config_option(add: Callable[..., object]) -> None:
+    """Add `--config` by a parser's `add_argument`."""
+    help_text = "configuration file (default: .forewarn.yaml in this directory or a parent)"
+    add("-c", "--config", metavar="FILE", help=help_text)
+
+
+def add_admission_option(add: Callable[..., object]) -> None:
+    """Add `--admission-config` by a parser's `add_argument`."""
+    add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
+
+
 def add_rule_options(add: Callable[..., object]) -> None:
     """Add the options that select rules and known findings, by a parser's `add_argument`."""
-    add(
-        "-c",
-        "--config",
-        metavar="FILE",
-        help="configuration file (default: .forewarn.yaml in this directory or a parent)",
-    )
-    add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
+    add_config_option(add)
+    add_admission_option(add)
     add(
         "--select",
         action="append",

@@ -10,9 +10,8 @@ import yaml
 
 from forewarn.policies.application.admission_policies import admission_policies, reasons
 from forewarn.policies.application.findings import configured
-from forewarn.policies.commands.autoscaling import add_config_option
 from forewarn.policies.commands.cluster_command import add_output_option
-from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.parser import Parser, add_config_option
 from forewarn.policies.commands.release import KNOWN, release_minor
 from forewarn.policies.config import ConfigError, find_config
 from forewarn.policies.findings import one_line

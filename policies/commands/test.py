@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
-from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
+from forewarn.policies.commands.autoscaling import recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
@@ -16,7 +16,7 @@ from forewarn.policies.commands.cluster_command import (
     loaded,
     options_with_cluster,
 )
-from forewarn.policies.commands.parser import Parser, integer_between
+from forewarn.policies.commands.parser import Parser, add_config_option, integer_between
 from forewarn.policies.commands.printing import Output, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
