@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 PICTURE = Path("docs/guides/ui.png")
 SIZE = {"width": 1180, "height": 900}
 MAX_BYTES = 150_000
-TEXTS = ("What if", "Change it", "2 of 2 new Pods would preempt other Pods", "reports/nightly-4")
+TEXTS = ("Questions", "Change it", "2 of 2 new Pods would preempt other Pods", "reports/nightly-4")
 TOLERANCE = 12.0
 """Mean difference of brightness, of 255: fonts and the time differ between machines."""
 _GREYS = """async (source) => {
