@@ -214,7 +214,8 @@ def whatif(
         watch, runs = Occupancy if nodes_over_time else None, change.runs if isinstance(change, Events) else 0
         after = autoscaling.after(question.lost)
         with Branch(question, after, End.of) as branch:
-            answer = (ask if runs > 1 else typical)(question, world, progress, watch, autoscaling, run=branch.run)
+            answered = ask if runs > 1 else typical
+            answer = answered(question, world, progress, watch, branch.autoscaling, run=branch.run)
             answer = with_new_nodes(answer, after, branch)
         answer = answer._replace(
             new_pods=_new_pods(cluster.snapshot, cache.snapshot(), question),

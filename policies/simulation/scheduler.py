@@ -214,7 +214,8 @@ def _reference(claim: PersistentVolumeClaim) -> tuple[str, str, str]:
 
 QUEUE_STARTS: Final = -0.5
 """The time at which the periodic flushes of the queue begin, in simulated seconds."""
-_UNSCHEDULABLE: Final = "Unschedulable"
+UNSCHEDULABLE: Final = "Unschedulable"
+"""The reason in the condition PodScheduled of a Pod that fits on no node."""
 Steps = "Generator[float | None, None, None]"
 
 
@@ -394,7 +395,7 @@ class Scheduler:
         pod = info.pod
         self.nominator.add(pod, result.nominated)
         self.api.timeline.add("unschedulable", pod.key, message=result.message)
-        condition = (SCHEDULER_ERROR if result.error else _UNSCHEDULABLE, result.message)
+        condition = (SCHEDULER_ERROR if result.error else UNSCHEDULABLE, result.message)
         is_unchanged = self.api.conditions.get(pod.uid) == condition
         nominates = result.nominated is not None and result.nominated != pod.nominated_node_name
         if is_unchanged and not nominates:

@@ -1,9 +1,9 @@
 """Nodes arrive: the simulation continues with the nodes that autoscalers add for Pending Pods.
 
 Assumes that a scan of cluster-autoscaler follows SCAN seconds after the first failed scheduling attempt, one scan for
-each scale-up, that Karpenter launches all nodes BATCH seconds after this attempt, and that
-nodes are ready after a fixed delay. Preemption does not change: kube-scheduler does not wait for nodes. If new Pods are
-Pending when the nodes are there, for example the next Pods of a StatefulSet, autoscalers add nodes again.
+each scale-up, and that nodes are ready after a fixed delay. Preemption does not change: kube-scheduler does not wait
+for nodes. If new Pods are Pending when the nodes are there, for example the next Pods of a StatefulSet,
+cluster-autoscaler adds nodes again. The rounds of Karpenter's provisioner are simulated (`KarpenterRounds`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from forewarn.policies.findings import one_line
 from forewarn.policies.forks import forked
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.rules.support.details import NewNodes
-from forewarn.policies.simulation.scenario import Arrival, read_node
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Names, names_in, waiting_in
 from forewarn.policies.whatif.answer import WorkloadCount
@@ -33,31 +32,24 @@ from forewarn.policies.whatif.autoscalers import (
     waiting_pods,
 )
 from forewarn.policies.whatif.comparison import count_by_workload
-from forewarn.policies.whatif.node_groups import free_names
+from forewarn.policies.whatif.new_nodes import MAX_NODES, MAX_ROUNDS, arrivals_of, namer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.answer import Answer
     from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling
+    from forewarn.policies.whatif.karpenter import KarpenterRounds
+    from forewarn.policies.whatif.new_nodes import NewNode
     from forewarn.policies.whatif.questions import Question
 
     Workload = tuple[str, str]
-    NewNode = tuple[str, Node, float]
-    """Group, node, and seconds until it is ready."""
 
 SCAN: Final = 10.0
 """Seconds between two scans. Source: --scan-interval."""
-BATCH: Final = 10.0
-"""Seconds in which Karpenter collects Pending Pods. Source: --batch-max-duration."""
-MAX_NODES: Final = 2_000
-"""Maximum nodes that arrive in a simulation."""
-MAX_ROUNDS: Final = 50
-"""Maximum rounds in which autoscalers scan the Pending Pods of a simulation again."""
 _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 """The events after which a Pod does not run."""
 
@@ -133,13 +125,15 @@ def last_scheduled(simulation: Simulation) -> dict[Workload, float]:
 class Grown(NamedTuple):
     """The result of a simulation with new nodes, and the nodes of all rounds with the reactions after the first one.
 
-    `omitted`: number of nodes that did not arrive because of a limit.
+    `omitted`: number of nodes that did not arrive because of a limit. `at_end`: with Karpenter, the reaction at the end
+    with the nodes of all its rounds.
     """
 
     result: Any
     nodes: Sequence[NewNode]
     later: Sequence[Autoscalers]
     omitted: int
+    at_end: Autoscalers | None = None
 
 
 class Branch:
@@ -151,8 +145,12 @@ class Branch:
     def __init__(self, question: Question, autoscaling: Autoscaling, measure: Callable[[Simulation], Any]) -> None:
         may_grow = autoscaling.grows and question.upgrade is None
         self._delay = autoscaling.node_delay if may_grow else None
-        self._autoscaling, self._measure = autoscaling, measure
+        self._karpenter = autoscaling.karpenter if self._delay is not None else None
+        self.autoscaling = autoscaling._replace(karpenter=None) if self._karpenter else autoscaling
+        """What is left to react at the end of the simulation: not Karpenter, whose rounds are simulated."""
+        self._measure = measure
         self._world: World | None = None
+        self._rounds: KarpenterRounds | None = None
         self._fork: tuple[int, int, int] | None = None
         """Process, pipe of the result, pipe of the nodes."""
 
@@ -161,12 +159,13 @@ class Branch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.with_nodes([])
+        self._of_fork(None)
 
     def run(self, simulation: Simulation) -> None:
         """Run a simulation to its end. Raises NotPredicted."""
         self._world = simulation.world
-        if self._delay is not None and _pauses(simulation, self._delay):
+        self._rounds = self._start_rounds(simulation)
+        if self._delay is not None and self._pauses(simulation, self._delay):
             nodes, nodes_of_fork = os.pipe()
             started = forked(lambda result: self._continue(simulation, nodes, result))
             os.close(nodes)
@@ -174,30 +173,47 @@ class Branch:
                 os.close(nodes_of_fork)
             else:
                 self._fork = (*started, nodes_of_fork)
+        if self._rounds is not None and self._rounds.launched:
+            self._rounds.stop()
         simulation.run()
 
+    def _start_rounds(self, simulation: Simulation) -> KarpenterRounds | None:
+        if self._karpenter is None or self._delay is None:
+            return None
+        from forewarn.policies.whatif.karpenter import KarpenterRounds
+
+        return KarpenterRounds(simulation, self._karpenter, self._delay)
+
+    def _pauses(self, simulation: Simulation, delay: float) -> bool:
+        if self._rounds is not None and not self.autoscaling.groups:
+            return self._rounds.run_to_first_node()
+        return _pauses(simulation, delay)
+
     def _continue(self, simulation: Simulation, nodes: int, result: int) -> None:
-        if added := _received(nodes):
+        added = _received(nodes)
+        if added is not None:
             simulation.silence()
-            simulation.add(arrivals_of(added))
-            _send(result, self._grown(simulation, added))
+            _send(result, self._grown(simulation, self._rounds, added))
 
     def with_nodes(self, nodes: Sequence[NewNode]) -> Grown | None:
-        """Return the result with these nodes, of a new simulation if there is no fork; None without nodes."""
+        """Return the result with these nodes of cluster-autoscaler and those of Karpenter, of a new simulation if there
+        is no fork; None without nodes.
+        """
         nodes, omitted = nodes[:MAX_NODES], len(nodes[MAX_NODES:])
-        grown = self._of_fork(nodes)
-        if grown is None and nodes and self._world is not None:
-            arrivals = sorted([*self._world.arrivals, *arrivals_of(nodes)], key=lambda arrival: arrival.at)
-            grown = self._grown(Simulation(self._world._replace(arrivals=arrivals)), nodes)
+        is_alone = not nodes and self._fork is None and not (self._rounds and self._rounds.launched)
+        grown = None if is_alone else self._of_fork(nodes)
+        if grown is None and self._world is not None and not is_alone:
+            simulation = Simulation(self._world)
+            grown = self._grown(simulation, self._start_rounds(simulation), nodes)
         return grown and grown._replace(omitted=grown.omitted + omitted)
 
-    def _of_fork(self, nodes: Sequence[NewNode]) -> Grown | None:
+    def _of_fork(self, nodes: Sequence[NewNode] | None) -> Grown | None:
         if self._fork is None:
             return None
         (process, result, pipe), self._fork = self._fork, None
         try:
             with suppress(OSError):
-                _send(pipe, list(nodes))
+                _send(pipe, nodes and list(nodes))
             os.close(pipe)
             grown: Grown | None = _received(result)
             return grown
@@ -205,12 +221,15 @@ class Branch:
             os.close(result)
             os.waitpid(process, 0)
 
-    def _grown(self, simulation: Simulation, nodes: Sequence[NewNode]) -> Grown:
+    def _grown(self, simulation: Simulation, rounds: KarpenterRounds | None, nodes: Sequence[NewNode]) -> Grown:
         """Run a simulation in which these nodes arrive to its end, with the nodes of further rounds."""
-        added, last, omitted, hopeless = [*nodes], nodes[-1][2], 0, set[str]()
+        simulation.add(arrivals_of(nodes))
+        if rounds is not None:
+            rounds.deliver()
+        added, last, omitted, hopeless = [*nodes], nodes[-1][2] if nodes else 0.0, 0, set[str]()
         later: list[Autoscalers] = []
-        while len(added) < MAX_NODES and _next_failure(simulation, last, hopeless):
-            autoscaling = self._autoscaling.after_growth(Counter(group for group, _, _ in added))
+        while nodes and len(added) < MAX_NODES and _next_failure(simulation, last, hopeless):
+            autoscaling = self.autoscaling.after_growth(Counter(group for group, _, _ in added))
             reaction = after_simulation(simulation, autoscaling, names_in(simulation))
             hopeless.update(_unschedulable(simulation))
             more = arriving(simulation, reaction, autoscaling, last)
@@ -224,7 +243,26 @@ class Branch:
                 added += more
                 last = more[-1][2]
         simulation.run()
-        return Grown(self._measure(simulation), added, later, omitted)
+        if rounds is None:
+            return Grown(self._measure(simulation), added, later, omitted)
+        names = names_in(simulation)
+        added += [node for node, _ in rounds.launched]
+        end = after_simulation(simulation, self.autoscaling._replace(groups=()), names).after(rounds.helped())
+        at_end = end._replace(node_pools=rounds.result(names))
+        return Grown(self._measure(simulation), added, later, omitted + rounds.omitted, at_end)
+
+    def after(self, simulation: Simulation, reaction: Autoscalers, grown: Grown | None) -> Autoscalers:
+        """Return the reaction with the nodes of all rounds. `reaction`: at the end of this simulation, without them."""
+        with_later = reaction.followed_by(grown.later) if grown else reaction
+        if grown is not None and grown.at_end is not None:
+            end = grown.at_end
+            return end._replace(
+                cluster_autoscaler=with_later.cluster_autoscaler if self.autoscaling.groups else end.cluster_autoscaler,
+                node_groups=with_later.node_groups,
+            )
+        if self._rounds is None or not reaction.karpenter.considered:
+            return with_later
+        return with_later._replace(node_pools=self._rounds.result(names_in(simulation)))
 
 
 def _next_failure(simulation: Simulation, since: float, known: Container[str]) -> bool:
@@ -278,25 +316,16 @@ def _received(pipe: int) -> Any:
 def arriving(
     simulation: Simulation, reaction: Autoscalers, autoscaling: Autoscaling, since: float = 0.0
 ) -> list[NewNode]:
-    """Return the nodes that autoscalers add after a simulation, by time. `since`: when the nodes of the last round have
-    arrived.
+    """Return the nodes that cluster-autoscaler adds after a simulation, by time. `since`: when the nodes of the last
+    round have arrived.
     """
     delay = autoscaling.node_delay
     if delay is None:
         return []
     events = simulation.timeline.events
     failed = (event.t for event in events if event.event == "unschedulable" and event.t >= since)
-    first, names = min(failed, default=0.0), _names(simulation.api.nodes)
-    added = [*_new_nodes(reaction, autoscaling, first + delay, names), *_launched(reaction, first + delay, names)]
-    return sorted(added, key=lambda each: each[2])
-
-
-def arrivals_of(nodes: Iterable[NewNode]) -> list[Arrival]:
-    """Return the arrivals of new nodes."""
-    return [
-        Arrival(at, "create", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}}, node)
-        for _, node, at in nodes
-    ]
+    first, names = min(failed, default=0.0), namer(simulation.api.nodes)
+    return sorted(_new_nodes(reaction, autoscaling, first + delay, names), key=lambda each: each[2])
 
 
 def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> Answer:
@@ -307,11 +336,9 @@ def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> 
     if answer.upgrade is not None:
         return answer
     grown = branch.with_nodes(arriving(answer.simulation, answer.autoscalers, autoscaling))
-    if grown is None:
-        return answer
-    return answer._replace(
-        with_new_nodes=_with_new_nodes(answer, grown), autoscalers=answer.autoscalers.followed_by(grown.later)
-    )
+    reaction = branch.after(answer.simulation, answer.autoscalers, grown)
+    arrived = _with_new_nodes(answer, grown) if grown and grown.nodes else None
+    return answer._replace(with_new_nodes=arrived, autoscalers=reaction)
 
 
 def _with_new_nodes(answer: Answer, grown: Grown) -> WithNewNodes:
@@ -370,9 +397,9 @@ def after_growth(simulation: Simulation, autoscaling: Autoscaling, branch: Branc
     """
     if not autoscaling.grows:
         return None
-    reaction = after_simulation(simulation, autoscaling, Names())  # callers only count
+    reaction = after_simulation(simulation, branch.autoscaling, Names())  # callers only count
     grown = branch.with_nodes(arriving(simulation, reaction, autoscaling))
-    return (reaction.followed_by(grown.later), grown.result) if grown else (reaction, None)
+    return branch.after(simulation, reaction, grown), grown.result if grown and grown.nodes else None
 
 
 def added_for(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling) -> NewNodes:
@@ -391,27 +418,6 @@ def added_for(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autos
     seconds = (autoscaling.node_delay or 0.0) + SCAN * max(len(scale_ups), 1)
     why = "" if nodes else next(not_predicted(reaction), "")
     return NewNodes(nodes, min(pods, reaction.cluster_autoscaler.pending), seconds, why)
-
-
-def _names(taken: Container[str]) -> Callable[[str], str]:
-    """Return a function that names new nodes of a group, unlike nodes that exist and each other."""
-    free: dict[str, Iterator[str]] = {}
-
-    def name_of(group: str) -> str:
-        start = group.rpartition("/")[2]
-        if start not in free:
-            free[start] = free_names(f"{start}-new", taken)
-        return next(free[start])
-
-    return name_of
-
-
-def _launched(reaction: Autoscalers, ready: float, name_of: Callable[[str], str]) -> Iterator[NewNode]:
-    """Yield the nodes that Karpenter launches."""
-    launches = reaction.node_pools
-    for arrival in launches.arrivals if launches else ():
-        metadata = {**arrival.node["metadata"], "name": name_of(arrival.group)}
-        yield arrival.group, read_node({**arrival.node, "metadata": metadata}), ready + BATCH
 
 
 def _new_nodes(

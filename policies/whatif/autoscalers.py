@@ -110,12 +110,19 @@ def launch(
     except NotPredicted as reason:
         return Launches([], [], str(reason), [])
     workloads = {pod.key: workload_of(pod) for pod in pods}
+    return launches_of(arrivals, errors, workloads)
+
+
+def launches_of(
+    arrivals: Sequence[Arrival], errors: Mapping[str, str], workloads: Mapping[str, str], not_predicted: str = ""
+) -> Launches:
+    """Return the launches of nodes. `errors`: Pod -> why it gets no node. `workloads`: Pod -> displayed workload."""
     left = Counter((workloads[key], cut(one_line(why), _LONGEST)) for key, why in errors.items())
     no_launch = [NoLaunch(workload, number, why) for (workload, why), number in left.items()]
-    return Launches(_merged(arrivals, workloads), no_launch, "", arrivals)
+    return Launches(_merged(arrivals, workloads), no_launch, not_predicted, arrivals)
 
 
-def _merged(arrivals: Sequence[Arrival], workloads: dict[str, str]) -> list[Launch]:
+def _merged(arrivals: Sequence[Arrival], workloads: Mapping[str, str]) -> list[Launch]:
     counts: Counter[tuple[str, str]] = Counter()
     pods: dict[tuple[str, str], Counter[str]] = {}
     for arrival in arrivals:
@@ -132,24 +139,6 @@ def _scale_ups_of(rounds: Sequence[ScaleUps]) -> ScaleUps:
         truncated=any(plan.truncated for plan in rounds),
         not_predicted=next((plan.not_predicted for plan in rounds if plan.not_predicted), ""),
     )
-
-
-def _launches_of(rounds: Sequence[Launches]) -> Launches:
-    """Return the nodes of all rounds, with what is not known of any."""
-    nodes, pods = Counter[tuple[str, str]](), dict[tuple[str, str], Counter[str]]()
-    for launched in (each for launches in rounds for each in launches.launches):
-        kind = launched.node_pool, launched.instance_type
-        nodes[kind] += launched.nodes
-        pods.setdefault(kind, Counter()).update({each.workload: each.pods for each in launched.workloads})
-    launches = [Launch(*kind, n, [*starmap(PodsOfWorkload, pods[kind].items())]) for kind, n in nodes.items()]
-    return rounds[-1]._replace(
-        launches=launches,
-        arrivals=[arrival for launches in rounds for arrival in launches.arrivals],
-        not_predicted=next((launches.not_predicted for launches in rounds if launches.not_predicted), ""),
-    )
-
-
-_TOO_MANY_ROUNDS: Final = "further nodes (limit of rounds reached)"
 
 
 NODE_DELAY: Final = 180.0
@@ -265,30 +254,24 @@ class Autoscalers(NamedTuple):
             return self
         *before, last = self, *later
         plans = [plan for each in (self, *later) if (plan := each.node_groups)]
-        launches = [launched for each in (self, *later) if (launched := each.node_pools)]
         helped = sum(each.helped for each in before)
-        return Autoscalers(
-            last.cluster_autoscaler.after(helped),
-            last.karpenter.after(helped),
-            _scale_ups_of(plans) if plans else None,
-            _launches_of(launches) if launches else None,
+        return last.after(helped)._replace(node_groups=_scale_ups_of(plans) if plans else None)
+
+    def after(self, helped: int) -> Autoscalers:
+        """Return the reaction with the numbers of Pods for which earlier nodes were added."""
+        return self._replace(
+            cluster_autoscaler=self.cluster_autoscaler.after(helped), karpenter=self.karpenter.after(helped)
         )
 
     @property
     def helped(self) -> int:
-        """The number of Pods for which an autoscaler adds nodes."""
-        groups, pools = self.node_groups, self.node_pools
-        scaled_up = sum(scale_up.pods for scale_up in groups.scale_ups) if groups else 0
-        launched = sum(pods for launch in pools.launches for _, pods in launch.workloads) if pools else 0
-        return max(scaled_up, launched)
+        """The number of Pods for which cluster-autoscaler adds nodes."""
+        return sum(scale_up.pods for scale_up in self.node_groups.scale_ups) if self.node_groups else 0
 
     def cut_short(self) -> Autoscalers:
         """Return the reaction without its nodes, with the statement that a limit was reached."""
-        groups, pools = self.node_groups, self.node_pools
-        return self._replace(
-            node_groups=groups and groups._replace(scale_ups=[], truncated=True),
-            node_pools=pools and pools._replace(launches=[], arrivals=[], not_predicted=_TOO_MANY_ROUNDS),
-        )
+        groups = self.node_groups
+        return self._replace(node_groups=groups and groups._replace(scale_ups=[], truncated=True))
 
 
 class WorkloadBack(NamedTuple):
@@ -466,7 +449,7 @@ def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: in
     nominated = pod.nominated_node_name
     if nominated and (nominated in snapshot.rows or snapshot.semantics.every_nominated_pod_is_passed_over):
         return _NOMINATED
-    if _lacks_claim(pod, snapshot.objects):  # VolumeBinding rejects it for the template of each node group
+    if lacks_claim(pod, snapshot.objects):  # VolumeBinding rejects it for the template of each node group
         return _NO_CLAIM
     return _DAEMON if is_daemon_pod(pod) else ""
 
@@ -477,13 +460,13 @@ def _why_not_karpenter(waiting: Waiting, snapshot: Snapshot) -> str:
         return _NOT_TRIED
     if waiting.pod.nominated_node_name:
         return _NOMINATED
-    if _lacks_claim(waiting.pod, snapshot.objects):
+    if lacks_claim(waiting.pod, snapshot.objects):
         return _NO_CLAIM
     owner = waiting.pod.owner
     return _DAEMON if owner is not None and (owner.api_version, owner.kind) == ("apps/v1", "DaemonSet") else ""
 
 
-def _lacks_claim(pod: Pod, objects: ClusterObjects) -> bool:
+def lacks_claim(pod: Pod, objects: ClusterObjects) -> bool:
     """Report whether a PersistentVolumeClaim of the Pod does not exist, so that no new node helps."""
     names = [volume.claim_of(pod.name) for volume in pod.spec.volumes if not volume.ephemeral]
     return CLAIM not in objects.unlisted and any(name and (pod.namespace, name) not in objects.claims for name in names)

@@ -1,18 +1,29 @@
-"""Added nodes: the first Pods on these nodes, and DaemonSets whose Pods for these nodes stay Pending."""
+"""Added nodes: their arrival, the first Pods on these nodes, and DaemonSets whose Pods for these nodes stay Pending."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.documents import in_json
+from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.whatif.node_groups import free_names
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from forewarn.policies.documents import Hidden
+    from forewarn.policies.objects.node import Node
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
+
+    NewNode = tuple[str, Node, float]
+    """Group, node, and seconds until it is ready."""
+
+MAX_NODES: Final = 2_000
+"""Maximum nodes that arrive in a simulation."""
+MAX_ROUNDS: Final = 50
+"""Maximum rounds of an autoscaler in a simulation, without those of Karpenter that launch no node."""
 
 
 class ScheduledOnNewNodes(NamedTuple):
@@ -75,3 +86,24 @@ def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> l
         least = min((row for row in (earlier.lowest, lowest) if row is not None), default=None)
         rows[name] = earlier._replace(pods=earlier.pods + 1, lowest=least)
     return sorted(rows.values(), key=lambda item: (-item.pods, item.workload))
+
+
+def arrivals_of(nodes: Iterable[NewNode]) -> list[Arrival]:
+    """Return the arrivals of new nodes."""
+    return [
+        Arrival(at, "create", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}}, node)
+        for _, node, at in nodes
+    ]
+
+
+def namer(taken: Container[str]) -> Callable[[str], str]:
+    """Return a function that names new nodes of a group, unlike nodes that exist and each other."""
+    free: dict[str, Iterator[str]] = {}
+
+    def name_of(group: str) -> str:
+        start = group.rpartition("/")[2]
+        if start not in free:
+            free[start] = free_names(f"{start}-new", taken)
+        return next(free[start])
+
+    return name_of

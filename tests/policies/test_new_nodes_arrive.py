@@ -18,6 +18,7 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif import arrivals, questions
 from forewarn.policies.whatif.arrivals import Worst
 from forewarn.policies.whatif.comparison import count_by_workload
+from forewarn.policies.whatif.new_nodes import namer
 from tests.cases import cases
 from tests.policies.autoscaling.test_discovery import status
 from tests.policies.commands.test_whatif_command import random_cluster
@@ -147,7 +148,7 @@ def test_a_sweep_without_forks_has_the_same_rows(capsys: Capture, monkeypatch: p
 
 
 def test_new_nodes_have_names_of_their_own() -> None:
-    name_of = arrivals._names({"a-new-1", "a-new-3"})
+    name_of = namer({"a-new-1", "a-new-3"})
     assert [name_of(group) for group in ("x/a", "y/a", "a", "b")] == ["a-new-2", "a-new-4", "a-new-5", "b-new-1"]
 
 

@@ -61,15 +61,10 @@ def ended(*failed: float) -> Any:
             reaction(scale_ups(scale_up(1, ("a", 1), ("b", 2)), scale_up(1, ("b", 1)))),
             [("a", "a-new-2", 115), ("b", "b-new-1", 115), ("b", "b-new-2", 115), ("b", "b-new-3", 125)],
         ),
-        (
-            [5],
-            reaction(scale_ups(scale_up(1, ("b", 1)), scale_up(1, ("b", 1))), launches(1)),
-            [("b", "b-new-1", 115), ("pool", "pool-new-1", 115), ("b", "b-new-2", 125)],
-        ),
         ([5], reaction(), []),
     ],
 )
-def test_a_scan_follows_each_scale_up_and_karpenter_waits_once(
+def test_a_scan_follows_each_scale_up(
     failed: list[float], given: Autoscalers, arriving: list[tuple[str, str, float]]
 ) -> None:
     assert [(group, node.name, at) for group, node, at in arrivals.arriving(ended(*failed), given, ON)] == arriving

@@ -124,6 +124,7 @@ def provision(
 _CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 _NO_NODE_POOLS: Final = "no dynamic nodepools found"
 _DEFAULTS: Final = Options()
+_FIRST: Final = Choices()
 
 
 class Karpenter:
@@ -158,14 +159,18 @@ class Karpenter:
         return self.decide(pending, snapshot, upcoming)[0]
 
     def decide(
-        self, pending: Sequence[Pod], snapshot: Snapshot, upcoming: Sequence[Arrival] = ()
+        self,
+        pending: Sequence[Pod],
+        snapshot: Snapshot,
+        upcoming: Sequence[Arrival] = (),
+        choices: Choices = _FIRST,
     ) -> tuple[list[Arrival], dict[str, str]]:
         """Return the nodes that one round adds, and the Pods without a place -> why. Raises NotPredicted.
 
         `upcoming`: arrivals of earlier rounds.
         """
         state = self._state(snapshot, upcoming)
-        provisionable = [pod for pod in pending if _is_provisionable(pod)]
+        provisionable = [pod for pod in pending if is_provisionable(pod)]
         rejected = {pod.key: rejection(pod, state.storage) for pod in provisionable}
         taken = [pod for pod in provisionable if not rejected[pod.key]]
         pools = {
@@ -179,7 +184,7 @@ class Karpenter:
         if not pools:
             return [], {pod.key: _NO_NODE_POOLS for pod in taken}
         usage = usage_by_pool(state.nodes)
-        decision = provision(state, pools, taken, self._options, Choices())
+        decision = provision(state, pools, taken, self._options, choices)
         errors = {**{key: problem for key, problem in rejected.items() if problem}, **decision.errors}
         refused = [(claim, problem) for claim in decision.new if (problem := exceeded_limit(claim.pool, usage))]
         errors |= {pod.pod.key: problem for claim, problem in refused for pod in claim.pods}
@@ -214,7 +219,8 @@ class Karpenter:
         return StateNode(running, running if label.NODE_POOL in node.labels else None, pods=list(info.pods))
 
 
-def _is_provisionable(pod: Pod) -> bool:
+def is_provisionable(pod: Pod) -> bool:
+    """Report whether Karpenter considers a Pod that kube-scheduler has marked Unschedulable."""
     return not pod.nominated_node_name and pod.owner_kind not in ("apps/DaemonSet", "/Node")
 
 
