@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.node import Node
     from forewarn.policies.whatif.answer import Preemption
-    from forewarn.policies.whatif.occupancy import Occupancy, PodInterval
-    from forewarn.policies.whatif.placed import Placed
+    from forewarn.policies.whatif.occupancy import Occupancy, Placed, PodInterval
 
 MAX_BANDS: Final = 8
 WHOLE: Final = 200

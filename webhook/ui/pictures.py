@@ -10,7 +10,7 @@ from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.preempt import arrivals, preemptions_of
 from forewarn.policies.whatif.node_bands import NodeBands, zone_of
 from forewarn.policies.whatif.node_groups import POOL_LABELS, pool_of
-from forewarn.policies.whatif.placed import Placed
+from forewarn.policies.whatif.occupancy import Placed
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot

@@ -12,7 +12,7 @@ from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.whatif.node_bands import NodeBands
-from forewarn.policies.whatif.placed import Placed
+from forewarn.policies.whatif.occupancy import Placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from forewarn.policies.render.html.nodes import nodes, preemption_section
 from forewarn.policies.render.prediction import lines
 from forewarn.policies.whatif.answer import Preemption
 from forewarn.policies.whatif.node_bands import NodeBands
-from forewarn.policies.whatif.placed import AT, Placed
+from forewarn.policies.whatif.occupancy import AT, Placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
