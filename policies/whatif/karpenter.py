@@ -68,7 +68,7 @@ class KarpenterRounds:
         self._opened = self._last = 0.0
         self._retries = self._delivers = self._stopped = False
         self._changed = True
-        self._decisions = self._launches = 0
+        self._decisions = self.launches = 0
         self._name_of = namer(simulation.api.nodes)
         simulation.api.watchers.append(self._handle)
         for state in [state for state in simulation.api.pods.values() if state.pod.uid in simulation.api.conditions]:
@@ -174,12 +174,8 @@ class KarpenterRounds:
             more, self.errors = self._karpenter.decide(pods, snapshot, upcoming, Choices(self._random))
         except NotPredicted as reason:
             return self._give_up(str(reason))
-        self._launches += bool(more)
-        if (
-            self._decisions > _MAX_DECISIONS
-            or self._launches > MAX_ROUNDS
-            or len(self.launched) + len(more) > MAX_NODES
-        ):
+        self.launches += bool(more)
+        if self._decisions > _MAX_DECISIONS or self.launches > MAX_ROUNDS or len(self.launched) + len(more) > MAX_NODES:
             self.omitted = len(more)
             return self._give_up(_TOO_MANY_ROUNDS)
         return self._launch(more)

@@ -1,10 +1,11 @@
 """What `forewarn whatif lose` predicts with Karpenter's nodes is what Karpenter, with its kwok provider, then does.
 
-Random clusters of three zones whose nodes Karpenter itself has launched. A zone or a few nodes are lost: their Nodes,
-NodeClaims and Pods are deleted, and a lost zone has no offerings. LOSSES says how many there are, SEED which ones,
-FIRST the number of the first one, a multiple of A_CLUSTER, and EVIDENCE names a directory for the snapshot, the answer
-and what was seen. The end counts: new nodes by NodePool and instance type, and by workload the Pods that run and those
-that are Pending. Pods of equal priority race for new nodes, so the end has to be the predicted one by priority.
+Random clusters of three zones whose nodes Karpenter itself has launched. A zone or a few nodes are lost: their Nodes
+and NodeClaims are deleted, and a lost zone has no offerings. LOSSES says how many there are, SEED which ones, FIRST the
+number of the first one, a multiple of A_CLUSTER, and EVIDENCE names a directory for the snapshot, the answer and what
+was seen. The end counts: new nodes by NodePool and instance type, and by workload the Pods that run and those that are
+Pending. Pods of equal priority race for nodes, and Karpenter takes Pods of equal size by random UIDs, so the end has to
+be that of `forewarn whatif`, or that of one of RUNS simulations with another order.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import time
 from collections import Counter
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from signal import SIGCONT, SIGSTOP
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.error import URLError
@@ -23,10 +25,18 @@ from urllib.request import urlopen
 
 import pytest
 
+from forewarn.policies.application.changes import LoseNodes, LoseZone, Start
+from forewarn.policies.application.cluster import load, with_node_groups
+from forewarn.policies.application.places import Places
+from forewarn.policies.application.simulated import world_with
+from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.whatif.autoscalers import Autoscaling
+from forewarn.policies.whatif.karpenter import KarpenterRounds
 from tests.e2e.api import Refused, identity
 from tests.e2e.build import KARPENTER, binaries
 from tests.e2e.graceful_kubelet import GracefulKubelets, workload_of
-from tests.e2e.living import CLASSES, CONTROLLERS, NAMESPACE, ZONE, apart, clear, forewarn, keep, made
+from tests.e2e.living import CLASSES, CONTROLLERS, NAMESPACE, RUNS, ZONE, apart, clear, forewarn, keep, made
 from tests.e2e.objects import container, node
 from tests.e2e.processes import free_ports
 from tests.e2e.random_cases import SEED
@@ -36,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from forewarn.policies.application.changes import Change
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.staging import Stage
@@ -47,6 +58,8 @@ FIRST = int(os.environ.get("FIRST", "0"))
 A_CLUSTER: Final = 4
 QUIET: Final = 15
 """Seconds without an event at the end: more than kube-scheduler's longest back-off and Karpenter's batch, 10 s."""
+NODE_DELAY: Final = 4
+"""Seconds until nodes are ready, about: those of the KWOKNodeClass, and what Karpenter and the kubelets need."""
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
 CPUS: Final = (2, 4, 8)
 POOL: Final = "karpenter.sh/nodepool"
@@ -180,10 +193,9 @@ class Karpenter(NamedTuple):
         wait_until(is_quiet, 600, "nothing changes")
 
     def lose(self, lost: Sequence[Obj]) -> None:
-        """Delete Nodes, their NodeClaims and Pods at once, as others see it."""
+        """Delete Nodes and their NodeClaims at once, as others see it; the Pod garbage collector deletes their Pods."""
         names = {each["metadata"]["name"] for each in lost}
         claims = [each for each in self.api.list("NodeClaim") if each["status"].get("nodeName") in names]
-        pods = [pod for pod in self.api.list("Pod") if pod["spec"].get("nodeName") in names]
         others = ("karpenter", "kube-scheduler", "kube-controller-manager")
         for name in others:
             self.plane.processes.signal(name, SIGSTOP)
@@ -191,9 +203,6 @@ class Karpenter(NamedTuple):
             with suppress(Refused):
                 self.api.delete(each)
                 self.api.patch(each, {"metadata": {"finalizers": None}})
-        for pod in pods:
-            with suppress(Refused):
-                self.api.delete(pod, gracePeriodSeconds="0")
         for name in others:
             self.plane.processes.signal(name, SIGCONT)
 
@@ -378,6 +387,18 @@ class End(NamedTuple):
         return cls.of(nodes, running, pending)
 
     @classmethod
+    def simulated(cls, simulation: Simulation, rounds: KarpenterRounds) -> End:
+        """The end of a simulation with Karpenter."""
+        running, pending = Counter[str](), Counter[str]()
+        for state in simulation.api.pods.values():
+            counts = running if state.pod.node_name else pending
+            counts[simulation.timeline.origins[state.pod.key].workload[1]] += 1
+        running[ALL] = running.total()
+        del running[AGENT]
+        nodes = Counter(f"{pool} {node.labels[INSTANCE_TYPE]}" for (pool, node, _), _ in rounds.launched)
+        return cls.of(nodes, running, pending)
+
+    @classmethod
     def seen(cls, api: Api, before: set[str]) -> End:
         """What is there now. `before`: the nodes that were there before the loss."""
         labels = [n["metadata"]["labels"] for n in api.list("Node") if n["metadata"]["name"] not in before]
@@ -385,17 +406,36 @@ class End(NamedTuple):
         del running[AGENT]
         return cls.of(Counter(f"{each[POOL]} {each[INSTANCE_TYPE]}" for each in labels), running, pending)
 
-    def by_priority(self, priorities: dict[str, int]) -> End:
-        """The same with Pods by priority instead of workload."""
-        running, pending = Counter[str](), Counter[str]()
-        for counts, summed in ((self.running, running), (self.pending, pending)):
-            for name, count in counts:
-                summed[str(priorities.get(name, name))] += count
-        return End.of(dict(self.nodes), running, pending)
-
     def __str__(self) -> str:
         told = (", ".join(f"{count} {name}" for name, count in sorted(counts)) or "none" for counts in self)
         return "; ".join(f"{what}: {which}" for what, which in zip(("nodes", "running", "pending"), told, strict=True))
+
+
+def possible_ends(dump: str, types: InstanceTypes, change: Change) -> tuple[Counter[End], int]:
+    """The ends of RUNS simulations with random latencies, and Pods of equal priority or size in random order; and the
+    most rounds of Karpenter that launch nodes in one of them.
+    """
+    cluster, ends, most = load(dump), Counter[End](), 0
+    own = Autoscaling(instance_types=read_instance_types({"file": for_forewarn(types)}, "file"), node_delay=NODE_DELAY)
+    autoscaling, cache = with_node_groups(own, cluster.cache, cluster.sources), cluster.cache.copy()
+    question = change.question(Start(cache, autoscaling.groups, Places()))
+    world, karpenter = world_with(cache, question.arrivals, 3600.0), autoscaling.after(question.lost).karpenter
+    assert karpenter
+    for number in range(RUNS):
+        rng = random.Random(f"{SEED} run {number}")
+        simulation = Simulation(world, rng)
+        rounds = KarpenterRounds(simulation, karpenter, NODE_DELAY, rng)
+        rounds.deliver()
+        simulation.run()
+        ends[End.simulated(simulation, rounds)] += 1
+        most = max(most, rounds.launches)
+    return ends, most
+
+
+def launches_in(log: str) -> int:
+    """The number of rounds of Karpenter that launched nodes."""
+    what = [line for line in log.splitlines() if "computing scheduling decision" in line or "created nodeclaim" in line]
+    return sum("computing" in one and "created" in other for one, other in pairwise(what))
 
 
 def loss_of(api: Api, rng: random.Random) -> tuple[tuple[str, ...], list[Obj]]:
@@ -412,7 +452,7 @@ def loss_of(api: Api, rng: random.Random) -> tuple[tuple[str, ...], list[Obj]]:
 def test_nodes_that_karpenter_launches_after_a_loss(
     karpenter: Karpenter, api: Api, stage: Stage, tmp_path: Path
 ) -> None:
-    agreed, by_priority, differences = 0, 0, list[str]()
+    kinds = Counter[str]()
     print(f"\ne2e: {LOSSES} losses, SEED={SEED}")
     for number in range(FIRST, FIRST + LOSSES):
         rng = random.Random(f"{SEED} loss {number}")
@@ -426,31 +466,49 @@ def test_nodes_that_karpenter_launches_after_a_loss(
         karpenter.settled()
         asked, lost = loss_of(api, rng)
         before = {each["metadata"]["name"] for each in api.list("Node")}
-        dump = tmp_path / "cluster.json"
-        forewarn(karpenter.plane, "snapshot", "-o", str(dump))
-        files = ("--cluster", str(dump), "--instance-types", str(tmp_path / "types.json"), "--node-delay", "5")
+        dump = str(tmp_path / "cluster.json")
+        forewarn(karpenter.plane, "snapshot", "-o", dump)
+        files = ("--cluster", dump, "--instance-types", str(tmp_path / "types.json"), "--node-delay", str(NODE_DELAY))
         answer = forewarn(karpenter.plane, "whatif", "lose", *asked, *files, "-o", "json")
         (tmp_path / "answer.json").write_text(answer)
         expected = End.predicted(api, json.loads(answer))
         karpenter.kubelets.seen.clear()
+        logged = len(karpenter.plane.processes.log("karpenter").read_text())
         karpenter.offer(types, lost=asked[1] if asked[0] == "zone" else "")
         karpenter.lose(lost)
         karpenter.settled()
         found = End.seen(api, before)
         what = f"{number}: {len(lost)} of {len(before)} nodes lost, {'a zone' if asked[0] == 'zone' else 'of any zone'}"
-        priorities = {workload_of(pod): pod["spec"]["priority"] for pod in api.list("Pod", NAMESPACE)}
-        agreed += found == expected
-        by_priority += found.by_priority(priorities) == expected.by_priority(priorities)
-        if found == expected:
-            print(f"e2e: {what}: {found}", flush=True)
-        else:
-            differences.append(f"{what}: {found}; predicted {expected}")
-            print(differences[-1], flush=True)
-        keep(tmp_path, f"karpenter-{SEED}-{number}", [what, str(found), str(expected), *karpenter.kubelets.seen])
+        log = karpenter.plane.processes.log("karpenter").read_text()[logged:]
+        ends, most = possible_ends(dump, types, LoseZone(asked[1]) if asked[0] == "zone" else LoseNodes(asked[1:]))
+        kind = kind_of(found, expected, ends, launches_in(log) - most)
+        kinds[kind] += 1
+        print(f"e2e: {what}: {kind}: {found}", "" if kind == EQUAL else f"predicted {expected}", flush=True)
+        end = [each for kind in ("NodePool", "NodeClaim", "Node", "Pod", "Event") for each in api.list(kind)]
+        (tmp_path / "end.json").write_text(json.dumps(end))
+        (tmp_path / "karpenter.log").write_text(log)
+        clock = f"wall clock minus these seconds: {time.time() - time.monotonic():.1f}"
+        keep(tmp_path, f"karpenter-{SEED}-{number}", [what, str(found), str(expected), clock, *karpenter.kubelets.seen])
         karpenter.offer(types)
     take_away(karpenter)
-    print(f"e2e: {agreed} of {LOSSES} as predicted by workload, {by_priority} by priority")
-    assert by_priority >= 0.25 * LOSSES, "\n".join(differences)
+    print(f"e2e: {LOSSES} losses: {dict(kinds)}")
+    assert kinds[EQUAL] + kinds[RACE] >= 0.6 * LOSSES
+    assert kinds[DIFFERENT] <= 0.1 * LOSSES
+
+
+EQUAL, RACE, DIFFERENT = "as predicted", "race", "different"
+BATCHES: Final = "more batches than in simulations"
+"""Karpenter ends a batch if no Pod follows for a second: on a busy machine, Pods of one moment come in several batches,
+each with its own nodes."""
+
+
+def kind_of(found: End, expected: End, ends: Counter[End], more_launches: int) -> str:
+    """Why the end is not the predicted one. `more_launches`: launching rounds, less the most of all simulations."""
+    if found == expected:
+        return EQUAL
+    if found in ends:
+        return RACE
+    return BATCHES if more_launches > 0 else DIFFERENT
 
 
 def take_away(karpenter: Karpenter) -> None:
