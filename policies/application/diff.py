@@ -28,7 +28,6 @@ from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
 from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
 from forewarn.policies.manifests.differences import changed_fields, differences, supporting
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, at, group_kind, mapping
-from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.whatif.questions import Question
 
@@ -81,7 +80,7 @@ class OnCluster(NamedTuple):
     their Pods. `namespaces`: the most affected first. `absent`: workloads that change and are not in the cluster, so
     that they are simulated as new. `placeholders`: preempted workloads whose Pods only reserve capacity. `scaled_down`:
     workloads that have more replicas in the cluster than in both versions. `differing`: changed workloads with another
-    class or other requests in the cluster than in the first version, and these fields.
+    class or other requests in the cluster than in both versions, and what the change makes of these fields.
     """
 
     cluster: str
@@ -205,7 +204,7 @@ def _on_cluster(
             of_pods: [one_line(str(f)) for f in answer.faults if _is_of_pods(f) is of_pods] for of_pods in (False, True)
         }
         absent = [str(difference.changed) for difference in concerned if _is_absent(difference, cluster.snapshot)]
-        reserved = _placeholders(answer, cluster.snapshot, request.config)
+        reserved = answer.answer.placeholders
         scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
         affected = _affected(answer, scaled_down, lambda namespace: labels.get(namespace) or owners.of(namespace))
         differing = [*_differing(concerned, cluster.snapshot)]
@@ -236,14 +235,11 @@ def _present(
 
 
 def _differing(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[str]:
-    for name, before, _, now in _present(concerned, snapshot):
-        fields = [
-            f"{field.name} {field.after or 'unset'}"
-            for field in changed_fields(before, now)
-            if field.name == "priorityClassName" or field.name.startswith("requests.")
-        ]
-        if fields:
-            yield f"{name} ({', '.join(fields)})"
+    for name, before, after, now in _present(concerned, snapshot):
+        others = {field.name for field in changed_fields(before, now)}
+        fields = [field for field in changed_fields(now, after) if field.name in others]
+        if applied := [str(f) for f in fields if f.name == "priorityClassName" or f.name.startswith("requests.")]:
+            yield f"{name} ({', '.join(applied)})"
 
 
 def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[ScaledDown]:
@@ -252,11 +248,6 @@ def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> 
         old, new, now = (at(obj, "spec", "replicas") for obj in objects)
         if isinstance(now, int) and isinstance(new, int) and now > new and (not isinstance(old, int) or now > old):
             yield ScaledDown(name, now, new)
-
-
-def _placeholders(applied: WhatIf, snapshot: ClusterSnapshot, config: Config) -> list[str]:
-    reserved = {f"{pod.namespace}/{pod.name}" for pod in snapshot.pods.values() if is_placeholder(pod, config.options)}
-    return sorted({preemption.workload for preemption in applied.preemptions if preemption.victim in reserved})
 
 
 def _is_absent(difference: Difference, snapshot: ClusterSnapshot) -> bool:

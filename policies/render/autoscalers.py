@@ -32,7 +32,7 @@ def lines(autoscalers: Autoscalers) -> Iterator[str]:
         yield from _planned(plan) if plan else ()
         yield from _launched(launches) if launches else ()
     elif of_ca.considered == of_karpenter.considered == of_ca.pending:
-        yield f"cluster-autoscaler and Karpenter would try to scale up for {_all(of_ca.pending)}"
+        yield f"cluster-autoscaler or Karpenter would try to scale up for {_all(of_ca.pending)}"
     else:
         yield _considered("cluster-autoscaler", of_ca)
         yield _considered("Karpenter", of_karpenter)

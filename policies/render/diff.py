@@ -18,7 +18,7 @@ from forewarn.policies.render.table import limited, markdown_table, table, title
 from forewarn.policies.scheduling.reasons import in_short
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 
     from forewarn.policies.application.diff import Diff, OnCluster
     from forewarn.policies.application.whatif import WhatIf
@@ -51,17 +51,29 @@ _LEGEND: Final = {
     "Replicas lost": "they run now, and at the end neither they nor their replacements do.",
     "PDB violations": "Pods preempted beyond what their PodDisruptionBudget allows.",
     "Unhealthy PDBs": "PodDisruptionBudgets with fewer healthy Pods than they ask for, which block node drains.",
-    "Rejected": "workloads that the API server rejects, or whose new Pods it rejects; running Pods stay.",
+    "Rejected": "workloads that the API server rejects, or whose new Pods it rejects.",
     "Scaled down": "running replicas beyond the number in the manifests.",
     "New priority": "unchanged workloads whose new Pods change priority.",
 }
 """The meanings of heads."""
 _RESERVED: Final = (
-    "The first line and the table of clusters count placeholder Pods, which only reserve capacity, apart."
+    "The first line and the table of clusters count placeholder Pods, which only reserve capacity, apart; "
+    "the details count them with the others."
 )
 _SUMS: Final = "The first line adds up the clusters; of changed objects, it counts each once."
+_NO_ROLLOUT: Final = (
+    "Not simulated: the rollout of these workloads, which deletes old Pods up to maxUnavailable (all with strategy "
+    "Recreate), and then stops"
+)
+_MORE_REPLICAS: Final = (
+    "The cluster runs more replicas than both versions of the manifests have, and applying scales down "
+)
+_FIX_OF_REPLICAS: Final = (
+    "Fix: if a HorizontalPodAutoscaler scales them, leave out spec.replicas; otherwise, raise it in the manifests"
+)
 _SIMULATED: Final = "Simulation: the change is applied to the recorded state of each cluster"
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
+_LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
     "hook",
@@ -300,31 +312,53 @@ def _explained(diff: Diff, cluster: OnCluster) -> list[str]:
     """The effects on a cluster, each as a sentence without a full stop: its causes and the affected workloads."""
     if cluster.answer is None or not needs_attention(cluster):
         return [_effect(cluster)] if cluster.answer is None else []
-    answer, named = cluster.answer.answer, _named(diff)
-    scaled = [f"{one_line(item.workload)} from {item.before} to {item.after}" for item in cluster.scaled_down]
-    down = "The cluster runs more replicas than both versions of the manifests have, and applying scales down "
-    without = "Fix: leave spec.replicas out of the manifests of workloads that a HorizontalPodAutoscaler scales"
+    answer, named = cluster.answer.answer, _named(diff, {item.workload for item in cluster.scaled_down})
     placeholders = [item for item in answer.workloads if item.workload in cluster.placeholders and item.lost]
     sentences = [
-        *_rejections(cluster),
-        *map(_capital, whatif.on_new_pods(answer.new_pods)),
-        *([down + _all_of(scaled, "workload"), without] if scaled else []),
-        f"Not as in {diff.base} before the change: {_all_of([*map(one_line, cluster.differing)], 'workload')}"
-        if cluster.differing
-        else "",
+        *_before(diff, cluster, answer),
+        _running(diff, answer),
         _preempting(answer.preempted, named, cluster.placeholders),
         _ends(answer, named, cluster.placeholders),
         *whatif.fix_of_failures(answer),
         *_harm(answer),
-        f"Placeholder Pods at the end: {_all_of([_end(item, {}) for item in placeholders], 'workload')}"
-        if placeholders
-        else "",
+        _told("Placeholder Pods at the end: ", [_end(item, {}) for item in placeholders], "workload"),
         *whatif.other_effects([answer._replace(workloads=(), pdbs={})]),
         _capital(whatif.with_new_nodes(answer)),
-        f"Not simulated: {_all_of([*map(one_line, answer.not_simulated)], 'object')}" if answer.not_simulated else "",
-        f"Not modelled: {_all_of([*map(one_line, answer.not_modelled)], 'part')}" if answer.not_modelled else "",
+        _told("Not simulated: ", answer.not_simulated, "object"),
+        _told("Not modelled: ", answer.not_modelled, "part"),
     ]
     return [sentence for sentence in sentences if sentence]
+
+
+def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
+    """Sentences about what is rejected, and what the change meets in the cluster; "" for none."""
+    yield from _rejections(cluster)
+    rejected = {reason.partition(": ")[0] for reason in cluster.rejected_pods}
+    if any(str(changed) in rejected for changed in diff.objects if changed.operation == "changed"):
+        yield _NO_ROLLOUT
+    yield from map(_capital, whatif.on_new_pods(answer.new_pods))
+    classes = {of.before.priority_class_name for of in answer.new_pods if of.after is None and of.before}
+    fix = _told("Fix: keep ", sorted(classes), "PriorityClass")
+    yield f"{fix} until no workload has it" if fix else ""
+    scaled = [f"{item.workload} from {item.before} to {item.after}" for item in cluster.scaled_down]
+    yield _told(_MORE_REPLICAS, scaled, "workload")
+    yield _FIX_OF_REPLICAS if scaled else ""
+    yield _told(
+        f"Before the change not as in {diff.base}, so that applying also changes ", cluster.differing, "workload"
+    )
+
+
+def _running(diff: Diff, answer: Answer) -> str:
+    """Tell that the changed workloads get all their Pods; "" if not, which other sentences say."""
+    names = {f"{changed.namespace}/{changed.name}" for changed in diff.objects if changed.kind in _LASTING}
+    changed = [standing for standing in answer.workloads if standing.workload in names]
+    rejected = any(any(_faults(other)) for other in diff.clusters)
+    fails = rejected or answer.over_quota or answer.not_simulated or any(item.pending for item in changed)
+    return "" if fails or not changed else "All Pods of the changed workloads run at the end"
+
+
+def _told(text: str, items: Sequence[str], noun: str) -> str:
+    return f"{text}{_all_of([*map(one_line, items)], noun)}" if items else ""
 
 
 def _capital(text: str) -> str:
@@ -355,8 +389,8 @@ def _harm(answer: Answer) -> Iterator[str]:
         pdbs = [f"{plural(count, 'Pod')} of {one_line(name)}" for name, count in violations]
         yield f"Preempted beyond what their PDBs allow: {_all_of(pdbs, 'PDB')}"
     if healthy:
-        pdbs = [f"{one_line(name)} ({count} of {desired})" for name, (count, desired) in healthy]
-        yield f"PDBs with too few healthy Pods, which block node drains: {_all_of(pdbs, 'PDB')}"
+        pdbs = [f"{one_line(name)} ({count} healthy, asks for {desired})" for name, (count, desired) in healthy]
+        yield f"PDBs with too few healthy Pods: {_all_of(pdbs, 'PDB')}"
 
 
 def _all_of(items: Sequence[str], noun: str) -> str:
@@ -367,16 +401,18 @@ def _all_of(items: Sequence[str], noun: str) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _named(diff: Diff) -> dict[str, str]:
-    """Return workload of the change -> its name with its changed fields."""
+def _named(diff: Diff, scaled_down: Container[str]) -> dict[str, str]:
+    """Return workload of the change -> its name with its changed fields; without `replicas` of those scaled down."""
     named = {}
     for changed in diff.objects:
         if changed.kind in _WORKLOADS and changed.operation != "deleted":
             new = changed.operation == "created"
             fields = [f"{field.name} {field.after}" for field in changed.fields if field.name in _OF_NEW]
-            fields = ["new", *fields] if new else [str(field) for field in changed.fields]
             name = f"{changed.namespace}/{changed.name}"
-            named[name] = f"{one_line(name)} ({listed([one_line(field) for field in fields], _NAMED if new else 2)})"
+            others = [field for field in changed.fields if field.name != "replicas" or name not in scaled_down]
+            fields = ["new", *fields] if new else [*map(str, others)]
+            what = listed([one_line(field) for field in fields], _NAMED if new else 2)
+            named[name] = f"{one_line(name)} ({what})" if what else one_line(name)
     return named
 
 

@@ -123,16 +123,10 @@ def placeholders_preempted(preempted: int, pending: int, *, is_only: bool) -> st
 
 
 def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[str]:
-    """Phrases about the workloads whose new Pods change priority. `are_named`: with names and priorities, if few."""
+    """Phrases about the workloads whose new Pods change priority. `are_named`: with names, if few."""
     rejected = [ranked for ranked in changed if ranked.after is None]
     others = [ranked for ranked in changed if ranked.after is not None]
-    effects = [f"new Pods of {plural(len(others), 'workload')} change priority"] if others else []
-    if (
-        others
-        and are_named
-        and len(steps := {f"{_rank(ranked.before)} → {_rank(ranked.after)}" for ranked in others}) == 1
-    ):
-        effects = [f"{effects[0]} ({steps.pop()})"]
+    effects = []
     if rejected:
         count = sum(sum(ranked.running.values()) for ranked in rejected)
         names = [one_line(ranked.workload) for ranked in rejected]
@@ -140,6 +134,10 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
         classes = {ranked.before.priority_class_name for ranked in rejected if ranked.before} if are_named else {""}
         of_class = f" with PriorityClass {one_line(classes.pop())}" if len(classes) == 1 and classes != {""} else ""
         effects.append(f"new Pods of {whose}{of_class} rejected ({plural(count, 'running Pod')} cannot be recreated)")
+    if others:
+        steps = {f"priority {_rank(ranked.after)} instead of {_rank(ranked.before)}" for ranked in others}
+        what = steps.pop() if len(steps) == 1 else "a different priority"
+        effects.append(f"new Pods of {plural(len(others), 'workload')} get {what}")
     return effects
 
 
@@ -250,7 +248,7 @@ def _lost(answer: Answer) -> str:
 def fix_of_failures(answer: Answer) -> Iterator[str]:
     """Yield the fix if Jobs fail because they lose Pods."""
     if any(each.failure and "DeadlineExceeded" not in each.failure for each in answer.workloads):
-        yield f"Fix: {IGNORE_DISRUPTIONS} of the failed Jobs"
+        yield f"Fix: {IGNORE_DISRUPTIONS} of these Jobs when they are created"
 
 
 def _unfinished(answer: Answer) -> Iterator[str]:

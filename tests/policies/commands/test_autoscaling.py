@@ -11,7 +11,7 @@ import pytest
 from forewarn.policies.cli import main
 from tests.builders import Made, cluster_text, make_node, make_pod
 
-LOOKS = "cluster-autoscaler and Karpenter would try to scale up for the Pending Pod"
+LOOKS = "cluster-autoscaler or Karpenter would try to scale up for the Pending Pod"
 BELOW = "cluster-autoscaler would try to scale up for 0 of 1 Pending Pod (priority below cutoff 1: 1)"
 KARPENTER = "Karpenter would try to scale up for the Pending Pod"
 BELOW_JSON = {

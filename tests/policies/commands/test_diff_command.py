@@ -105,6 +105,7 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     done = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "--fail-on", "preemption")
     assert done.returncode == 1
     assert done.stdout.startswith("full: 1 replica lost, 1 Pod preempted\n")
+    assert "\n  All Pods of the changed workloads run at the end\n" in done.stdout
     sentence = "  shop/web (new, replicas 1, requests cpu 2) preempts 1 Pod of shop/batch"
     assert f"{sentence}\n  At the end, shop/batch: 1 → 0 running\n" in done.stdout
     assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
@@ -583,14 +584,15 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     sides = versions({"c.yaml": CLASSES}, {"c.yaml": [CLASSES[1], default]})
     given = (*sides, "--cluster", tmp_path / "full.yaml", "--cluster", tmp_path / "one.yaml")
     kept = forewarn("diff", *given).stdout
-    assert kept.startswith("full: new Pods of 1 workload change priority; 1 deleted object stays"), kept
+    assert kept.startswith("full: new Pods of 1 workload get priority 20 instead of 0; 1 deleted object stays"), kept
     pruned = forewarn("diff", *given, "--prune").stdout
     rejected = "rejected (0 running Pods cannot be recreated)"
-    first = f"full: new Pods of 1 workload change priority, new Pods of 1 workload {rejected}\n"
+    first = f"full: new Pods of 1 workload {rejected}, new Pods of 1 workload get priority 20 instead of 0\n"
     assert pruned.startswith(first), pruned
     effects = [
-        "  - New Pods of 1 workload change priority (0 → 20).",
         f"  - New Pods of shop/named with PriorityClass low {rejected}.",
+        "  - New Pods of 1 workload get priority 20 instead of 0.",
+        "  - Fix: keep low until no workload has it.",
     ]
     assert "  new Pods of shop/named: priority 10 → rejected (0 Pods)\n" in pruned
     assert "ignored" not in pruned
@@ -601,7 +603,7 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
         "- **full**",
         effects[0],
     ]
-    assert lines[8] == effects[1]
+    assert lines[8:10] == effects[1:]
     (cluster,) = json.loads(forewarn("diff", *given, "--prune", "-o", "json").stdout)["clusters"]
     new_pods = {row["workload"]: row["newPods"]["after"] for row in cluster["answer"]["newPods"]}
     preempts = {"preemptionPolicy": "PreemptLowerPriority"}
@@ -681,8 +683,8 @@ def test_a_workload_that_is_not_as_in_the_first_version_is_named(
     before = [deployment("web", 1), deployment("same", 0)]
     after = [deployment("web", 2, priorityClassName="high"), deployment("same", 0, priorityClassName="high")]
     sides = versions({"web.yaml": before}, {"web.yaml": after})
-    told = [f"Not as in {sides[0]} before the change: shop/web (requests.cpu 2)"]
+    told = [f"Before the change not as in {sides[0]}, so that applying also changes shop/web (requests.cpu 2 → 1)"]
     given = (*sides, "--cluster", tmp_path / "c.yaml")
-    assert [line.strip() for line in forewarn("diff", *given).stdout.splitlines() if "Not as in" in line] == told
+    assert [line.strip() for line in forewarn("diff", *given).stdout.splitlines() if "not as in" in line] == told
     (cluster,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"]
-    assert cluster["differing"] == ["shop/web (requests.cpu 2)"]
+    assert cluster["differing"] == ["shop/web (requests.cpu 2 → 1)"]

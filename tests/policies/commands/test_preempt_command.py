@@ -272,11 +272,11 @@ def test_of_several_objects_each_finds_what_those_before_it_left(
     )
     assert "default/b (priority 5): waits for 1 terminating Pod on n1" in out
     assert out.endswith(
-        "see --cascade\n  note: cluster-autoscaler and Karpenter would try to scale up for the Pending Pod\n"
+        "see --cascade\n  note: cluster-autoscaler or Karpenter would try to scale up for the Pending Pod\n"
     )
     assert "default/b (priority 5): waits for 1 terminating Pod on n1" in out
     assert out.endswith(
-        "see --cascade\n  note: cluster-autoscaler and Karpenter would try to scale up for the Pending Pod\n"
+        "see --cascade\n  note: cluster-autoscaler or Karpenter would try to scale up for the Pending Pod\n"
     )
 
 
