@@ -226,7 +226,7 @@ class State(NamedTuple):
             most=most,
             workloads=workloads,
             autoscaling=self.autoscaling,
-            progress=lambda count, total: print_notice(f"{count} of {total} losses simulated"),
+            progress=_counting("losses", print_notice),
         )
         if not risks.workloads and str(workloads):
             raise Unanswered(f"no running workload{workloads}")
@@ -237,7 +237,7 @@ class State(NamedTuple):
         result = audit(
             Cluster(self.cache, self.config),
             autoscaling=self.autoscaling,
-            progress=lambda count, total: print_notice(f"{count} of {total} restarts simulated"),
+            progress=_counting("restarts", print_notice),
         )
         page = audit_report(
             result.findings,
@@ -368,6 +368,19 @@ def _yaml(objects: Iterable[Any]) -> str:
 
 def _progress_of(print_notice: PrintNotice) -> Progress:
     return lambda seconds, steps: print_notice(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps")
+
+
+def _counting(what: str, print_notice: PrintNotice) -> Progress:
+    """Return a function that prints each number once; a question calls it more often, so that it can be cancelled."""
+    last = -1
+
+    def show(count: float, total: int) -> None:
+        nonlocal last
+        if count > last:
+            last = int(count)
+            print_notice(f"{last} of {total} {what} simulated")
+
+    return show
 
 
 def _indented(line: str) -> str:
