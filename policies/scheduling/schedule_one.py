@@ -26,6 +26,7 @@ from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, allocated_on, awaits_devices
 from forewarn.policies.scheduling.preemption import (
+    VIOLATIONS,
     Candidate,
     Decision,
     Preemption,
@@ -66,7 +67,7 @@ def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: in
     ranked = costs[:, order]
     ends = [*(np.flatnonzero((ranked[:, 1:] != ranked[:, :-1]).any(axis=0)) + 1).tolist(), len(order)]
     sizes = np.diff(ends, prepend=0).tolist()
-    chances = class_probabilities(sizes, int(np.count_nonzero(ranked[0] == 0)), num_candidates)
+    chances = class_probabilities(sizes, int(np.count_nonzero(ranked[VIOLATIONS] == 0)), num_candidates)
     probabilities = []
     for size, end, chance in zip(sizes, ends, chances, strict=True):
         if chance > 0:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from forewarn.policies.metering import charge
-from forewarn.policies.scheduling.preemption import Candidate, least
+from forewarn.policies.scheduling.preemption import VIOLATIONS, Candidate, least
 from forewarn.policies.scheduling.vectorized.victim_selection import costs_on, victims_on
 from forewarn.policies.scheduling.victim import by_importance
 
@@ -78,7 +78,7 @@ class Candidates(Sequence[Candidate]):
         victims = [pods[place] for place in self._places[begin : self._ends[number]]]
         if self._harmed[number]:  # upstream orders them anew where there were others too
             victims = by_importance(victims, self._snapshot.semantics)
-        return Candidate(info.node.name, tuple(victims), int(self.costs[0, number]))
+        return Candidate(info.node.name, tuple(victims), int(self.costs[VIOLATIONS, number]))
 
     def best(self) -> tuple[Candidate, ...]:
         """Return the candidates with the lowest cost, sorted by node name.
