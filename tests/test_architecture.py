@@ -38,7 +38,7 @@ def test_every_path_and_name_exists(name: str) -> None:
         assert any(path.match(name) for package in packages for path in package.rglob("*")), "no such file"
         return
     sources = [path.read_text() for package in packages for path in package.rglob("*.py")]
-    defines = re.compile(rf"((def|class) |^){name.rpartition('.')[2]}\b", re.MULTILINE)
+    defines = re.compile(rf"((def|class) |^ *|= ){name.rpartition('.')[2]}\b", re.MULTILINE)
     assert any(map(defines.search, sources)), "no such function or class"
 
 
@@ -55,7 +55,7 @@ def test_every_semantic_is_in_its_place(semantic: str, place: str) -> None:
     modules = [module for path in paths for module in (path.rglob("*.py") if path.is_dir() else [path])]
     text = "\n".join(module.read_text() for module in modules)
     names = [name for name in quoted if re.fullmatch(r"\w+", name)]
-    assert [name for name in names if not re.search(rf"def {name}\b", text)] == []
+    assert [name for name in names if not re.search(rf"(def|class) {name}\b", text)] == []
 
 
 def test_each_semantic_is_one_row() -> None:

@@ -542,7 +542,8 @@ def _in_all(lists: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
-    yield f"### {text_of(_capital(verdict(diff)))}"
+    title, names = verdict(diff), tuple(f"{cluster.cluster}: " for cluster in diff.clusters)
+    yield f"### {text_of(title if title.startswith(names) else _capital(title))}"
     affected = [cluster for cluster in diff.clusters if needs_attention(cluster)]
     if blocking := [one_line(changed.namespace + "/" + changed.name) for changed in _blocking(diff)]:
         which = text_of(_all_of(blocking, "PDB"))

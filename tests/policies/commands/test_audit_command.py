@@ -346,8 +346,8 @@ def test_simulations_of_restarts_in_processes_have_the_same_findings(tmp_path: P
     assert {f.rule for f in expected if f.rule.startswith("restart-")} == {"restart-preempts", "restart-stays-pending"}
     totals: list[int] = []
 
-    def in_forks(batches: Sequence[Any], work: Any, here: Any) -> Iterator[Any]:
-        for results in mapped(batches, work, here):
+    def in_forks(batches: Sequence[Any], *others: Any) -> Iterator[Any]:
+        for results in mapped(batches, *others):
             assert all(isinstance(result, str) for result in results), "computed in this process"
             yield results
 

@@ -124,9 +124,9 @@ def lost_nodes(*names: str) -> Question:
 def test_what_a_fork_cannot_tell_a_new_simulation_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     told, made, make = lost(), [], Simulation.__init__
 
-    def watched(self: Simulation, *arguments: Any) -> None:
+    def watched(self: Simulation, *arguments: Any, **options: Any) -> None:
         made.append(arguments)
-        make(self, *arguments)
+        make(self, *arguments, **options)
 
     monkeypatch.setattr(Simulation, "__init__", watched)
     assert lost() == told

@@ -162,7 +162,7 @@ def test_why_asks_a_running_cluster_for_the_events_of_one_pod(
 ) -> None:
     api.objects["pods"].pop(("team", "low"))
     api.routes["GET", EVENTS] = lambda handler: handler.answer(200, {"items": [victims_event(), 5]})
-    assert main(["why", "team/low", "--cluster", "live"]) == 0
+    assert main(["why", "team/low", "-v", "--cluster", "live"]) == 0
     assert without_head(capsys.readouterr().out) == (
         "team/low: gone\n"
         "  preempted: preempted by team/high, which no longer exists\n"
