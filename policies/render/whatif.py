@@ -74,7 +74,7 @@ def with_new_nodes(answer: Answer) -> str:
     of, back = lost if answer.fewer else (plural(pending, "Pending Pod"), pending - arrived.pending)
     times = [row.at for row in arrived.workloads if row.after > row.without_new_nodes]
     known = [time for time in times if time is not None]  # not of a workload with further Pending Pods
-    when = f" within {duration(max(known))}" if back > 0 and known == times else ""
+    when = f" within {duration(max(known))}" if back > 0 and known and known == times else ""
     return f"with new nodes, {max(back, 0)} of {of} {'run again' if answer.fewer else 'run'}{when}"
 
 

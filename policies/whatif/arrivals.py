@@ -1,7 +1,8 @@
 """Nodes arrive: the simulation continues with the nodes that autoscalers add for Pending Pods.
 
-Assumes that a scan of cluster-autoscaler follows SCAN seconds after the first failed scheduling attempt, one scan for
-each scale-up, and that nodes are ready after a fixed delay. Preemption does not change: kube-scheduler does not wait
+Assumes that a scan of cluster-autoscaler follows SCAN seconds after the first failed scheduling attempt of the Pods
+that stay Pending, one scan for each scale-up, and that nodes are ready after a fixed delay. Not simulated: scale-ups
+for Pods that are Pending only for a while. Preemption does not change: kube-scheduler does not wait
 for nodes. If new Pods are Pending when the nodes are there, for example the next Pods of a StatefulSet,
 cluster-autoscaler adds nodes again. The rounds of Karpenter's provisioner are simulated (`KarpenterRounds`).
 """
@@ -322,10 +323,29 @@ def arriving(
     delay = autoscaling.node_delay
     if delay is None:
         return []
-    events = simulation.timeline.events
-    failed = (event.t for event in events if event.event == "unschedulable" and event.t >= since)
-    first, names = min(failed, default=0.0), namer(simulation.api.nodes)
+    first, names = min(_first_failures(simulation, since).values(), default=since), namer(simulation.api.nodes)
     return sorted(_new_nodes(reaction, autoscaling, first + delay, names), key=lambda each: each[2])
+
+
+def _first_failures(simulation: Simulation, since: float = 0.0) -> dict[str, float]:
+    """Return Pod -> the time of its first failed scheduling attempt, for the Pods that are Pending now."""
+    waiting, first = {item.pod.key for item in waiting_pods(simulation)}, dict[str, float]()
+    for event in simulation.timeline.events:
+        if event.event == "unschedulable" and event.t >= since and event.pod in waiting:
+            first.setdefault(event.pod, event.t)
+    return first
+
+
+def _before_nodes(simulation: Simulation, reaction: Autoscalers, autoscaling: Autoscaling, names: Names) -> Autoscalers:
+    """Return the reaction to the Pods that become unschedulable before the first node can arrive.
+
+    The next rounds are for the others. `reaction`: to all Pods at the end.
+    """
+    failures = _first_failures(simulation) if autoscaling.groups and autoscaling.node_delay is not None else {}
+    arrives = min(failures.values(), default=0.0) + SCAN + (autoscaling.node_delay or 0.0)
+    later = {pod for pod, time in failures.items() if time > arrives}
+    earlier = after_simulation(simulation, autoscaling, names, later) if later else reaction
+    return earlier if earlier.helped else reaction
 
 
 def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> Answer:
@@ -335,8 +355,9 @@ def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> 
     """
     if answer.upgrade is not None:
         return answer
-    grown = branch.with_nodes(arriving(answer.simulation, answer.autoscalers, autoscaling))
-    reaction = branch.after(answer.simulation, answer.autoscalers, grown)
+    first = _before_nodes(answer.simulation, answer.autoscalers, branch.autoscaling, answer.summary.names)
+    grown = branch.with_nodes(arriving(answer.simulation, first, autoscaling))
+    reaction = branch.after(answer.simulation, first, grown)
     arrived = _with_new_nodes(answer, grown) if grown and grown.nodes else None
     return answer._replace(with_new_nodes=arrived, autoscalers=reaction)
 
@@ -398,6 +419,7 @@ def after_growth(simulation: Simulation, autoscaling: Autoscaling, branch: Branc
     if not autoscaling.grows:
         return None
     reaction = after_simulation(simulation, branch.autoscaling, Names())  # callers only count
+    reaction = _before_nodes(simulation, reaction, branch.autoscaling, Names())
     grown = branch.with_nodes(arriving(simulation, reaction, autoscaling))
     return branch.after(simulation, reaction, grown), grown.result if grown and grown.nodes else None
 

@@ -29,7 +29,7 @@ from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
 from forewarn.policies.whatif.scale_up import LOST, plan, without_daemon_pods, without_schedulable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
@@ -186,7 +186,7 @@ class Autoscaling(NamedTuple):
         if self.node_delay is None:
             return ()
         groups = listed([group.name for group in self.groups], _NAMED) or "Karpenter"
-        ready = f"nodes of {groups} ready {duration(self.node_delay)} after a scale-up"
+        ready = f"nodes of {groups} ready {duration(self.node_delay)} after a scale-up for Pods that stay Pending"
         is_unknown = self.has_node_pools and self.karpenter is None
         return (*([ready] if self.grows else ()), *([_NO_INSTANCE_TYPES] if is_unknown else ()))
 
@@ -317,15 +317,18 @@ class WithNewNodes(NamedTuple):
     nodes_not_simulated: int
 
 
-def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Names) -> Autoscalers:
-    """Return the autoscalers' reaction at the end of a simulation. `names`: display names of workloads.
+def after_simulation(
+    simulation: Simulation, autoscaling: Autoscaling, names: Names, without: Container[str] = ()
+) -> Autoscalers:
+    """Return the autoscalers' reaction at the end of a simulation. `names`: display names of workloads. `without`: keys
+    of Pods that do not count.
 
     Raises InvalidObject for a DaemonSet with an invalid template.
     """
     api, origins = simulation.api, simulation.timeline.origins
     daemon_sets = [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
     return autoscalers(
-        waiting_pods(simulation),
+        (item for item in waiting_pods(simulation) if item.pod.key not in without),
         simulation.cache.snapshot(),
         autoscaling,
         daemon_sets,

@@ -399,3 +399,30 @@ def test_python_programs_get_the_node_groups_of_a_cluster(tmp_path: Path) -> Non
     assert reaction is not None
     assert reaction.node_groups is not None
     assert [each.group for each in reaction.node_groups.scale_ups] == ["a"]
+
+
+def job(name: str, parallelism: int, cpu: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    jobs = {"parallelism": parallelism, "completions": parallelism, "template": {"spec": spec}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "reports"}, "spec": jobs}
+
+
+def asked_events(tmp_path: Path, *events: dict[str, Any]) -> tuple[str, ...]:
+    (tmp_path / "events.yaml").write_text(yaml.safe_dump(list(events)))
+    return ("whatif", "events", "--events", str(tmp_path / "events.yaml"), "--cluster", CLUSTER, *GROUPS)
+
+
+def test_no_node_comes_before_the_pod_for_which_it_is_added(tmp_path: Path, capsys: Capture) -> None:
+    events = ({"at": 0, "create": job("early", 1, "3")}, {"at": "20m", "create": job("late", 2, "3")})
+    assert main([*asked_events(tmp_path, *events), "-o", "json"]) == 0
+    arrived = json.loads(capsys.readouterr().out)["withNewNodes"]
+    assert arrived["nodes"] == {"spot-large": 3}
+    back = {row["workload"]: round(row["at"] / 60) for row in arrived["workloads"]}
+    assert back == {"reports/early": 3, "reports/late": 23}
+
+
+def test_jobs_that_complete_on_new_nodes_have_no_time_in_the_first_line(tmp_path: Path, capsys: Capture) -> None:
+    completes = {"run": {"namespace": "reports", "name": "early", "durationSeconds": 600}}
+    assert main([*asked_events(tmp_path, {"at": 0, "create": job("early", 1, "3")}, completes)]) == 0
+    assert "; with new nodes, 1 of 1 Pending Pod run: " in capsys.readouterr().out
