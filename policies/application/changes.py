@@ -20,7 +20,7 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import names_in
 from forewarn.policies.sources import SourceError
 from forewarn.policies.whatif import class_change, questions
-from forewarn.policies.whatif.autoscalers import Autoscaling, after_simulation, without_help
+from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, after_simulation, without_help
 from forewarn.policies.whatif.questions import Question
 
 if TYPE_CHECKING:
@@ -146,19 +146,35 @@ class Add:
 
 
 def _until_scheduled(start: Start, scope: str, name: str) -> Question:
-    """The question of adding as many nodes as cluster-autoscaler's estimate says, until it says no more."""
-    group, count, more = questions.group_like(start.cluster, scope, name, start.groups), 0, 0
+    """The question of adding as many nodes as cluster-autoscaler's estimate says, until it says no more; then of the
+    fewest that a binary search finds, since kube-scheduler may need fewer than the estimate.
+    """
+    group = questions.group_like(start.cluster, scope, name, start.groups)
     settings = Autoscaling(cutoff=_LOWEST, groups=[group._replace(max_size=None, blocked="")])
-    for _ in range(_MAX_ROUNDS):
-        count = min(count + more, MAX_ADDED)
+
+    def tried(count: int) -> tuple[Question, Autoscalers, int]:
+        """Return the question, the autoscaler's reaction, and the number of nodes that it would still add."""
         question = questions.added(start.cluster, scope, name, count, start.groups)
         simulation = Simulation(world_with(start.cache, question.arrivals, DEFAULT_UNTIL))
         simulation.run()
         reaction = after_simulation(simulation, settings, names_in(simulation))
         scale_ups = reaction.node_groups.scale_ups if reaction.node_groups else ()
-        more = sum(added.nodes for scale_up in scale_ups for added in scale_up.added)
+        return question, reaction, sum(added.nodes for scale_up in scale_ups for added in scale_up.added)
+
+    too_few, count = -1, 0
+    question, reaction, more = tried(count)
+    for _ in range(_MAX_ROUNDS - 1):
         if not more or count == MAX_ADDED:
             break
+        too_few, count = count, min(count + more, MAX_ADDED)
+        question, reaction, more = tried(count)
+    while not more and count - too_few > 1:
+        middle = (too_few + count) // 2
+        fewer = tried(middle)
+        if fewer[2]:
+            too_few = middle
+        else:
+            count, (question, reaction, _) = middle, fewer
     notes = [*without_help(reaction)]
     notes += ["more nodes may be needed: the limit of the search is reached"] if more else []
     if group.max_added is not None and count > group.max_added:

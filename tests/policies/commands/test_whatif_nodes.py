@@ -263,3 +263,13 @@ def test_a_group_without_enough_room_is_named(tmp_path: Path, capsys: pytest.Cap
 def test_a_number_of_nodes_and_until_scheduled_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(capsys, "add", "node", "n1", "--count", "1", "--until-scheduled", "--cluster", STARVED)
     assert (status, "--count and --until-scheduled are given. Fix: pass one of them" in err) == (2, True)
+
+
+def test_no_fewer_nodes_would_do_than_until_scheduled_says() -> None:
+    """cluster-autoscaler's estimate is 2: it reserves room for the DaemonSet Pod, which kube-scheduler places last."""
+    result = forewarn.whatif(forewarn.load(STARVED), forewarn.Add(node="n1", until_scheduled=True))
+    assert result.answer.change.startswith("1 node ")
+    assert {row.workload: row.pending for row in result.workloads if row.workload == "default/web"} in (
+        {},
+        {"default/web": 0},
+    )
