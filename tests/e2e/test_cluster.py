@@ -126,7 +126,7 @@ def test_from_nothing_to_a_first_warning_by_kustomize(cluster: Cluster) -> None:
     with timed("kustomize, to both warnings"):
         cluster.type(KUSTOMIZE, READY)
         warned(cluster)
-    assert "Insufficient cpu" in cluster.type(re.sub(r"hello-crowd-[\w-]+", pending(cluster), WHY))
+    assert "insufficient cpu" in cluster.type(re.sub(r"hello-crowd-[\w-]+", pending(cluster), WHY))
     assert "default/hello-crowd" in cluster.type(LOSE)
     assert "default/hello-preemption" in cluster.type(PREDICT)
     report = cluster.run("forewarn", "webhook", "doctor", "--timeout", "120")
