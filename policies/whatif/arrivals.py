@@ -24,11 +24,14 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Names, names_in, waiting_in
 from forewarn.policies.whatif.answer import WorkloadCount
 from forewarn.policies.whatif.autoscalers import (
+    SCAN,
     WithNewNodes,
     WorkloadBack,
     WorstMoment,
     after_predictions,
     after_simulation,
+    first_failures,
+    first_reaction,
     not_predicted,
     waiting_pods,
 )
@@ -49,8 +52,6 @@ if TYPE_CHECKING:
 
     Workload = tuple[str, str]
 
-SCAN: Final = 10.0
-"""Seconds between two scans. Source: --scan-interval."""
 _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 """The events after which a Pod does not run."""
 
@@ -323,29 +324,8 @@ def arriving(
     delay = autoscaling.node_delay
     if delay is None:
         return []
-    first, names = min(_first_failures(simulation, since).values(), default=since), namer(simulation.api.nodes)
+    first, names = min(first_failures(simulation, since).values(), default=since), namer(simulation.api.nodes)
     return sorted(_new_nodes(reaction, autoscaling, first + delay, names), key=lambda each: each[2])
-
-
-def _first_failures(simulation: Simulation, since: float = 0.0) -> dict[str, float]:
-    """Return Pod -> the time of its first failed scheduling attempt, for the Pods that are Pending now."""
-    waiting, first = {item.pod.key for item in waiting_pods(simulation)}, dict[str, float]()
-    for event in simulation.timeline.events:
-        if event.event == "unschedulable" and event.t >= since and event.pod in waiting:
-            first.setdefault(event.pod, event.t)
-    return first
-
-
-def _before_nodes(simulation: Simulation, reaction: Autoscalers, autoscaling: Autoscaling, names: Names) -> Autoscalers:
-    """Return the reaction to the Pods that become unschedulable before the first node can arrive.
-
-    The next rounds are for the others. `reaction`: to all Pods at the end.
-    """
-    failures = _first_failures(simulation) if autoscaling.groups and autoscaling.node_delay is not None else {}
-    arrives = min(failures.values(), default=0.0) + SCAN + (autoscaling.node_delay or 0.0)
-    later = {pod for pod, time in failures.items() if time > arrives}
-    earlier = after_simulation(simulation, autoscaling, names, later) if later else reaction
-    return earlier if earlier.helped else reaction
 
 
 def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> Answer:
@@ -355,9 +335,8 @@ def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> 
     """
     if answer.upgrade is not None:
         return answer
-    first = _before_nodes(answer.simulation, answer.autoscalers, branch.autoscaling, answer.summary.names)
-    grown = branch.with_nodes(arriving(answer.simulation, first, autoscaling))
-    reaction = branch.after(answer.simulation, first, grown)
+    grown = branch.with_nodes(arriving(answer.simulation, answer.autoscalers, autoscaling))
+    reaction = branch.after(answer.simulation, answer.autoscalers, grown)
     arrived = _with_new_nodes(answer, grown) if grown and grown.nodes else None
     return answer._replace(with_new_nodes=arrived, autoscalers=reaction)
 
@@ -418,8 +397,7 @@ def after_growth(simulation: Simulation, autoscaling: Autoscaling, branch: Branc
     """
     if not autoscaling.grows:
         return None
-    reaction = after_simulation(simulation, branch.autoscaling, Names())  # callers only count
-    reaction = _before_nodes(simulation, reaction, branch.autoscaling, Names())
+    reaction = first_reaction(simulation, branch.autoscaling, Names())  # callers only count
     grown = branch.with_nodes(arriving(simulation, reaction, autoscaling))
     return branch.after(simulation, reaction, grown), grown.result if grown and grown.nodes else None
 

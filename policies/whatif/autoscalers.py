@@ -50,6 +50,8 @@ MAX_ROUNDS: Final = 20
 """Maximum rounds: limits let Karpenter launch fewer nodes in a round than needed."""
 _MAX_LINES: Final = 20
 _NAMED: Final = 5
+SCAN: Final = 10.0
+"""Seconds between two scans of cluster-autoscaler. Source: --scan-interval."""
 _LONGEST: Final = 300
 """Maximum characters of Karpenter's reason for a Pod without a node."""
 
@@ -334,6 +336,27 @@ def after_simulation(
         daemon_sets,
         lambda pod: names.of(origins[pod.key].workload),
     )
+
+
+def first_failures(simulation: Simulation, since: float = 0.0) -> dict[str, float]:
+    """Return Pod -> the time of its first failed scheduling attempt, for the Pods that are Pending now."""
+    waiting, first = {item.pod.key for item in waiting_pods(simulation)}, dict[str, float]()
+    for event in simulation.timeline.events:
+        if event.event == "unschedulable" and event.t >= since and event.pod in waiting:
+            first.setdefault(event.pod, event.t)
+    return first
+
+
+def first_reaction(simulation: Simulation, autoscaling: Autoscaling, names: Names) -> Autoscalers:
+    """Return the reaction to the Pods that are Pending at the end and failed before the first node could be there.
+
+    Later rounds are for the others. Without nodes for the first ones: the reaction to all. Raises InvalidObject.
+    """
+    failures = first_failures(simulation) if autoscaling.groups and autoscaling.node_delay is not None else {}
+    arrives = min(failures.values(), default=0.0) + SCAN + (autoscaling.node_delay or 0.0)
+    later = {pod for pod, time in failures.items() if time > arrives}
+    reaction = after_simulation(simulation, autoscaling, names, later)
+    return reaction if reaction.helped or not later else after_simulation(simulation, autoscaling, names)
 
 
 def after_predictions(

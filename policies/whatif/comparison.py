@@ -81,6 +81,7 @@ def ask(
     failures = _failures(simulation, failed)
     losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, failed))
     starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
+    react = autoscalers.after_simulation if question.upgrade else autoscalers.first_reaction
     return Answer(
         change=question.title,
         running_before=sum(count.running for count in before.values()),
@@ -104,7 +105,7 @@ def ask(
         simulation=simulation,
         summary=summary,
         without_change=_without_change(world) if without else None,
-        autoscalers=autoscalers.after_simulation(simulation, autoscaling.after(question.lost), summary.names),
+        autoscalers=react(simulation, autoscaling.after(question.lost), summary.names),
         occupancy=occupancy,
         upgrade=question.upgrade,
         drained=() if question.upgrade is not None else question.drained,

@@ -13,7 +13,7 @@ from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.timeline import Event
 from forewarn.policies.whatif import arrivals, questions
-from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, Considered, Launches, NoLaunch
+from forewarn.policies.whatif.autoscalers import SCAN, Autoscalers, Autoscaling, Considered, Launches, NoLaunch
 from forewarn.policies.whatif.node_groups import read_node_groups
 from forewarn.policies.whatif.scale_up import NewNodesOfGroup, ScaleUp, ScaleUps
 from tests.policies.commands.test_whatif_command import random_cluster
@@ -46,9 +46,13 @@ def reaction(plan: ScaleUps | None = None, pools: Launches | None = None, pendin
 
 
 def ended(*failed: float) -> Any:
-    """A simulation with a node `a-new-1` and these times of failed scheduling attempts."""
-    events = [Event(1.0, "scheduled"), *(Event(t, "unschedulable") for t in failed)]
-    return SimpleNamespace(timeline=SimpleNamespace(events=events), api=SimpleNamespace(nodes={"a-new-1": None}))
+    """A simulation with a node `a-new-1`, and Pods that failed at these times, and one that ran afterwards."""
+    events = [Event(1.0, "scheduled"), Event(1.0, "unschedulable", pod="ran")]
+    events += [Event(t, "unschedulable", pod=f"p{t}") for t in failed]
+    pods = [SimpleNamespace(key=f"p{t}", uid="", node_name="") for t in failed]
+    states = {pod.key: SimpleNamespace(active=True, pod=pod) for pod in pods}
+    api = SimpleNamespace(nodes={"a-new-1": None}, pods=states, conditions={})
+    return SimpleNamespace(timeline=SimpleNamespace(events=events), api=api)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +122,8 @@ def test_the_fork_is_made_when_the_first_node_can_arrive(seed: int, delay: float
     failed = [event.t for event in whole.timeline.events if event.event == "unschedulable"]
     assert arrivals._pauses(paused, delay) == bool(failed)
     if failed:
-        assert paused.clock.now < min(failed) + arrivals.SCAN + delay
+        assert paused.clock.now < min(failed) + SCAN + delay
         upcoming = paused.clock.next_time
-        assert paused.run(0.0) or (upcoming is not None and upcoming >= min(failed) + arrivals.SCAN + delay)
+        assert paused.run(0.0) or (upcoming is not None and upcoming >= min(failed) + SCAN + delay)
     paused.run()
     assert paused.timeline.events == whole.timeline.events
