@@ -142,10 +142,13 @@ def _about(cluster: OnCluster, applied: WhatIf) -> Iterator[str]:
 
 
 def _absent(cluster: OnCluster) -> Iterator[str]:
-    """Tell of changed objects without a state before the change."""
+    """Tell of changed objects without a state before the change, and of all with another one than in the manifests."""
     if cluster.absent:
         names = listed([one_line(name) for name in cluster.absent], _NAMED)
         yield f"{plural(len(cluster.absent), 'changed object')} not in the cluster, simulated as new: {names}"
+    if len(cluster.differing) > _NAMED + 1:
+        also = (f"applying also changes {one_line(name)}" for name in cluster.differing)
+        yield from limited(also, len(cluster.differing), "workload", "workloads", "")
 
 
 def _details(applied: WhatIf, paint: Painter) -> Iterator[str]:
@@ -332,10 +335,7 @@ def _explained(diff: Diff, cluster: OnCluster) -> list[str]:
 
 def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
     """Sentences about what is rejected, and what the change meets in the cluster; "" for none."""
-    yield from _rejections(cluster)
-    rejected = {reason.partition(": ")[0] for reason in cluster.rejected_pods}
-    if any(str(changed) in rejected for changed in diff.objects if changed.operation == "changed"):
-        yield _NO_ROLLOUT
+    yield from _rejected_sentences(diff, cluster)
     yield from map(_capital, whatif.on_new_pods(answer.new_pods))
     classes = {of.before.priority_class_name for of in answer.new_pods if of.after is None and of.before}
     fix = _told("Fix: keep ", sorted(classes), "PriorityClass")
@@ -343,9 +343,7 @@ def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
     scaled = [f"{item.workload} from {item.before} to {item.after}" for item in cluster.scaled_down]
     yield _told(_MORE_REPLICAS, scaled, "workload")
     yield _FIX_OF_REPLICAS if scaled else ""
-    yield _told(
-        f"Before the change not as in {diff.base}, so that applying also changes ", cluster.differing, "workload"
-    )
+    yield _told(f"Already differs from {diff.base}, so that applying also changes ", cluster.differing, "workload")
 
 
 def _running(diff: Diff, answer: Answer) -> str:
@@ -355,6 +353,13 @@ def _running(diff: Diff, answer: Answer) -> str:
     rejected = any(any(_faults(other)) for other in diff.clusters)
     fails = rejected or answer.over_quota or answer.not_simulated or any(item.pending for item in changed)
     return "" if fails or not changed else "All Pods of the changed workloads run at the end"
+
+
+def _rejected_sentences(diff: Diff, cluster: OnCluster) -> Iterator[str]:
+    yield from _rejections(cluster)
+    rejected = {reason.partition(": ")[0] for reason in cluster.rejected_pods}
+    if any(str(changed) in rejected for changed in diff.objects if changed.operation == "changed"):
+        yield _NO_ROLLOUT
 
 
 def _told(text: str, items: Sequence[str], noun: str) -> str:
@@ -506,7 +511,7 @@ def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
     common = [_in_all(of) for of in zip(*map(_faults, answered), strict=True)] if answered[1:] else [[], []]
     if any(common):
         of_all = answered[0]._replace(rejected=common[0], rejected_pods=common[1])
-        yield from _item([cluster.cluster for cluster in answered], [*_rejections(of_all)])
+        yield from _item([cluster.cluster for cluster in answered], [*_rejected_sentences(diff, of_all)])
     for cluster in clusters:
         rest = [
             [reason for reason in of if reason not in shared]

@@ -659,6 +659,17 @@ def test_a_pdb_that_blocks_every_drain_is_in_the_first_line(
     assert forewarn("diff", *sides).stdout.startswith("1 object changed; 1 changed PDB never allows an eviction\n")
 
 
+def test_the_rollout_of_a_workload_with_rejected_pods_is_not_simulated(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        snapshot(tmp_path / f"{name}.yaml", 4)
+    wrong = deployment("web", 1, "1", priorityClassName="hihg")
+    sides = versions({"web.yaml": [deployment("web", 1)]}, {"web.yaml": [wrong, deployment("new", 1, "8")]})
+    text = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout
+    assert text.count("Not simulated: the rollout of these workloads, which deletes old Pods up to maxUnavailable") == 1
+
+
 def test_pods_over_a_quota_are_in_the_first_line(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
     snapshot(tmp_path / "c.yaml", 64)
     objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
@@ -683,8 +694,8 @@ def test_a_workload_that_is_not_as_in_the_first_version_is_named(
     before = [deployment("web", 1), deployment("same", 0)]
     after = [deployment("web", 2, priorityClassName="high"), deployment("same", 0, priorityClassName="high")]
     sides = versions({"web.yaml": before}, {"web.yaml": after})
-    told = [f"Before the change not as in {sides[0]}, so that applying also changes shop/web (requests.cpu 2 → 1)"]
+    told = [f"Already differs from {sides[0]}, so that applying also changes shop/web (requests.cpu 2 → 1)"]
     given = (*sides, "--cluster", tmp_path / "c.yaml")
-    assert [line.strip() for line in forewarn("diff", *given).stdout.splitlines() if "not as in" in line] == told
+    assert [line.strip() for line in forewarn("diff", *given).stdout.splitlines() if "Already differs" in line] == told
     (cluster,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"]
     assert cluster["differing"] == ["shop/web (requests.cpu 2 → 1)"]
