@@ -200,17 +200,19 @@ def _on_cluster(
         change = _Applied(concerned, beside, request.prune, places.order)
         answer = whatif(cluster, change, until=request.until)
         labels = {key[1]: namespace.labels.get(request.owner_label, "") for key, namespace in namespaces.items()}
-        rejected = {
-            of_pods: [one_line(str(f)) for f in answer.faults if _is_of_pods(f) is of_pods] for of_pods in (False, True)
-        }
         absent = [str(difference.changed) for difference in concerned if _is_absent(difference, cluster.snapshot)]
-        reserved = answer.answer.placeholders
         scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
         affected = _affected(answer, scaled_down, lambda namespace: labels.get(namespace) or owners.of(namespace))
-        differing = [*_differing(concerned, cluster.snapshot)]
-        faults = rejected[True]
         return OnCluster(
-            name, rejected[False], affected, absent, reserved, scaled_down, faults, differing, answer=answer
+            name,
+            [one_line(str(fault)) for fault in answer.faults if not _is_of_pods(fault)],
+            affected,
+            absent,
+            answer.answer.placeholders,
+            scaled_down,
+            rejected_pods=[one_line(str(fault)) for fault in answer.faults if _is_of_pods(fault)],
+            differing=[*_differing(concerned, cluster.snapshot)],
+            answer=answer,
         )
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))

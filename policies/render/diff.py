@@ -88,7 +88,9 @@ def for_audience(diff: Diff, disclose: Disclose) -> Diff:
         return diff
     own = {changed.namespace for changed in diff.objects} if disclose is Disclose.OWN_NAMESPACE else set()
     clusters = [
-        cluster._replace(namespaces=[namespace for namespace in cluster.namespaces if namespace.namespace in own])
+        cluster._replace(
+            namespaces=[namespace for namespace in cluster.namespaces if namespace.namespace in own], differing=()
+        )
         for cluster in diff.clusters
     ]
     return replace(diff, clusters=clusters)
@@ -245,7 +247,7 @@ def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
     preempted, pending, _ = _sums([_placeholders(cluster) for cluster in clusters])
     counts = _sums([_counts_of(cluster) for cluster in clusters])
     if counts[1] <= counts[2]:
-        counts[1] = 0  # lost replicas
+        counts[1] = 0  # most Pending Pods replace lost replicas, which are named
     scaled_down = sum(map(_scaled_down, clusters))
     unread = sum(len(answer.not_simulated) for answer in answers)
     phrases = [
@@ -326,7 +328,7 @@ def _explained(diff: Diff, cluster: OnCluster) -> list[str]:
         *_harm(answer),
         _told("Placeholder Pods at the end: ", [_end(item, {}) for item in placeholders], "workload"),
         *whatif.other_effects([answer._replace(workloads=(), pdbs={})]),
-        _capital(whatif.with_new_nodes(answer)),
+        _capital(whatif.on_new_nodes(answer)),
         _told("Not simulated: ", answer.not_simulated, "object"),
         _told("Not modelled: ", answer.not_modelled, "part"),
     ]
@@ -352,7 +354,9 @@ def _running(diff: Diff, answer: Answer) -> str:
     changed = [standing for standing in answer.workloads if standing.workload in names]
     rejected = any(any(_faults(other)) for other in diff.clusters)
     fails = rejected or answer.over_quota or answer.not_simulated or any(item.pending for item in changed)
-    return "" if fails or not changed else "All Pods of the changed workloads run at the end"
+    return (
+        "" if fails or not changed or not answer.summary.settled else "All Pods of the changed workloads run at the end"
+    )
 
 
 def _rejected_sentences(diff: Diff, cluster: OnCluster) -> Iterator[str]:
@@ -556,8 +560,8 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
     answers = [cluster.answer.answer for cluster in affected if cluster.answer]
     if answers:
         yield _SIMULATED + ("." if any(answer.with_new_nodes for answer in answers) else "; autoscalers add no nodes.")
-    if any(answer.new_pods for answer in answers):
-        changes = [_of_class(changed) for changed in diff.objects if changed.kind == "PriorityClass"]
+    changes = [_of_class(changed) for changed in diff.objects if changed.kind == "PriorityClass"]
+    if changes and any(answer.new_pods for answer in answers):
         yield f"- {text_of(_all_of(changes, 'PriorityClass'))}."
     if details:
         yield "\n".join(_sentences(diff, affected))

@@ -59,12 +59,12 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     of_class = on_new_pods(change.changed) if change else []
     effects = [*of_class, *filter(None, [_progress(answer)]), *effects_of(answer)]
     unread = f", {plural(len(answer.not_simulated), 'object')} not simulated" if answer.not_simulated else ""
-    new_nodes = with_new_nodes(answer)
+    new_nodes = on_new_nodes(answer)
     nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
     return (", ".join(effects) or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
 
 
-def with_new_nodes(answer: Answer) -> str:
+def on_new_nodes(answer: Answer) -> str:
     """A phrase with the number of lost replicas, or otherwise Pending Pods, that run on new nodes; "" without any."""
     arrived = answer.with_new_nodes
     if arrived is None:

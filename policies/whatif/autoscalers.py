@@ -188,7 +188,8 @@ class Autoscaling(NamedTuple):
         if self.node_delay is None:
             return ()
         groups = listed([group.name for group in self.groups], _NAMED) or "Karpenter"
-        ready = f"nodes of {groups} ready {duration(self.node_delay)} after a scale-up for Pods that stay Pending"
+        ready = f"nodes of {groups} ready {duration(self.node_delay)} after a scale-up"
+        ready += " for Pods that stay Pending" if self.groups else ""  # Karpenter's rounds are simulated
         is_unknown = self.has_node_pools and self.karpenter is None
         return (*([ready] if self.grows else ()), *([_NO_INSTANCE_TYPES] if is_unknown else ()))
 

@@ -228,8 +228,8 @@ def measure(name: str, world: World) -> None:
     print(
         f"{name}: {ended - ready:.1f} s of processor (made in {ready - started:.1f} s, {memory} MB); "
         f"{len(world.nodes)} nodes, {len(world.pods)} pods, {attempts} cycles ({attempts / (ended - ready):.0f}/s); "
-        f"pushed out {len(told.evictions)} in {told.cascade_depth} levels, settled after {told.settled_at:.0f} s, "
-        f"{told.new_pods_running} of {told.new_pods} new run"
+        f"{len(told.evictions)} Pods preempted in {told.cascade_depth} levels, "
+        f"steady state after {told.settled_at:.0f} s, {told.new_pods_running} of {told.new_pods} new run"
     )
 
 

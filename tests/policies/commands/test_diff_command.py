@@ -699,3 +699,23 @@ def test_a_workload_that_is_not_as_in_the_first_version_is_named(
     assert [line.strip() for line in forewarn("diff", *given).stdout.splitlines() if "Already differs" in line] == told
     (cluster,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"]
     assert cluster["differing"] == ["shop/web (requests.cpu 2 → 1)"]
+
+
+def test_live_values_are_for_those_who_may_see_names(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 64)
+    names = [f"web-{n}" for n in range(6)]
+    objects = yaml.safe_load_all((tmp_path / "c.yaml").read_text())
+    write(tmp_path / "c.yaml", *objects, *(deployment(name, 1, "3") for name in names))
+    sides = versions(
+        {"web.yaml": [deployment(name, 1) for name in names]},
+        {"web.yaml": [deployment(name, 1, "2", priorityClassName="high") for name in names]},
+    )
+    given = ("diff", *sides, "--cluster", tmp_path / "c.yaml")
+    for disclose, lines in (("names", 6), ("own-namespace", 0), ("counts", 0)):
+        text = forewarn(*given, "--disclose", disclose).stdout
+        assert sum("applying also changes shop/web-" in line for line in text.splitlines()) in (
+            lines,
+            lines + bool(lines),
+        )
