@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if is_program:
         gc.disable()  # until the command is imported: modules stay
         _exit_on_sigterm()
-        _replace_unencodable_characters()
+        _prepare_streams()
     name, arguments = _split(list(sys.argv[1:] if arguments is None else arguments))
     if is_program and name not in _SERVERS:
         gc.set_threshold(*_COLLECT_AFTER)
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _end(status: int) -> None:
-    """End the process without freeing memory piece by piece: 4 of 85 ms of `forewarn lint FILE`."""
+    """End the process without freeing memory piece by piece."""
     sys.stdout.flush()
     sys.stderr.flush()
     atexit._run_exitfuncs()  # noqa: SLF001
@@ -164,8 +164,13 @@ def _internal(error: Exception) -> str:
     return f"internal error, please report it ({TRACEBACK}=1 shows more): {error_text}"
 
 
-def _replace_unencodable_characters() -> None:
-    """Make stdout and stderr escape characters that the terminal's encoding cannot represent, instead of raising."""
+def _prepare_streams() -> None:
+    """Make stdout and stderr escape characters that the terminal's encoding cannot represent, instead of raising.
+
+    Without stderr (`2>&-`), print would write to stdout.
+    """
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (until the end of the process)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -18,6 +18,8 @@ class Later:
         self._arguments: Final = pattern, flags
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # of copies that have no arguments yet
+            raise AttributeError(name)
         value = getattr(compile_now(*self._arguments), name)
         setattr(self, name, value)
         return value

@@ -61,6 +61,8 @@ _INLINE: Final = re.compile(rf"([ \t]*+){_CONTROL}[{_CONTROL} \t]*+([^{_CONTROL}
 _VISIBLE: Final = re.compile(r"\S")
 _CHARACTER: Final = re.compile(r"[^\r\n]")
 _MAX_ACTIONS: Final = 20_000
+_LONGEST_ACTION: Final = 4_000
+"""Characters of an action in which strings are told from braces; in a longer one, the first braces end it."""
 _LONGEST: Final = 1 << 20
 _DEEPEST: Final = 100
 _LONG_CONDITION: Final = 200
@@ -152,7 +154,7 @@ def _actions(text: str) -> Iterator[_Action]:
             position = opening.end()
             continue
         start = text.find("*/", opening.end()) if opening[1] else opening.end()
-        whole = _WITH_STRINGS.match(text, start) if kind == "{{" and not opening[1] else None
+        whole = _WITH_STRINGS.match(text, start, start + _LONGEST_ACTION) if kind == "{{" and not opening[1] else None
         end = whole.end() - 2 if whole else text.find(_CLOSING[kind], start) if start >= 0 else -1
         word = _WORD.match(text, opening.start())
         name = word[1] or "" if word and not opening[1] else "!"
@@ -435,7 +437,7 @@ def _every_branch(text: str) -> tuple[Sequence[str], Sequence[int]]:
 def _defined_in(text: str) -> str:
     """The texts of each `define` that contains an object, as documents on their lines; "" if there are none."""
     pieces, done, start, opened, depth = list[str](), 0, 0, 0, 0
-    if not any(word in text for word in _UNPRINTED):
+    if len(text) > _LONGEST or not any(word in text for word in _UNPRINTED):
         return ""
     for action in _actions_of(text):
         depth += (action.word in _OPENS) - (action.word in _CLOSES)

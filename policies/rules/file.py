@@ -193,7 +193,8 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     Details: the rule also reports values that kube-apiserver cannot decode, such as the quantity `128mi`. With
     `forewarn lint --render`, it also reports ignored settings of `render`, and charts and kustomizations that cannot be
-    rendered: one warning for each cause.
+    rendered: one warning for each cause. In the Pod template of a custom resource, it reports only quantities, with
+    which kube-apiserver rejects the Pods.
 
     Bad:
 

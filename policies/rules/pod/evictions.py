@@ -196,7 +196,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     if group_kind(subject.object) != DISRUPTION_BUDGET:
         return
 
-    from forewarn.policies.objects.workload import NO_EVICTION  # the linter starts without it
+    from forewarn.policies.objects.workload import NO_EVICTION
 
     limits = [field for field in ("minAvailable", "maxUnavailable") if at(subject.object, "spec", field) is not None]
     if len(limits) > 1:
@@ -261,7 +261,7 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
     job = None if path is None else at(subject.object, *path) if path else subject.object
     if path is None or not isinstance(job, dict):
         return
-    from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS as FIX  # the linter starts without it
+    from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS as FIX
 
     try:
         fault = _fault_of_job(job)
@@ -275,7 +275,7 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
 
 def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
     """Return the problem and the field of the Job's spec to report; None if there is none. Raises InvalidObject."""
-    from forewarn.policies.objects.workload import (  # the linter starts without it
+    from forewarn.policies.objects.workload import (
         backoff_limit,
         disruption_action,
         wanted_active,

@@ -344,3 +344,15 @@ def test_who_interrupts_a_command_is_told_so_in_one_line(
     monkeypatch.setattr(cli, "_run", interrupted)
     assert main(["whatif", "lose", "--each", "node"]) == 130
     assert capsys.readouterr() == ("", "forewarn whatif: interrupted\n")
+
+
+@pytest.mark.parametrize(("name", "status"), [("high", 0), ("hihg", 1)])
+def test_lint_needs_no_standard_error(name: str, status: int, tmp_path: Path) -> None:
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 5}
+    pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    pod["spec"] = {"priorityClassName": name, "containers": [{"name": "c", "image": "i"}]}
+    (tmp_path / "a.yaml").write_text(f"{json.dumps(high)}\n---\n{json.dumps(pod)}\n")
+    command = f"{sys.executable} -m forewarn lint -o json {tmp_path}/a.yaml 2>&-"
+    done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert done.returncode == status, done.stdout
+    json.loads(done.stdout)
