@@ -149,10 +149,9 @@ def _nearest(name: str, candidates: Iterable[str]) -> str:
         return ""
     from difflib import SequenceMatcher, get_close_matches  # only when something is wrong
 
-    names = sorted(candidates)
+    names = sorted(other for other in candidates if not _is_another_number(name, other))
     if len(names) > _MAX_CANDIDATES:
         names = sorted(nsmallest(_MAX_CANDIDATES, names, key=lambda other: _distance(name, other)))
-    names = [other for other in names if not _is_another_number(name, other)]
     return max(
         sorted(get_close_matches(name, names, n=_MAX_CANDIDATES, cutoff=0.6)),
         key=lambda other: (SequenceMatcher(None, other, name).ratio(), _same_start(name, other)),
