@@ -130,7 +130,9 @@ def _form(reasons: Sequence[tuple[Reason, int]], others: Sequence[str], unhelped
     """
     about_pods = [reason for reason, _ in reasons if reason.of_pods]
     certain = sum(nodes for reason, nodes in reasons if not reason.of_pods)
-    if others == [NO_VICTIMS_IN_SHORT] and unhelped == certain:
+    # reasons that preemption never resolves, of which a node has one: not those of volumes and of foreign plugins
+    known = all(reason.short != reason and not reason.of_volumes for reason, _ in reasons if not reason.of_pods)
+    if others == [NO_VICTIMS_IN_SHORT] and unhelped == certain and known:
         return f"{{}}, {NO_VICTIMS_IN_SHORT}"
     if others or not (unhelped or not certain):
         return ""

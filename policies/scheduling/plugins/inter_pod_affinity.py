@@ -445,6 +445,8 @@ class _FilterState:
                 keys = known.get(kind)
                 if keys is None:
                     keys = known[kind] = list(self._repelling_keys(other))
+                if len(keys) > 1:
+                    work.charge(len(keys))
                 for key in keys:
                     _update(self.existing_anti_affinity, key, labels, 1)
 
