@@ -152,6 +152,7 @@ class Branch:
         """What is left to react at the end of the simulation: not Karpenter, whose rounds are simulated."""
         self._measure = measure
         self._world: World | None = None
+        self._ran: Simulation | None = None
         self._rounds: KarpenterRounds | None = None
         self._fork: tuple[int, int, int] | None = None
         """Process, pipe of the result, pipe of the nodes."""
@@ -165,7 +166,7 @@ class Branch:
 
     def run(self, simulation: Simulation) -> None:
         """Run a simulation to its end. Raises NotPredicted."""
-        self._world = simulation.world
+        self._world, self._ran = simulation.world, simulation
         self._rounds = self._start_rounds(simulation)
         if self._delay is not None and self._pauses(simulation, self._delay):
             nodes, nodes_of_fork = os.pipe()
@@ -189,7 +190,10 @@ class Branch:
     def _pauses(self, simulation: Simulation, delay: float) -> bool:
         if self._rounds is not None and not self.autoscaling.groups:
             return self._rounds.run_to_first_node()
-        return _pauses(simulation, delay)
+        if self._rounds is None:
+            return _pauses(simulation, SCAN, SCAN + delay)
+        lead = self._rounds.lead  # Karpenter's nodes may be the first
+        return _pauses(simulation, min(lead, SCAN), lead)
 
     def _continue(self, simulation: Simulation, nodes: int, result: int) -> None:
         added = _received(nodes)
@@ -207,7 +211,7 @@ class Branch:
         if grown is None and self._world is not None and not is_alone:
             simulation = Simulation(self._world)
             grown = self._grown(simulation, self._start_rounds(simulation), nodes)
-        return grown and grown._replace(omitted=grown.omitted + omitted)
+        return grown and grown._replace(omitted=max(grown.omitted, omitted))  # a further round asks for them again
 
     def _of_fork(self, nodes: Sequence[NewNode] | None) -> Grown | None:
         if self._fork is None:
@@ -230,7 +234,7 @@ class Branch:
             rounds.deliver()
         added, last, omitted, hopeless = [*nodes], nodes[-1][2] if nodes else 0.0, 0, set[str]()
         later: list[Autoscalers] = []
-        while nodes and len(added) < MAX_NODES and _next_failure(simulation, last, hopeless):
+        while nodes and _next_failure(simulation, last, hopeless):
             autoscaling = self.autoscaling.after_growth(Counter(group for group, _, _ in added))
             reaction = after_simulation(simulation, autoscaling, names_in(simulation))
             hopeless.update(_unschedulable(simulation))
@@ -264,6 +268,9 @@ class Branch:
             )
         if self._rounds is None or not reaction.karpenter.considered:
             return with_later
+        if simulation is not self._ran:  # another of several runs, without rounds
+            alone = self.autoscaling._replace(karpenter=self._karpenter, groups=())
+            return with_later._replace(node_pools=after_simulation(simulation, alone, names_in(simulation)).node_pools)
         return with_later._replace(node_pools=self._rounds.result(names_in(simulation)))
 
 
@@ -287,17 +294,19 @@ def _unschedulable(simulation: Simulation) -> Iterator[str]:
             yield item.pod.uid
 
 
-def _pauses(simulation: Simulation, delay: float) -> bool:
-    """Run up to the earliest time at which a node can arrive, or to the end; false if no Pod becomes unschedulable."""
-    events, seen, ended, time = simulation.timeline.events, 0, False, SCAN
+def _pauses(simulation: Simulation, step: float, lead: float) -> bool:
+    """Run up to the earliest time at which a node can arrive, `lead` seconds after a Pod becomes unschedulable, or to
+    the end; false if no Pod does. `step`: at most `lead`.
+    """
+    events, seen, ended, time = simulation.timeline.events, 0, False, step
     while not ended:
         ended = simulation.run(time)
         for event in islice(events, seen, None):
             if event.event == "unschedulable":
                 if not ended:
-                    simulation.run(event.t + SCAN + delay)
+                    simulation.run(event.t + lead)
                 return True
-        seen, time = len(events), max(time, simulation.clock.next_time or 0.0) + SCAN
+        seen, time = len(events), max(time, simulation.clock.next_time or 0.0) + step
     return False
 
 

@@ -50,6 +50,7 @@ MAX_ROUNDS: Final = 20
 """Maximum rounds: limits let Karpenter launch fewer nodes in a round than needed."""
 _MAX_LINES: Final = 20
 _NAMED: Final = 5
+LIMIT_REACHED: Final = "further nodes (limit of nodes or rounds reached)"
 SCAN: Final = 10.0
 """Seconds between two scans of cluster-autoscaler. Source: --scan-interval."""
 _LONGEST: Final = 300
@@ -187,9 +188,11 @@ class Autoscaling(NamedTuple):
         """Clauses about the nodes that arrive."""
         if self.node_delay is None:
             return ()
-        groups = listed([group.name for group in self.groups], _NAMED) or "Karpenter"
-        ready = f"nodes of {groups} ready {duration(self.node_delay)} after a scale-up"
-        ready += " for Pods that stay Pending" if self.groups else ""  # Karpenter's rounds are simulated
+        names = [group.name for group in self.groups][:_NAMED]
+        names += [f"{len(self.groups) - _NAMED} more groups"] if len(self.groups) > _NAMED else []
+        ready = f"nodes of {', '.join([*names, *['Karpenter'] * bool(self.karpenter)])} ready "
+        ready += f"{duration(self.node_delay)} after a scale-up"
+        ready += " of groups for Pods that stay Pending" if self.groups else ""  # Karpenter's rounds are simulated
         is_unknown = self.has_node_pools and self.karpenter is None
         return (*([ready] if self.grows else ()), *([_NO_INSTANCE_TYPES] if is_unknown else ()))
 
@@ -274,7 +277,7 @@ class Autoscalers(NamedTuple):
     def cut_short(self) -> Autoscalers:
         """Return the reaction without its nodes, with the statement that a limit was reached."""
         groups = self.node_groups
-        return self._replace(node_groups=groups and groups._replace(scale_ups=[], truncated=True))
+        return self._replace(node_groups=groups and groups._replace(scale_ups=[], not_predicted=LIMIT_REACHED))
 
 
 class WorkloadBack(NamedTuple):

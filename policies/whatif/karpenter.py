@@ -10,7 +10,7 @@ from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.copies import replace
 from forewarn.policies.simulation.scenario import read_node
 from forewarn.policies.simulation.scheduler import UNSCHEDULABLE
-from forewarn.policies.whatif.autoscalers import lacks_claim, launches_of
+from forewarn.policies.whatif.autoscalers import LIMIT_REACHED, lacks_claim, launches_of
 from forewarn.policies.whatif.new_nodes import MAX_NODES, MAX_ROUNDS, arrivals_of, namer
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ RETRY: Final = 10.0
 """Seconds until Karpenter considers a Pending Pod again. Source: `PodController.Reconcile`."""
 _MAX_DECISIONS: Final = 200
 """Maximum rounds of Karpenter in a simulation."""
-_TOO_MANY_ROUNDS: Final = "further nodes (limit of rounds reached)"
 _JITTER: Final = 1.0
 """Maximum seconds by which a node is late in randomized runs."""
 _STEP: Final = 10.0
@@ -73,6 +72,11 @@ class KarpenterRounds:
         simulation.api.watchers.append(self._handle)
         for state in [state for state in simulation.api.pods.values() if state.pod.uid in simulation.api.conditions]:
             self._consider(state.pod)
+
+    @property
+    def lead(self) -> float:
+        """Seconds from the first Pending Pod to the first node, at least."""
+        return IDLE + self._delay
 
     def stop(self) -> None:
         """Launch no more nodes."""
@@ -128,9 +132,9 @@ class KarpenterRounds:
         if not self._batch:
             self._opened = clock.now
             clock.at(clock.now + IDLE, self._close)
-            if not self._retries:
-                self._retries = True
-                clock.at(clock.now + RETRY, self._retry)
+        if not self._retries:
+            self._retries = True
+            clock.at(clock.now + RETRY, self._retry)
         self._last = clock.now
         self._batch.add(uid)
 
@@ -177,7 +181,7 @@ class KarpenterRounds:
         self.launches += bool(more)
         if self._decisions > _MAX_DECISIONS or self.launches > MAX_ROUNDS or len(self.launched) + len(more) > MAX_NODES:
             self.omitted = len(more)
-            return self._give_up(_TOO_MANY_ROUNDS)
+            return self._give_up(LIMIT_REACHED)
         return self._launch(more)
 
     def _launch(self, launched: Sequence[Arrival]) -> None:

@@ -201,8 +201,8 @@ def test_a_pod_of_a_later_round_without_a_node_is_explained(lost: Any) -> None:
     assert "Karpenter would add nodes for 4 of 9 Pending Pods (no NodePool helps: 5)" in text
 
 
-def test_what_a_limit_of_rounds_leaves_out_is_told(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_limit_of_rounds_leaves_out_is_reported(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(karpenter, "MAX_ROUNDS", 1)
-    assert "nodes of Karpenter not predicted: further nodes (limit of rounds reached)" in lost(
+    assert "nodes of Karpenter not predicted: further nodes (limit of nodes or rounds reached)" in lost(
         *stateful_set(5), text=True
     )

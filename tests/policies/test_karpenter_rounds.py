@@ -140,7 +140,7 @@ def test_nodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.mark(0.0, "a")
     cluster.run(100.0)
     assert (len(cluster.rounds), len(rounds.launched), rounds.omitted) == (2, 2, 2)
-    assert rounds.not_predicted == "further nodes (limit of rounds reached)"
+    assert rounds.not_predicted == "further nodes (limit of nodes or rounds reached)"
 
 
 def test_what_is_not_predicted_ends_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:

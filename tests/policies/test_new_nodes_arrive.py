@@ -413,7 +413,7 @@ def asked_events(tmp_path: Path, *events: dict[str, Any]) -> tuple[str, ...]:
     return ("whatif", "events", "--events", str(tmp_path / "events.yaml"), "--cluster", CLUSTER, *GROUPS)
 
 
-def test_no_node_comes_before_the_pod_for_which_it_is_added(tmp_path: Path, capsys: Capture) -> None:
+def test_no_node_arrives_before_the_pod_for_which_it_is_added(tmp_path: Path, capsys: Capture) -> None:
     events = ({"at": 0, "create": job("early", 1, "3")}, {"at": "20m", "create": job("late", 2, "3")})
     assert main([*asked_events(tmp_path, *events), "-o", "json"]) == 0
     arrived = json.loads(capsys.readouterr().out)["withNewNodes"]

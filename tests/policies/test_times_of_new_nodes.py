@@ -120,7 +120,7 @@ def test_the_fork_is_made_when_the_first_node_can_arrive(seed: int, delay: float
     whole, paused = Simulation(world), Simulation(world)
     whole.run()
     failed = [event.t for event in whole.timeline.events if event.event == "unschedulable"]
-    assert arrivals._pauses(paused, delay) == bool(failed)
+    assert arrivals._pauses(paused, SCAN, SCAN + delay) == bool(failed)
     if failed:
         assert paused.clock.now < min(failed) + SCAN + delay
         upcoming = paused.clock.next_time
