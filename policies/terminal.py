@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
 from forewarn.policies.findings import no_command, no_command_in_json, one_line, printable
@@ -138,14 +138,17 @@ def counting(what: str, stream: TextIO) -> Iterator[Callable[[float, int], None]
     shown = started = time.monotonic()
     numbers, is_done, writing = "", Event(), Lock()
 
+    def put(text: str) -> None:
+        with writing, suppress(OSError):  # a terminal that is gone ends no command
+            stream.write(text)
+            stream.flush()
+
     def write() -> None:
         nonlocal shown
         shown = time.monotonic()
         seconds = int(shown - started)
         parts = ", ".join(filter(None, [numbers, f"{seconds} s" if seconds else ""]))
-        with writing:
-            stream.write(f"\r\033[K{what}{parts and ': '}{parts}")
-            stream.flush()
+        put(f"\r\033[K{what}{parts and ': '}{parts}")
 
     def show(count: float, total: int) -> None:
         nonlocal numbers
@@ -165,8 +168,7 @@ def counting(what: str, stream: TextIO) -> Iterator[Callable[[float, int], None]
     finally:
         is_done.set()
         thread.join()
-        stream.write("\r\033[K")
-        stream.flush()
+        put("\r\033[K")
 
 
 def progress(items: Iterable[T], total: int | None, what: str, stream: TextIO) -> Iterator[T]:

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
-from forewarn.policies.application.whatif import WhatIf, whatif
+from forewarn.policies.application.whatif import Rejected, WhatIf, whatif
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document
 from forewarn.policies.findings import listed, one_line, plural
@@ -74,7 +74,8 @@ class ScaledDown(NamedTuple):
 
 
 class OnCluster(NamedTuple):
-    """The effect on a cluster. `reason`: why there is no `answer`; without both, no object concerns the cluster.
+    """The effect on a cluster. `reason`: why there is no `answer`; without both, all objects are rejected, or none
+    concerns the cluster.
 
     `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that it accepts, but not
     their Pods. `namespaces`: the most affected first. `absent`: workloads that change and are not in the cluster, so
@@ -205,17 +206,25 @@ def _on_cluster(
         affected = _affected(answer, scaled_down, lambda namespace: labels.get(namespace) or owners.of(namespace))
         return OnCluster(
             name,
-            [one_line(str(fault)) for fault in answer.faults if not _is_of_pods(fault)],
+            _reasons(answer.faults, of_pods=False),
             affected,
             absent,
             answer.answer.placeholders,
             scaled_down,
-            rejected_pods=[one_line(str(fault)) for fault in answer.faults if _is_of_pods(fault)],
+            rejected_pods=_reasons(answer.faults, of_pods=True),
             differing=[*_differing(concerned, cluster.snapshot)],
             answer=answer,
         )
+    except Rejected as fault:
+        return OnCluster(
+            name, _reasons(fault.faults, of_pods=False), [], rejected_pods=_reasons(fault.faults, of_pods=True)
+        )
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
+
+
+def _reasons(faults: Iterable[Exception], *, of_pods: bool) -> list[str]:
+    return [one_line(str(fault)) for fault in faults if _is_of_pods(fault) is of_pods]
 
 
 def _is_of_pods(fault: Exception) -> bool:

@@ -21,7 +21,7 @@ from forewarn.policies.application.simulated import (
 from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.documents import in_json, optional_in_json, to_dict
 from forewarn.policies.findings import listed
-from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
+from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.dump import not_simulated
@@ -207,10 +207,7 @@ def whatif(
         question, faults = _without_rejected(question, cache, places)
         notes = [*passed_over(question.arrivals), *events_without_effect(cache.snapshot(), question.arrivals)]
         notes += [*question.notes, *_of_faults(faults)]
-        horizon = question.upgrade.horizon if question.upgrade else _A_DAY if question.restarts else 0.0
-        world = world_with(
-            cache, question.arrivals, max(DEFAULT_UNTIL, min(horizon, MAX_UNTIL)) if until is None else until
-        )
+        world = world_with(cache, question.arrivals, _horizon(question) if until is None else until)
         watch, runs = Occupancy if nodes_over_time else None, change.runs if isinstance(change, Events) else 0
         after = autoscaling.after(question.lost)
         with Branch(question, after, End.of) as branch:
@@ -228,6 +225,13 @@ def whatif(
     notes = [*not_simulated(cache), *notes, *([SETTLED] if isinstance(change, Apply) else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
     return WhatIf(head, change, answer, notes, faults, question.class_change, outcomes)
+
+
+def _horizon(question: Question) -> float:
+    """Return the simulated seconds that a question needs at most: a DaemonSet replaces its Pods node by node."""
+    slow = question.restarts or any(group_kind(arrival.object) == DAEMON_SET for arrival in question.arrivals)
+    most = question.upgrade.horizon if question.upgrade else _A_DAY if slow else 0.0
+    return max(DEFAULT_UNTIL, min(most, MAX_UNTIL))
 
 
 def _placeholders(answer: Answer, cluster: Cluster) -> list[str]:

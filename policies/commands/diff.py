@@ -131,7 +131,7 @@ def _new_findings(request: DiffRequest) -> int:
             later = checked(lint._replace(before=classes_of(earlier.given)))
             new, *_ = less_baseline(later.findings, baseline_of(earlier.findings))
             write_report(Output("sarif"), later._replace(findings=folded(new)))
-    return max(map(status_of, later.faults), default=OK)
+    return max((complain("diff", fault, status_of(fault)) for fault in (*earlier.faults, *later.faults)), default=OK)
 
 
 def _clusters(run: Run, release: Release, max_age: float | None) -> dict[str, Callable[[], Cluster]]:

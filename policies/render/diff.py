@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import replace
 from html import escape
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import Disclose
@@ -18,7 +18,7 @@ from forewarn.policies.render.table import limited, markdown_table, table, title
 from forewarn.policies.scheduling.reasons import in_short
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.application.diff import Diff, OnCluster
     from forewarn.policies.application.whatif import WhatIf
@@ -62,12 +62,10 @@ _RESERVED: Final = (
 )
 _SUMS: Final = "The first line adds up the clusters; of changed objects, it counts each once."
 _NO_ROLLOUT: Final = (
-    "Not simulated: the rollout of these workloads, which deletes old Pods up to maxUnavailable (all with strategy "
-    "Recreate), and then stops"
+    "Not simulated: the rollout of these workloads. It deletes old Pods (up to maxUnavailable; all with Recreate), and "
+    "then stops"
 )
-_MORE_REPLICAS: Final = (
-    "The cluster runs more replicas than both versions of the manifests have, and applying scales down "
-)
+_MORE_REPLICAS: Final = "The cluster runs more replicas than the manifests have, and applying scales down "
 _FIX_OF_REPLICAS: Final = (
     "Fix: if a HorizontalPodAutoscaler scales them, leave out spec.replicas; otherwise, raise it in the manifests"
 )
@@ -111,8 +109,8 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
         yield from table(*_table(diff.clusters), paint, texts=_HEADS[:2])
     for cluster in diff.clusters:
         yield paint(f"{cluster.cluster}: {_effect(cluster)}", "bold")
+        yield from (f"  {sentence}" for sentence in _explained(diff, cluster) if details and not cluster.reason)
         if cluster.answer is not None:
-            yield from (f"  {sentence}" for sentence in _explained(diff, cluster) if details)
             yield from (f"  {line}" for line in _about(cluster, cluster.answer))
             if details:
                 yield from (f"  {line}" for line in _details(cluster.answer, paint))
@@ -212,7 +210,7 @@ def _effects(diff: Diff) -> str:
         return whatif.NO_EFFECT
     if len(affected) == 1:
         return f"{affected[0].cluster}: {_effect(affected[0])}"
-    unanswered = sum(cluster.answer is None for cluster in affected)
+    unanswered = sum(bool(cluster.reason) for cluster in affected)
     sums = [*([plural(unanswered, "cluster") + " without an answer"] if unanswered else []), *_phrases(affected)]
     return f"{_joined(sums)}; {len(affected)} of {plural(len(diff.clusters), 'cluster')} affected"
 
@@ -231,12 +229,12 @@ def needs_comment(diff: Diff) -> bool:
 
 def needs_attention(cluster: OnCluster) -> bool:
     """Report whether a change affects a cluster, or has no answer about it."""
-    concerned = cluster.reason or cluster.answer is not None
+    concerned = cluster.reason or cluster.answer is not None or any(_faults(cluster))
     return bool(concerned) and _effect(cluster) != whatif.NO_EFFECT
 
 
 def _effect(cluster: OnCluster) -> str:
-    if cluster.answer is None:
+    if cluster.answer is None and not any(_faults(cluster)):
         return cluster.reason or "not concerned"
     return _joined(_phrases([cluster])) or whatif.NO_EFFECT
 
@@ -246,15 +244,12 @@ def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
     answers = [cluster.answer.answer for cluster in clusters if cluster.answer]
     preempted, pending, _ = _sums([_placeholders(cluster) for cluster in clusters])
     counts = _sums([_counts_of(cluster) for cluster in clusters])
-    if counts[1] <= counts[2]:
-        counts[1] = 0  # most Pending Pods replace lost replicas, which are named
     scaled_down = sum(map(_scaled_down, clusters))
     unread = sum(len(answer.not_simulated) for answer in answers)
     phrases = [
         f"{plural(unread, 'object')} not simulated" if unread else "",
-        *_rejected(
-            *({reason: None for of in each for reason in of} for each in zip(*map(_faults, clusters), strict=True))
-        ),
+        *whatif.unfinished(answers),
+        *_rejected(*({*map(_name_in, chain(*each))} for each in zip(*map(_faults, clusters), strict=True))),
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
         f"{plural(scaled_down, 'running replica')} scaled down" if scaled_down else "",
         *whatif.other_effects(answers),
@@ -264,6 +259,11 @@ def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
     if preempted or pending:
         effects.append(whatif.placeholders_preempted(preempted, pending, is_only=not effects))
     return effects
+
+
+def _name_in(reason: str) -> str:
+    """The object of a reason, which differs by cluster."""
+    return reason.partition(": ")[0]
 
 
 def _scaled_down(cluster: OnCluster) -> int:
@@ -316,7 +316,7 @@ def _placeholders(cluster: OnCluster) -> list[int]:
 def _explained(diff: Diff, cluster: OnCluster) -> list[str]:
     """The effects on a cluster, each as a sentence without a full stop: its causes and the affected workloads."""
     if cluster.answer is None or not needs_attention(cluster):
-        return [_effect(cluster)] if cluster.answer is None else []
+        return ([*_rejected_sentences(diff, cluster)] or [_effect(cluster)]) if cluster.answer is None else []
     answer, named = cluster.answer.answer, _named(diff, {item.workload for item in cluster.scaled_down})
     placeholders = [item for item in answer.workloads if item.workload in cluster.placeholders and item.lost]
     sentences = [
@@ -350,10 +350,12 @@ def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
 
 def _running(diff: Diff, answer: Answer) -> str:
     """Tell that the changed workloads get all their Pods; "" if not, which other sentences say."""
-    names = {f"{changed.namespace}/{changed.name}" for changed in diff.objects if changed.kind in _LASTING}
+    objects = [changed for changed in diff.objects if changed.kind in _LASTING and changed.operation != "deleted"]
+    names = {f"{changed.namespace}/{changed.name}" for changed in objects}
     changed = [standing for standing in answer.workloads if standing.workload in names]
     rejected = any(any(_faults(other)) for other in diff.clusters)
-    fails = rejected or answer.over_quota or answer.not_simulated or any(item.pending for item in changed)
+    fails = rejected or answer.over_quota or answer.not_simulated
+    fails = fails or any(item.pending or item.missed or item.failure for item in changed)
     return (
         "" if fails or not changed or not answer.summary.settled else "All Pods of the changed workloads run at the end"
     )
@@ -361,7 +363,7 @@ def _running(diff: Diff, answer: Answer) -> str:
 
 def _rejected_sentences(diff: Diff, cluster: OnCluster) -> Iterator[str]:
     yield from _rejections(cluster)
-    rejected = {reason.partition(": ")[0] for reason in cluster.rejected_pods}
+    rejected = {*map(_name_in, cluster.rejected_pods)}
     if any(str(changed) in rejected for changed in diff.objects if changed.operation == "changed"):
         yield _NO_ROLLOUT
 
@@ -386,7 +388,7 @@ def _ends(answer: Answer, named: Mapping[str, str], placeholders: Sequence[str])
     fewer.sort(key=lambda item: (not item.failure, -max(item.missed, item.pending)))
     ends = [_end(item, once) for item in fewer]
     more = len(ends) - _NAMED
-    rest = f"; {plural(more, 'more workload runs', 'more workloads run')} fewer Pods" if more > 0 else ""
+    rest = f"; {plural(more, 'more workload has', 'more workloads have')} fewer or Pending Pods" if more > 0 else ""
     return f"At the end, {'; '.join(ends[:_NAMED])}{rest}" if ends else ""
 
 
@@ -416,10 +418,10 @@ def _named(diff: Diff, scaled_down: Container[str]) -> dict[str, str]:
     for changed in diff.objects:
         if changed.kind in _WORKLOADS and changed.operation != "deleted":
             new = changed.operation == "created"
-            fields = [f"{field.name} {field.after}" for field in changed.fields if field.name in _OF_NEW]
             name = f"{changed.namespace}/{changed.name}"
             others = [field for field in changed.fields if field.name != "replicas" or name not in scaled_down]
-            fields = ["new", *fields] if new else [*map(str, others)]
+            of_new = (f"{field.name} {field.after}" for field in changed.fields if field.name in _OF_NEW)
+            fields = ["new", *of_new] if new else [*map(str, others)]
             what = listed([one_line(field) for field in fields], _NAMED if new else 2)
             named[name] = f"{one_line(name)} ({what})" if what else one_line(name)
     return named
@@ -497,21 +499,36 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
 
     `details`: of each cluster, with names of Pods.
     """
-    parts = list(_summary(diff, details=details))
-    size = sum(len(part.encode()) for part in parts)
-    for cluster in filter(needs_attention, diff.clusters):
-        summary = f"{cluster.cluster}: {_effect(cluster)}"
-        body = _body(cluster, cluster.answer, details=details) if cluster.answer else ""
-        part = _folded(summary, body) if body else text_of(summary)
-        size += len(part.encode())
-        parts.append(part if size < MAX_BYTES else text_of(f"{summary} (details: -o json)"))
-    return "\n\n".join(filter(None, parts))
+    clusters = filter(needs_attention, diff.clusters)
+    parts = chain(_summary(diff, details=details), (_details_of(cluster, details=details) for cluster in clusters))
+    return "\n\n".join(_fitting(filter(None, parts), MAX_BYTES, "part"))
+
+
+def _fitting(texts: Iterable[str], limit: int, noun: str) -> Iterator[str]:
+    """Yield the texts that have room in so many bytes, and the number of the others."""
+    size = more = 0
+    for text in texts:
+        grown = size + len(text.encode()) + 2
+        if grown > limit:
+            more += 1
+        else:
+            size = grown
+            yield text
+    if more:
+        yield f"and {plural(more, f'more {noun}')}; use -o json for all"
+
+
+def _details_of(cluster: OnCluster, *, details: bool) -> str:
+    """Folded: the details of a cluster; "" without an answer, of which the sentences have all."""
+    body = _body(cluster, cluster.answer, details=details) if cluster.answer else ""
+    summary = f"{cluster.cluster}: {_effect(cluster)}"
+    return _folded(summary, body) if body else "" if details else text_of(summary)
 
 
 def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
     """A list item for the clusters with the same effects. What all reject is in the first item alone."""
     alike = defaultdict[tuple[str, ...], list[str]](list)
-    answered = [cluster for cluster in clusters if cluster.answer]
+    answered = [cluster for cluster in clusters if not cluster.reason]
     common = [_in_all(of) for of in zip(*map(_faults, answered), strict=True)] if answered[1:] else [[], []]
     if any(common):
         of_all = answered[0]._replace(rejected=common[0], rejected_pods=common[1])
@@ -524,7 +541,7 @@ def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
         left = cluster._replace(rejected=rest[0], rejected_pods=rest[1])
         if left == cluster or needs_attention(left):
             alike[tuple(_explained(diff, left))].append(cluster.cluster)
-    for sentences, names in islice(alike.items(), _MAX_OBJECTS):
+    for sentences, names in alike.items():
         yield from _item(names, sentences)
 
 
@@ -564,7 +581,7 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
     if changes and any(answer.new_pods for answer in answers):
         yield f"- {text_of(_all_of(changes, 'PriorityClass'))}."
     if details:
-        yield "\n".join(_sentences(diff, affected))
+        yield "\n".join(_fitting(_sentences(diff, affected), MAX_BYTES // 2, "line"))
     yield from _numbers(diff, affected, is_whole=not details)
     yield from _details_of_objects(diff)
 
@@ -594,8 +611,8 @@ def _details_of_objects(diff: Diff) -> Iterator[str]:
     """Folded: the changed objects, and what was not compared."""
     if diff.objects:
         objects = [f"- {text_of(f'{obj.directory}: {obj.operation} {_object(obj)}')}" for obj in diff.objects]
-        body = "\n".join([*objects[:_MAX_OBJECTS], _more(objects, "object")])
-        yield _folded(f"{_counts(diff)} ({diff.base} → {diff.head})", body.strip())
+        body = "\n".join(_fitting(objects, MAX_BYTES // 4, "object"))
+        yield _folded(f"{_counts(diff)} ({diff.base} → {diff.head})", body)
     others, notes = len(diff.not_compared), diff.notes
     if others or notes:
         unread = plural(others, "changed object not compared", "changed objects not compared") if others else ""

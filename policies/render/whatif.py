@@ -15,6 +15,7 @@ from forewarn.policies.render.markdown import label_of, text_of
 from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
 from forewarn.policies.render.table import MAX_LINES, limited
 from forewarn.policies.scheduling.reasons import in_short
+from forewarn.policies.simulation.dump import QUIET
 from forewarn.policies.whatif.answer import pairs
 from forewarn.policies.whatif.class_change import running_text
 
@@ -59,9 +60,17 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     of_class = on_new_pods(change.changed) if change else []
     effects = [*of_class, *filter(None, [_progress(answer)]), *effects_of(answer)]
     unread = f", {plural(len(answer.not_simulated), 'object')} not simulated" if answer.not_simulated else ""
+    unread += "".join(f", {phrase}" for phrase in unfinished([answer]))
     new_nodes = on_new_nodes(answer)
     nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
     return (", ".join(effects) or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
+
+
+def unfinished(answers: Sequence[Answer]) -> list[str]:
+    """A phrase if a simulation ended while Pods changed, so that its numbers are not those of a steady state."""
+    summaries = [answer.summary for answer in answers if not answer.summary.settled and answer.upgrade is None]
+    ends = [each.settled_at for each in summaries if each.stopped or each.horizon - each.settled_at < QUIET]
+    return [f"no steady state after {duration(max(ends))}"] if ends else []
 
 
 def on_new_nodes(answer: Answer) -> str:
