@@ -22,7 +22,7 @@ from forewarn.policies.whatif.new_nodes import namer
 from tests.cases import cases
 from tests.policies.autoscaling.test_discovery import status
 from tests.policies.commands.test_whatif_command import random_cluster
-from tests.policies.test_karpenter_nodes_arrive import stateful_set
+from tests.policies.test_karpenter_nodes_arrive import instance_type, node_pool, stateful_set
 
 if TYPE_CHECKING:
     Capture = pytest.CaptureFixture[str]
@@ -426,3 +426,26 @@ def test_jobs_that_complete_on_new_nodes_have_no_time_in_the_first_line(tmp_path
     completes = {"run": {"namespace": "reports", "name": "early", "durationSeconds": 600}}
     assert main([*asked_events(tmp_path, {"at": 0, "create": job("early", 1, "3")}, completes)]) == 0
     assert "; with new nodes, 1 of 1 Pending Pod run: " in capsys.readouterr().out
+
+
+def test_karpenters_nodes_arrive_in_time_beside_node_groups(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Karpenter's node is there after 181 s, and cluster-autoscaler's first one could be after 190 s."""
+    types = tmp_path / "types.json"
+    types.write_text(json.dumps([instance_type(4)]))
+    (tmp_path / "pool.yaml").write_text(yaml.safe_dump(node_pool()))
+    groups = [{"name": "useless", "template": {"status": {"capacity": {"cpu": "1", "memory": "1Gi", "pods": "5"}}}}]
+    (tmp_path / "groups.yaml").write_text(yaml.safe_dump(groups))
+    events = ({"at": 0, "create": job("big", 1, "3")}, {"at": 187, "create": job("tiny", 1, "10m")})
+    asked = (*asked_events(tmp_path, *events)[:-2], "--cluster", str(tmp_path / "pool.yaml"), "-o", "json")
+    options = ("--instance-types", str(types), "--node-templates", str(tmp_path / "groups.yaml"))
+
+    def answer() -> Any:
+        assert main([*asked, *options]) == 0
+        return json.loads(capsys.readouterr().out)["withNewNodes"]
+
+    continued = answer()
+    monkeypatch.setattr(arrivals, "forked", lambda _: None)
+    assert continued == answer()
+    assert [round(row["at"]) for row in continued["workloads"] if row["workload"] == "reports/big"] == [181]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -11,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from forewarn.policies.application.diff import Diff, OnCluster
 from forewarn.policies.lint.versions import may_differ
 from forewarn.policies.lint.versions import versions as read_versions
+from forewarn.policies.manifests.differences import ChangedObject
+from forewarn.policies.render.diff import markdown
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -720,3 +724,33 @@ def test_live_values_are_for_those_who_may_see_names(
             lines,
             lines + bool(lines),
         )
+
+
+def test_a_change_whose_objects_are_all_rejected_has_an_answer(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        snapshot(tmp_path / f"{name}.yaml", 4)
+    sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", priorityClassName="hihg")]})
+    done = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "--fail-on", "rejected", "-o", "markdown")
+    assert (done.returncode, done.stderr) == (1, "forewarn: fails on rejected (--fail-on)\n")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "### Pods of 1 changed workload rejected; 2 of 2 clusters affected"
+    assert lines[2].startswith("- **one, two** (each): Pods rejected: Deployment shop/web: ")
+
+
+def test_pending_pods_of_others_are_not_hidden_by_lost_replicas(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 4, ("one", 2, "low"), ("two", 2, "low"))
+    new = [deployment("high", 1, "3", priorityClassName="high"), deployment("large", 2, "64")]
+    done = forewarn("diff", *versions({"a.yaml": []}, {"a.yaml": new}), "--cluster", tmp_path / "c.yaml")
+    assert done.stdout.startswith("c: 2 replicas lost, 2 more Pods Pending, 2 Pods preempted\n"), done.stdout
+
+
+def test_a_comment_on_very_many_clusters_is_one_that_github_accepts() -> None:
+    clusters = [OnCluster(f"cluster-{number}", [], [], reason=f"{number} " + "x" * 300) for number in range(1000)]
+    changed = ChangedObject(".", "Deployment", "shop", "web", "changed", [])
+    text = markdown(Diff("a", "b", [changed], clusters, []))
+    assert len(text.encode()) < 65_536
+    assert re.search(r"and \d+ more lines; use -o json for all", text)

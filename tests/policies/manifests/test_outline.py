@@ -68,6 +68,7 @@ def test_what_has_no_end_or_no_bound_is_not_outlined(text: str) -> None:
         "{#" * 500_000 + "{%",
         "{{-" + " " * 900_000,
         "a: {{ x }}\n" * 19_000,
+        '{{ "}}" x\n' * 20_000,
     ],
 )
 def test_masking_is_linear(text: str) -> None:

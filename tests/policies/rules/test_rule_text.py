@@ -28,6 +28,11 @@ def test_names_that_differ_only_in_a_number_are_different_names(name: str, meant
     assert nearest(name, ["prod-12", "tier-1"]) == (f'; did you mean "{meant}"?' if meant else "")
 
 
+def test_many_names_that_differ_in_a_number_do_not_hide_the_near_one() -> None:
+    known = [*(f"prod-{number}" for number in range(100, 250)), "prodd-300"]
+    assert nearest("prod-300", known) == '; did you mean "prodd-300"?'
+
+
 @pytest.mark.parametrize("count", [30, 0x200])
 def test_of_names_that_are_equally_similar_the_one_with_the_longest_common_prefix_is_offered(count: int) -> None:
     known = [f"kube-proxy-{number:05x}" for number in range(0x1A8, 0x1A8 + count)] + ["kube-proxy-0021b"]
