@@ -24,13 +24,14 @@ from typing import (
     is_typeddict,
 )
 
+from forewarn.policies.application.classes import ClassPlan
 from forewarn.policies.application.diff import Diff
 from forewarn.policies.application.headroom import HeadroomLine
 from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
-from forewarn.policies.documents import VERSION, fields_of, optional_in_json, properties_of
-from forewarn.policies.documents.answers import ClassPlan, DryRun, NodePressure, Resize
+from forewarn.policies.documents import VERSION, Spelled, fields_of, optional_in_json, properties_of
+from forewarn.policies.documents.answers import DryRun, NodePressure, Resize
 from forewarn.policies.documents.findings import Findings, Impact, Review
 from forewarn.policies.documents.head import Head
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
@@ -255,7 +256,8 @@ def split(text: str, names: Mapping[str, str]) -> tuple[str, dict[str, str]]:
 def _property(hint: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
     if get_origin(hint) is not Annotated:
         return _of(hint, defined, closed)
-    return {"description": hint.__metadata__[0], **_of(hint.__origin__, defined, closed)}
+    text = {} if hint.__metadata__ == Spelled.__metadata__ else {"description": hint.__metadata__[0]}
+    return {**text, **_of(hint.__origin__, defined, closed)}
 
 
 def _optional(hint: Any) -> Any:

@@ -34,7 +34,7 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Autoscalers": ("cluster_autoscaler", "karpenter"),
     "Autoscaling": ("cutoff", "node_delay", "grows", "assumes"),
-    "ClassChange": ("old", "new", "taken_from", "may_preempt", "totals", "changed", "restarting", "restarted"),
+    "ClassChange": ("before", "after", "taken_from", "may_preempt", "totals", "changed", "restarting", "restarted"),
     "Cluster": ("nodes", "zones", "pods", "autoscaling"),
     "Finding": ("file", "line", "column", "severity", "rule", "message", "fix", "object", "path", "detail"),
     "Headroom": (

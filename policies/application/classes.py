@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from forewarn.policies.application.cluster import snapshot_of
 from forewarn.policies.application.manifests import applied
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.cluster import Cluster, Progress
     from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.documents import Inlined
     from forewarn.policies.whatif.class_plan import Plan
     from forewarn.policies.whatif.priority_levels import Classes
 
@@ -46,11 +47,7 @@ class ClassPlanRequest:
 class ClassPlan(Result):
     """The steps of a change of PriorityClasses, each simulated after the previous one."""
 
-    plan: Plan
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `-o json`."""
-        return {"head": self.head.to_dict(), **self.plan.to_dict()}
+    plan: Inlined[Plan]
 
 
 def plan_classes(cluster: Cluster, request: ClassPlanRequest, *, progress: Progress | None = None) -> ClassPlan:

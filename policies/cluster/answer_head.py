@@ -53,7 +53,7 @@ class Result:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.head.origin.cluster}>"
 
-    def to_dict(self) -> Any:
+    def to_dict(self) -> dict[str, Any]:
         """The JSON document of `-o json`."""
         return to_dict(self)
 

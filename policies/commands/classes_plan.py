@@ -55,8 +55,8 @@ def main(arguments: Sequence[str]) -> int:
             lambda: [result.to_dict()],
             lambda: text.plan_markdown(plan),
         ).print()
-        more_pending = any(step.pending > plan.pending_before for step in plan.results)
-        met = {"preemption": plan.preempted, "pending": more_pending, "unfinished": not plan.is_complete}
+        more_pending = any(step.pending > plan.pending_before for step in plan.steps)
+        met = {"preemption": plan.preempted, "pending": more_pending, "unfinished": not plan.complete}
         return status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
 
     return answered("classes plan", run.output, answer)

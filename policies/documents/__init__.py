@@ -21,6 +21,7 @@ _DIGITS: Final = 4
 _T = TypeVar("_T")
 Hidden = Annotated[_T, "not in JSON"]
 Inlined = Annotated[_T, "its keys are in JSON"]
+Spelled = Annotated[_T, "its name is the key"]
 if TYPE_CHECKING:
     in_json = property
     optional_in_json = property
@@ -51,7 +52,8 @@ class Field(NamedTuple):
 def fields_of(of: Any) -> tuple[Field, ...]:
     """The fields of a dataclass or NamedTuple in JSON; empty for other types.
 
-    The key is the name in camel case. A field with an empty default is optional.
+    The key is the name in camel case, or of a `Spelled` field the name itself. A field with an empty default is
+    optional.
     """
     declared: Mapping[str, Any] = getattr(of, "__dataclass_fields__", {})
     defaults = {name: field.default for name, field in declared.items()} or getattr(of, "_field_defaults", {})
@@ -59,8 +61,9 @@ def fields_of(of: Any) -> tuple[Field, ...]:
     hints |= {name: of.__annotations__[name] for name in getattr(of, "_fields", ())}
     given = ((name, defaults.get(name, ...), str(hint)) for name, hint in hints.items())
     return tuple(
-        Field(name, _key(name), is_empty(default), default is None, "Hidden[" in hint, "Inlined[" in hint)
+        Field(name, key, is_empty(default), default is None, "Hidden[" in hint, "Inlined[" in hint)
         for name, default, hint in given
+        for key in (name if "Spelled[" in hint else _key(name),)
     )
 
 

@@ -9,6 +9,7 @@ from forewarn.policies.objects.fields import boolean, int32, text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from forewarn.policies.documents import Spelled
     from forewarn.policies.objects.fields import ApiObject
 
 SERVED_VERSION: Final = "scheduling.k8s.io/v1"
@@ -23,12 +24,12 @@ OWN_CLASSES: Final = ("forewarn", "forewarn-audit-cron-job", "forewarn-sweep")
 
 
 class PriorityClass(NamedTuple):
-    """A stored PriorityClass."""
+    """A PriorityClass."""
 
     name: str
     value: int
-    global_default: bool = False
-    preemption_policy: str = PREEMPT_LOWER_PRIORITY
+    global_default: Spelled[bool] = False
+    preemption_policy: Spelled[str] = PREEMPT_LOWER_PRIORITY
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> PriorityClass:

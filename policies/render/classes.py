@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from forewarn.policies.objects.priority_class import PriorityClass
-    from forewarn.policies.whatif.class_plan import Alternative, Plan
+    from forewarn.policies.whatif.class_plan import OtherOrder, Plan
     from forewarn.policies.whatif.class_steps import Step
     from forewarn.policies.whatif.priority_levels import Classes, PriorityLevel, Requested
 
@@ -172,12 +172,12 @@ _VERBS: Final = {
 
 def render_plan(plan: Plan, paint: Painter = plain) -> Iterator[str]:
     """The steps of a plan as text lines."""
-    good = plan.is_complete and not plan.preempted
+    good = plan.complete and not plan.preempted
     yield paint(_plan_title(plan), "bold")
-    if plan.results:
+    if plan.steps:
         yield from table(_STEP_HEADS, _step_rows(plan)[:_MAX_STEPS], paint, texts=_STEP_TEXTS, longest=240)
-        if len(plan.results) > _MAX_STEPS:
-            yield f"and {plural(len(plan.results) - _MAX_STEPS, 'more step')}; use -o json for all"
+        if len(plan.steps) > _MAX_STEPS:
+            yield f"and {plural(len(plan.steps) - _MAX_STEPS, 'more step')}; use -o json for all"
     yield from (paint(line, "good" if good else "warning") for line in _details(plan))
     yield from (f"note: {note}" for note in _plan_notes(plan))
 
@@ -185,30 +185,30 @@ def render_plan(plan: Plan, paint: Painter = plain) -> Iterator[str]:
 def plan_markdown(plan: Plan) -> str:
     """The steps of a plan as Markdown: a table and a list."""
     lines = [f"### {text_of(_plan_title(plan))}", ""]
-    if plan.results:
+    if plan.steps:
         lines += [*markdown_table(_STEP_HEADS, _step_rows(plan), longest=240), ""]
     lines += [f"- {text_of(line.strip())}" for line in (*_details(plan), *_plan_notes(plan))]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _plan_title(plan: Plan) -> str:
-    if not plan.results:
+    if not plan.steps:
         return "nothing to change"
     preempted = f"preempts {plural(plan.preempted, 'Pod')}" if plan.preempted else "preempts no Pods"
-    return f"{plural(len(plan.results), 'step')}: this order {preempted}"
+    return f"{plural(len(plan.steps), 'step')}: this order {preempted}"
 
 
 def _step_rows(plan: Plan) -> list[list[str | int]]:
     return [
         [
             number,
-            len(result.preemptions),
-            result.pending,
-            result.replaced,
-            duration(result.finished_at - result.started),
-            step_text(result.step),
+            len(step.preemptions),
+            step.pending,
+            step.new_pods,
+            duration(step.ended_at - step.started_at),
+            step_text(step.step),
         ]
-        for number, result in enumerate(plan.results, 1)
+        for number, step in enumerate(plan.steps, 1)
     ]
 
 
@@ -218,7 +218,7 @@ def step_text(step: Step) -> str:
     if step.classes:
         noun = "PriorityClass" if len(step.classes) == 1 else "PriorityClasses"
         return f"{verb} {noun} {listed([_class_in(step, c) for c in step.classes], 10)}"
-    names = ["/".join((ref.namespace, ref.name)) for ref in (ref_of(obj, "default") for obj in step.workloads)]
+    names = ["/".join((ref.namespace, ref.name)) for ref in (ref_of(obj, "default") for obj in step.objects)]
     count = plural(len(names), "workload")
     one_by_one = ", one after the other" if len(names) > 1 else ""
     return f"{verb} {count} (new priority {step.priority}{one_by_one}): {listed(names, _NAMED)}"
@@ -238,13 +238,13 @@ def _class_in(step: Step, c: PriorityClass) -> str:
 
 def _details(plan: Plan) -> Iterator[str]:
     """Lines about the steps with preemption or unfinished rollouts."""
-    for number, result in enumerate(plan.results, 1):
-        preempting = pairs(result.preemptions)
+    for number, step in enumerate(plan.steps, 1):
+        preempting = pairs(step.preemptions)
         yield from (f"step {number}: {pair(*names)}" for names in preempting[:_MAX_PAIRS])
         if len(preempting) > _MAX_PAIRS:
             yield f"step {number}: {plural(len(preempting) - _MAX_PAIRS, 'more pair')}; use -o json for all"
-        if result.unfinished:
-            names = listed(list(result.unfinished), _NAMED)
+        if step.unfinished:
+            names = listed(list(step.unfinished), _NAMED)
             yield f"step {number}: no progress for 10 min in the rollout of {names}. {_ROLLOUT_FIX}"
     if plan.rejected:
         count, names = (
@@ -261,22 +261,22 @@ def _details(plan: Plan) -> Iterator[str]:
         yield settled(plan.summary)
 
 
-def _stuck(other: Alternative) -> str:
+def _stuck(other: OtherOrder) -> str:
     return f", but the rollout of {listed(list(other.unfinished), _NAMED)} does not finish" if other.unfinished else ""
 
 
 def _plan_notes(plan: Plan) -> Iterator[str]:
-    other = plan.other
+    other = plan.alternative
     if other is not None:
         preempted = plural(other.preempted, "Pod") if other.preempted else "no Pods"
         yield (
             f"if new classes get preemptionPolicy Never first, the steps preempt {preempted}{_stuck(other)}"
-            if other.careful
+            if other.never_first
             else f"new classes get preemptionPolicy Never first: without this, the steps preempt {preempted}"
         )
-    pods = sum(sum(kept.running.values()) for kept in plan.kept)
+    pods = sum(sum(kept.running.values()) for kept in plan.keep_priority)
     if pods:
-        names = listed([kept.workload for kept in plan.kept], _NAMED)
+        names = listed([kept.workload for kept in plan.keep_priority], _NAMED)
         yield f"{plural(pods, 'running Pod')} of {names} keep their priority: a restart does not replace them"
     if plan.pending_before:
         yield f"before the change: {plural(plan.pending_before, 'Pod')} Pending"

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from forewarn.policies.documents import Hidden, Inlined
-    from forewarn.policies.documents.answers import Preemptor
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Summary
@@ -89,6 +88,14 @@ class WorkloadCount(NamedTuple):
         return str(self.again)
 
 
+class PreemptionPod(NamedTuple):
+    """A Pod that preempts or is preempted."""
+
+    pod: str
+    workload: str
+    priority: int
+
+
 class Victim(NamedTuple):
     """The Pod that is preempted."""
 
@@ -121,8 +128,8 @@ class Preemption(NamedTuple):
     priority: Hidden[int]
 
     @in_json
-    def by_(self) -> Preemptor:
-        return {"pod": self.by, "workload": self.by_workload, "priority": self.by_priority}
+    def by_(self) -> PreemptionPod:
+        return PreemptionPod(self.by, self.by_workload, self.by_priority)
 
     @in_json
     def victim_(self) -> Victim:

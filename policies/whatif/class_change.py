@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key
     from forewarn.policies.documents import Hidden
-    from forewarn.policies.documents import answers as documents
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.dump import DumpCache
 
@@ -128,15 +127,15 @@ class PreemptionTotal(NamedTuple):
 
 
 class ClassChange(NamedTuple):
-    """The effect of a change without a simulation. `old`, `new`: the PriorityClass; None if it does not exist.
+    """The effect of a change without a simulation. `before`, `after`: the PriorityClass; None if it does not exist.
 
     `taken_from`: the previous global default that the change replaces, or "". `may_preempt`: the numbers that differ.
     `templates`: the workloads whose template the change sets. `restarted`: whether the workloads whose new Pods change
     priority are restarted.
     """
 
-    old: Hidden[PriorityClass | None]
-    new: Hidden[PriorityClass | None]
+    before: PriorityClass | None
+    after: PriorityClass | None
     taken_from: Hidden[str]
     ranked: Hidden[Sequence[Ranked]]
     may_preempt: Sequence[MayPreempt]
@@ -157,15 +156,7 @@ class ClassChange(NamedTuple):
 
     @in_json
     def class_(self) -> str:
-        return (self.new or self.old or PriorityClass("", 0)).name
-
-    @in_json
-    def before(self) -> documents.PriorityClass | None:
-        return self.old and self.old._asdict()  # type: ignore[return-value]
-
-    @in_json
-    def after(self) -> documents.PriorityClass | None:
-        return self.new and self.new._asdict()  # type: ignore[return-value]
+        return (self.after or self.before or PriorityClass("", 0)).name
 
     @in_json
     def workloads(self) -> Sequence[Ranked]:
@@ -261,7 +252,7 @@ def restarts(change: ClassChange) -> list[Arrival]:
 
 def title(change: ClassChange) -> str:
     """Return a title, such as `PriorityClass gold deleted and recreated (value 100 → 500): value is immutable`."""
-    old, new = change.old, change.new
+    old, new = change.before, change.after
     if new is None:
         return f"PriorityClass {old.name if old else ''} deleted"
     parts, immutable = [f"value {new.value}"] if old is None else [], []

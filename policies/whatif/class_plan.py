@@ -6,13 +6,15 @@ If the usual order preempts Pods, new classes get preemptionPolicy Never until t
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted, admitted_group
+from forewarn.policies.documents import in_json, optional_in_json
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import summarize
+from forewarn.policies.whatif.answer import PreemptionPod
 from forewarn.policies.whatif.class_change import is_rolled_out, ranked, workload_key
 from forewarn.policies.whatif.class_steps import (
     is_replaced_by_restart,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key, PodState
+    from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.simulation.scenario import World
@@ -47,82 +50,91 @@ _AFTERWARDS: Final = 660.0
 """Seconds of simulation after the last step, because CronJobs never reach a steady state."""
 
 
-class Result(NamedTuple):
-    """A simulated step, with its start and end in seconds.
+class StepPreemption(NamedTuple):
+    """A preemption in a step."""
 
-    `replaced`: number of new Pods. `pending`: number of Pending Pods at the end of the step. `unfinished`: workloads
+    by: PreemptionPod
+    victim: PreemptionPod
+
+
+class SimulatedStep(NamedTuple):
+    """A step of a change of PriorityClasses, with its start and end in seconds.
+
+    `newPods`: number of new Pods. `pending`: number of Pending Pods at the end of the step. `unfinished`: workloads
     whose rollout made no progress for 10 minutes.
     """
 
-    step: Step
-    started: float
-    finished_at: float
-    replaced: int
+    step: Inlined[Step]
+    started_at: float
+    ended_at: float
+    new_pods: int
     pending: int
     unfinished: Sequence[str]
-    preemptions: Sequence[Preemption] = ()
+    preemptions: Hidden[Sequence[Preemption]] = ()
+
+    @in_json
+    def preempted(self) -> list[StepPreemption]:
+        return [StepPreemption(p.by_, PreemptionPod(p.victim, p.workload, p.priority)) for p in self.preemptions]
 
 
-class Alternative(NamedTuple):
-    """The order of the steps that was not chosen. `careful`: true if new classes first get preemptionPolicy Never."""
+class OtherOrder(NamedTuple):
+    """The order of the steps that was not chosen. `neverFirst`: new classes first get preemptionPolicy Never."""
 
-    careful: bool
+    never_first: bool
     preempted: int
     unfinished: Sequence[str]
+
+
+class RunningByPriority(NamedTuple):
+    """A workload with the number of its running Pods by priority."""
+
+    workload: str
+    running: Mapping[int, int]
 
 
 class Plan(NamedTuple):
     """The simulated steps in order.
 
-    `other`: the order that was not chosen; None if there was no need to simulate a second one. `kept`: workloads that
-    cannot be rolled out, so that their running Pods keep their priority. `rejected`: workloads whose class does not
-    exist after the change. `pending_before`: number of Pending Pods before the first step. `preempted_before`: number
-    of Pods that Pending Pods preempt before the first step, which `results` does not contain.
+    `pendingBefore`: number of Pending Pods before the change. `preemptedBefore`: number of Pods that Pending Pods
+    preempt before the first step, in addition to `steps`. `alternative`: the order that was not chosen; null if the
+    first order preempts no Pods. `keepPriority`: workloads that a restart does not replace. `rejected`: workloads whose
+    PriorityClass does not exist afterwards. `ignored`, `notModelled`: limits of the answer.
     """
 
-    results: Sequence[Result]
-    other: Alternative | None
-    kept: Sequence[Ranked]
-    rejected: Sequence[Ranked]
     pending_before: int
     preempted_before: int
-    summary: Summary
-    not_modelled: Sequence[str]
+    alternative: OtherOrder | None
+    steps: Sequence[SimulatedStep]
+    keep_priority: Sequence[RunningByPriority]
+    rejected: Sequence[RunningByPriority]
+    summary: Hidden[Summary]
     ignored: Sequence[str]
+    not_modelled: Sequence[str]
 
-    @property
+    @in_json
     def preempted(self) -> int:
-        """The number of Pods that all steps preempt."""
-        return sum(len(result.preemptions) for result in self.results)
+        """Number of Pods that all steps preempt."""
+        return sum(len(step.preemptions) for step in self.steps)
 
-    @property
-    def is_complete(self) -> bool:
-        """True if all rollouts finish and no workload uses a deleted class."""
-        return not self.summary.stopped and not self.rejected and not any(r.unfinished for r in self.results)
+    @in_json
+    def complete(self) -> bool:
+        """Whether all rollouts finish and admission rejects no workload."""
+        return not self.summary.stopped and not self.rejected and not any(step.unfinished for step in self.steps)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON object without the head."""
-        return {
-            "preempted": self.preempted,
-            "complete": self.is_complete,
-            "pendingBefore": self.pending_before,
-            "preemptedBefore": self.preempted_before,
-            "alternative": None
-            if self.other is None
-            else {
-                "neverFirst": self.other.careful,
-                "preempted": self.other.preempted,
-                "unfinished": list(self.other.unfinished),
-            },
-            "steps": [_step_as_dict(result) for result in self.results],
-            "keepPriority": [_ranked_as_dict(workload) for workload in self.kept],
-            "rejected": [_ranked_as_dict(workload) for workload in self.rejected],
-            "settled": self.summary.settled,
-            **({"stopped": self.summary.stopped} if self.summary.stopped else {}),
-            "violatedPDBs": dict(self.summary.violated_pdbs),
-            "ignored": list(self.ignored),
-            "notModelled": list(self.not_modelled),
-        }
+    @in_json
+    def settled(self) -> bool:
+        """Whether the cluster reached a steady state."""
+        return self.summary.settled
+
+    @optional_in_json
+    def stopped(self) -> str | None:
+        """Why the simulation ended early."""
+        return self.summary.stopped or None
+
+    @in_json
+    def violated_pdbs(self) -> Mapping[str, int]:
+        """Number of preemptions beyond the allowed disruptions of each PDB, also before the first step."""
+        return self.summary.violated_pdbs
 
 
 def plan(
@@ -146,17 +158,17 @@ def plan(
         return result
     careful = _simulated(cluster, world, change, affected, progress, careful=True)
     if _badness(careful) < _badness(result):
-        return careful._replace(other=_alternative(result, careful=False))
-    return result._replace(other=_alternative(careful, careful=True))
+        return careful._replace(alternative=_alternative(result, never_first=False))
+    return result._replace(alternative=_alternative(careful, never_first=True))
 
 
-def _alternative(plan: Plan, *, careful: bool) -> Alternative:
-    return Alternative(careful, plan.preempted, [name for result in plan.results for name in result.unfinished])
+def _alternative(plan: Plan, *, never_first: bool) -> OtherOrder:
+    return OtherOrder(never_first, plan.preempted, [name for step in plan.steps for name in step.unfinished])
 
 
 def _badness(plan: Plan) -> tuple[bool, int, int]:
     """Return the sort key of a plan among alternative orders; the best plan has the smallest."""
-    return not plan.is_complete, plan.preempted, sum(result.pending for result in plan.results[-1:])
+    return not plan.complete, plan.preempted, sum(step.pending for step in plan.steps[-1:])
 
 
 def _can_preempt(new: PriorityClass) -> bool:
@@ -181,23 +193,27 @@ def _simulated(
     simulation.run()
     summary = summarize(simulation)
     preemptions = preemptions_of(simulation, summary.names)
-    starts = [result.started for result in run.results]
-    results = [
-        result._replace(preemptions=[preemption for preemption in preemptions if result.started <= preemption.t < end])
-        for result, end in zip(run.results, [*starts[1:], float("inf")], strict=False)
+    starts = [step.started_at for step in run.results]
+    steps = [
+        step._replace(preemptions=[preemption for preemption in preemptions if step.started_at <= preemption.t < end])
+        for step, end in zip(run.results, [*starts[1:], float("inf")], strict=False)
     ]
     kept = [workload for workload in affected if workload.after is not None and not is_replaced_by_restart(workload)]
     return Plan(
-        results=results,
-        other=None,
-        kept=[workload for workload in kept if needs_restart(workload)],
-        rejected=[workload for workload in affected if workload.after is None],
         pending_before=run.pending_before,
         preempted_before=sum(preemption.t < starts[0] for preemption in preemptions) if starts else 0,
+        alternative=None,
+        steps=steps,
+        keep_priority=[_running(workload) for workload in kept if needs_restart(workload)],
+        rejected=[_running(workload) for workload in affected if workload.after is None],
         summary=summary,
         not_modelled=[*simulation.storage.not_modelled, *sorted(simulation.controllers.unreadable.values())],
         ignored=change.ignored,
     )
+
+
+def _running(workload: Ranked) -> RunningByPriority:
+    return RunningByPriority(workload.workload, dict(sorted(workload.running.items())))
 
 
 class _Run:
@@ -206,7 +222,7 @@ class _Run:
     def __init__(self, simulation: Simulation, cluster: ClusterSnapshot, steps: Sequence[Step]) -> None:
         self._simulation, self._cluster, self._steps = simulation, cluster, steps
         self._classes = dict(cluster.priority_classes)
-        self.results: list[Result] = []
+        self.results: list[SimulatedStep] = []
         self.pending_before = _pending(simulation)
         simulation.awaited += 1
         simulation.clock.at(0.0, lambda: void(simulation.clock.spawn(self._run())))
@@ -219,12 +235,12 @@ class _Run:
             unfinished: list[str] = []
             if step.classes:
                 self._change_classes(step)
-            for workload in step.workloads:
+            for workload in step.objects:
                 yield from self._roll_out(workload, unfinished)
             ended = simulation.clock.now
             yield _PAUSE
             new = simulation.api.created - created
-            self.results.append(Result(step, started, ended, new, _pending(simulation), unfinished))
+            self.results.append(SimulatedStep(step, started, ended, new, _pending(simulation), unfinished))
         simulation.awaited -= 1
         simulation.end_within(_AFTERWARDS)
 
@@ -281,33 +297,3 @@ def void(_: object) -> None:
 
 def _pending(simulation: Simulation) -> int:
     return sum(1 for s in simulation.api.pods.values() if not s.pod.node_name and s.active)
-
-
-def _step_as_dict(result: Result) -> dict[str, Any]:
-    step = result.step
-    workloads = [dict(zip(("kind", "namespace", "name"), workload_key(obj), strict=True)) for obj in step.workloads]
-    return {
-        "action": step.action,
-        "classes": [c._asdict() for c in step.classes],
-        "workloads": workloads,
-        **({"priority": step.priority} if workloads else {}),
-        "startedAt": round(result.started, 4),
-        "endedAt": round(result.finished_at, 4),
-        "newPods": result.replaced,
-        "pending": result.pending,
-        "unfinished": list(result.unfinished),
-        "preempted": [
-            {
-                "by": {"pod": preemption.by, "workload": preemption.by_workload, "priority": preemption.by_priority},
-                "victim": {"pod": preemption.victim, "workload": preemption.workload, "priority": preemption.priority},
-            }
-            for preemption in result.preemptions
-        ],
-    }
-
-
-def _ranked_as_dict(workload: Ranked) -> dict[str, Any]:
-    return {
-        "workload": workload.workload,
-        "running": {str(value): count for value, count in sorted(workload.running.items())},
-    }

@@ -7,9 +7,10 @@ that no workload preempts Pods that will get a higher priority.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from forewarn.policies.controllers.deployment import is_paused
+from forewarn.policies.documents import in_json
 from forewarn.policies.findings import listed, quote
 from forewarn.policies.kinds.registry import DEPLOYMENT, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import default_priority_class
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.whatif.class_change import Ranked
@@ -41,17 +43,29 @@ class Wanted(NamedTuple):
     ignored: Sequence[str] = ()
 
 
+class WorkloadReference(NamedTuple):
+    """A workload. `kind`: `group/Kind`."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
 class Step(NamedTuple):
     """One step: PriorityClasses to create, change, recreate or delete, or workloads to roll out one after the other.
 
-    `action`: "create", "default" (sets `globalDefault`), "recreate", "delete", "restart" or "apply". `classes`: their
-    state after the step (for "delete", before the step). `priority`: the priority of the workloads' new Pods.
+    `action`: "default" sets `globalDefault`. `classes`: their state after the step (for "delete", before the step).
+    `priority`: of the new Pods of `workloads`.
     """
 
-    action: str
-    classes: Sequence[PriorityClass] = ()
-    workloads: Sequence[ApiObject] = ()
-    priority: int = 0
+    action: Literal["create", "default", "recreate", "delete", "apply", "restart"]
+    classes: Sequence[PriorityClass]
+    objects: Hidden[Sequence[ApiObject]] = ()
+    priority: int | None = None
+
+    @in_json
+    def workloads(self) -> list[WorkloadReference]:
+        return [WorkloadReference(*workload_key(obj)) for obj in self.objects]
 
 
 def wanted(
@@ -234,12 +248,15 @@ def _rollouts(affected: Sequence[Ranked], change: Wanted) -> Iterator[Step]:
     """Yield one step for each kind of rollout and new priority: lowered priorities first, then by descending
     priority.
     """
-    groups: dict[tuple[bool, int, str], list[ApiObject]] = {}
+    groups: dict[tuple[bool, int, Literal["restart", "apply"]], list[ApiObject]] = {}
     for workload in affected:
         changed = change.workloads.get(workload_key(workload.object))
         if changed is not None or (is_replaced_by_restart(workload) and needs_restart(workload)):
-            action, obj = ("restart", restarted(workload.object).object) if changed is None else ("apply", changed)
-            groups.setdefault((_is_raised(workload), -_after(workload), action), []).append(obj)
+            key = _is_raised(workload), -_after(workload)
+            if changed is None:
+                groups.setdefault((*key, "restart"), []).append(restarted(workload.object).object)
+            else:
+                groups.setdefault((*key, "apply"), []).append(changed)
     for (_, priority, action), objects in sorted(groups.items(), key=lambda item: item[0]):
         yield Step(action, (), sorted(objects, key=workload_key), -priority)
 

@@ -167,12 +167,12 @@ def test_a_plan_for_one_workload_preempts_what_a_simulation_of_its_restart_predi
             before = one.snapshot()
             apply_change(one, Change(each.name, each.value, policy=each.preemption_policy))
             told = effect_of(before, one.snapshot(), each.name, {})
-            if len(told.restarting) != 1 or told.new is None or told.taken_from:
+            if len(told.restarting) != 1 or told.after is None or told.taken_from:
                 continue
             alone = ask(Question(""), world_of(one, restarts(told), until=UNTIL), without=False)
-            found = planned(other, [told.new])
-            careful = found.other is not None and not found.other.careful
-            direct = found.other.preempted if careful and found.other else found.preempted
+            found = planned(other, [told.after])
+            careful = found.alternative is not None and not found.alternative.never_first
+            direct = found.alternative.preempted if careful and found.alternative else found.preempted
             compared, preempted = compared + 1, preempted + len(alone.preempted)
             assert direct == len(alone.preempted), (seed, each)
     assert compared > 30
@@ -190,16 +190,16 @@ def test_the_highest_new_priority_comes_first_and_lowered_priorities_before_it()
     classes = [PriorityClass("high", 100), PriorityClass("mid", 50), PriorityClass("low", 10)]
     new = [PriorityClass("high", 300), PriorityClass("mid", 200), PriorityClass("low", 5)]
     found = planned(cache_of(classes, made), new)
-    rollouts = [result.step.workloads[0]["metadata"]["name"] for result in found.results if result.step.workloads]
+    rollouts = [result.step.objects[0]["metadata"]["name"] for result in found.steps if result.step.objects]
     assert rollouts == ["job", "db", "web"]
-    assert (found.preempted, found.is_complete, found.other) == (0, True, None)
+    assert (found.preempted, found.complete, found.alternative) == (0, True, None)
 
 
 def test_never_comes_first_if_the_direct_order_preempts() -> None:
     made: list[Made] = [*OUTAGE, deployment("web", 1, "1", surge=1), *running("web", ["n1"], "1", 0)]
     found = planned(cache_of([], made), [PriorityClass("medium", 1000, True)])
     assert found.preempted == 0
-    assert found.other is None or not found.other.careful
+    assert found.alternative is None or not found.alternative.never_first
 
 
 def test_pods_that_pending_pods_preempt_before_the_first_step_are_counted_apart() -> None:
@@ -207,7 +207,7 @@ def test_pods_that_pending_pods_preempt_before_the_first_step_are_counted_apart(
     node, low = make_node("n1").has(cpu="4", memory="8Gi", pods="10"), running("low", ["n1"], "3", 0)
     found = planned(cache_of([], [node, deployment("low", 1, "3"), *low, pending]), [PriorityClass("gold", 1000)])
     assert (found.pending_before, found.preempted_before, found.preempted) == (1, 1, 0)
-    assert found.results[0].replaced == 0  # the replacement of the victim
+    assert found.steps[0].new_pods == 0  # the replacement of the victim
     assert any("before step 1, Pending Pods preempt 1 Pod:" in line for line in render_plan(found))
 
 
@@ -230,15 +230,15 @@ def test_pods_of_jobs_keep_their_priority() -> None:
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "report", "controller": True, "uid": "uid-report"}
     pod = make_pod("report-1").on("n1").metadata(ownerReferences=[reference])
     found = planned(cache_of([], [make_node("n1"), job, pod]), [PriorityClass("medium", 1000, True)])
-    assert [each.workload for each in found.kept] == ["default/report"]
-    assert [result.step.action for result in found.results] == ["create", "default"]
+    assert [each.workload for each in found.keep_priority] == ["default/report"]
+    assert [result.step.action for result in found.steps] == ["create", "default"]
 
 
 def test_a_deleted_class_that_is_used_is_reported() -> None:
     made: list[Made] = [make_node("n1"), deployment("web", 1, "1", "gold"), *running("web", ["n1"], "1", 10, "gold")]
     found = planned(cache_of([PriorityClass("gold", 10)], made), [], [], "gold")
     assert [each.workload for each in found.rejected] == ["default/web"]
-    assert not found.is_complete
+    assert not found.complete
     assert any(line.startswith("Fix: also pass these workloads") for line in render_plan(found))
 
 
@@ -254,16 +254,16 @@ def test_a_workload_that_moves_to_another_class_keeps_its_other_fields() -> None
         [deployment("web", 5, "3", "new")],
         "old",
     )
-    assert [result.step.action for result in found.results] == ["create", "apply", "delete"]
-    (moved,) = found.results[1].step.workloads
+    assert [result.step.action for result in found.steps] == ["create", "apply", "delete"]
+    (moved,) = found.steps[1].step.objects
     assert moved["spec"]["replicas"] == 2
     assert moved["spec"]["template"]["spec"]["priorityClassName"] == "new"
-    assert (found.results[1].replaced, found.is_complete) == (2, True)
+    assert (found.steps[1].new_pods, found.complete) == (2, True)
 
 
 def test_steps_beyond_the_maximum_are_counted() -> None:
     found = planned(cache_of([], [make_node("n1").has(cpu="4")]), [PriorityClass("gold", 5)])
-    many = found._replace(results=[*found.results] * 62)
+    many = found._replace(steps=[*found.steps] * 62)
     lines = [line.strip() for line in render_plan(many)]
     assert sum("create PriorityClass gold" in line for line in lines) == 60
     assert "and 2 more steps; use -o json for all" in lines
