@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PLURALS: Final = {
     "hidden directory": "hidden directories",
+    "testdata directory": "testdata directories",
     "link out of the directory": "links out of the directory",
     "pipe or device": "pipes or devices",
     "chart's templates": "charts' templates",

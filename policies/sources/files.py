@@ -23,11 +23,14 @@ MANIFESTS: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"
 HIDDEN: Final = "hidden directory"
+TEST_DATA: Final = "testdata directory"
 OUTSIDE: Final = "link out of the directory"
 NO_FILE: Final = "pipe or device"
 TEMPLATES: Final = "chart's templates"
 IGNORED: Final = "file or directory ignored by git"
 NAMED: Final = "file or directory of .gitignore (git's index is unreadable)"
+_TEST_DATA_NAME: Final = "testdata"
+"""The directory of a Go package's test inputs, which go ignores, too."""
 _BLOCK: Final = 1 << 16
 _REPOSITORY: Final = (".git", ".hg", ".svn")
 """Hidden directories that never contain manifests: skipped without a message."""
@@ -67,9 +70,10 @@ def find_files(
 ) -> Iterator[File]:
     """Yield the files of these paths: named files and `-` unchanged; in directories, files with a suffix, sorted.
 
-    `omitted`: called with the path and the type of skipped entries: hidden directories, links out of the directory,
-    pipes, devices, and chart templates. Each file is yielded once, even if several paths lead to it. Unreadable
-    entries are yielded, so that reading reports the error. `as_git`: skip entries that git ignores in a work tree.
+    `omitted`: called with the path and the type of skipped entries: hidden directories, `testdata`, links out of
+    the directory, pipes, devices, and chart templates. Each file is yielded once, even if several paths lead to it.
+    Unreadable entries are yielded, so that reading reports the error. `as_git`: skip entries that git ignores in a
+    work tree.
     """
     seen: set[str] = set()
     directories: dict[str, str] = {}
@@ -193,6 +197,9 @@ class _Walk:
         if is_directory and entry.name.startswith("."):
             if entry.name not in _REPOSITORY and not (entry.is_symlink() or entry.name.startswith("..")):
                 self._omitted(entry.path, HIDDEN)
+            return False
+        if is_directory and entry.name == _TEST_DATA_NAME:
+            self._omitted(entry.path, TEST_DATA)
             return False
         if not is_directory and not entry.name.lower().endswith(self._suffixes):
             return False

@@ -79,7 +79,7 @@ def _patches(tree: Path, texts: dict[str, str]) -> set[str]:
 
 
 def _is_hidden(path: Path) -> bool:
-    return any(step.startswith(".") for step in path.parts)
+    return any(step.startswith(".") or step == "testdata" for step in path.parts)
 
 
 def measured(repository: Path, *, render: bool, seed: int) -> Result:
