@@ -193,6 +193,8 @@ _CHART: Final = "Chart.yaml"
 _SOURCE: Final = re.compile(rb"^# Source: ([^\n/]+)/([^\n]+?)\r?$", re.MULTILINE)
 _SEPARATOR: Final = re.compile(rb"^---[ \t]*(?:#[^\n]*)?\r?\n", re.MULTILINE)
 _SUPPRESSES: Final = (b"forewarn:", ANNOTATION.encode())
+_COMPONENT: Final = re.compile(rb"^kind:[ \t]*[\"']?Component\b", re.MULTILINE)
+"""A part of other kustomizations: it patches what only they contain."""
 _DEPENDENCIES: Final = re.compile(r"missing in charts/ directory: (.+)")
 _CLASS_NAME: Final = re.compile(rb"riorityClassName[\"']?: *[\"']?([\w.-]{1,253})")
 _FIX: Final = "make the command succeed, or exclude the directory"
@@ -220,6 +222,15 @@ class _Found(NamedTuple):
 
     charts: dict[str, str]
     kustomizations: dict[str, tuple[str, Kustomization]]
+    components: set[str]
+    """The directories of kustomizations that only others can build."""
+
+    def tops(self) -> Iterator[str]:
+        """Yield the directories of the kustomizations that are no part of others."""
+        bases = {path for _, k in self.kustomizations.values() for path in k.resources}
+        for directory, (_, kustomization) in self.kustomizations.items():
+            if kustomization.directory not in bases and directory not in self.components:
+                yield directory
 
 
 class _Text(NamedTuple):
@@ -409,9 +420,7 @@ def render(
             del directories.charts[directory]
     renderer = _Renderer(given, request, allowed)
     renderer.report_ignored()
-    bases = {path for _, k in directories.kustomizations.values() for path in k.resources}
-    tops = [directory for directory, (_, k) in directories.kustomizations.items() if k.directory not in bases]
-    tops = [directory for directory in tops if concerned is None or concerned(directory)]
+    tops = [directory for directory in directories.tops() if concerned is None or concerned(directory)]
     kustomizes = list(_jobs_of_kustomizations(tops, directories, renderer))
     charts = [renderer.helm(directory) for directory in directories.charts]
     absent = dict.fromkeys(job.program for job in (*charts, *kustomizes) if not job.program_path)
@@ -503,7 +512,7 @@ def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:
 
 def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
     """Return all kustomizations, and the charts, except charts in the charts/ directory of another chart."""
-    result = _Found({}, {})
+    result = _Found({}, {}, set())
     named = (_CHART, *KUSTOMIZATIONS)
     for file in find_files(paths, tuple(name.lower() for name in named), as_git=as_git):
         directory, name = os.path.split(file.path)
@@ -518,6 +527,8 @@ def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
                 result.charts[directory] = file.path
         elif (kustomization := read_kustomization(text, file.path)) is not None:
             result.kustomizations[directory] = file.path, kustomization
+            if _COMPONENT.search(text):
+                result.components.add(directory)
     return result
 
 

@@ -383,11 +383,15 @@ _DEPENDENCIES: Final = "missing in charts/ directory: "
 """Begins the list of dependencies in helm's error, which may be longer than the end of an error."""
 
 
+_SECOND_TRY: Final = re.compile(r"': must build at directory: '[^']*': file is not directory$")
+"""What kustomize says of a file after its cause, because it also tries the file as a directory."""
+
+
 def end_of(said: str) -> str:
     """The end of a tool's error, without warnings and hints: it names the cause."""
     lines = (line for line in said.strip().split("\n") if not line.startswith(("# Warning", "Use --debug flag")))
     text = one_line(" ".join(" ".join(lines).split())).replace(os.path.join(os.path.realpath(os.curdir), ""), "")
-    text = text.removeprefix("Error: ")
+    text = _SECOND_TRY.sub("", text.removeprefix("Error: "))
     if (at := text.find(_DEPENDENCIES)) >= 0:
         return cut(text[at:], _LONGEST)
     if len(text) <= _LONGEST:

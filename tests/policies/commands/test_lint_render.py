@@ -645,6 +645,20 @@ def test_a_kustomization_that_cannot_be_built_is_checked_as_it_is(
     ]
 
 
+def test_a_component_is_not_built_alone(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("debug", "prod"):
+        (tree / name).mkdir()
+    (tree / "debug/kustomization.yaml").write_text("kind: Component\nresources: [pod.yaml]\n")
+    (tree / "debug/pod.yaml").write_text(POD % ("web", "gold"))
+    _tool(tools, "kustomize", "#!/bin/sh\nexit 4\n")
+    _, report, _ = _lint(capsys, "--render")
+    assert [(f["file"], f["rule"]) for f in report["findings"]] == [("./debug/pod.yaml", "priority-class-not-checked")]
+    (tree / "prod/kustomization.yaml").write_text("components: [../debug]\n")
+    _tool(tools, "kustomize", f"#!/bin/sh\ncat {tree}/debug/pod.yaml\n")
+    _, report, _ = _lint(capsys, "--render")
+    assert [(f["file"], f["rule"]) for f in report["findings"]] == [("./debug/pod.yaml", "priority-class-not-checked")]
+
+
 @pytest.mark.parametrize(("arguments", "count"), [((), 0), (("-n", "kube-system"), 0), (("-n", "team"), 1)])
 def test_a_system_class_in_a_chart_needs_to_know_the_namespace(
     tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], count: int

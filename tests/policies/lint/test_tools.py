@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.policies.lint import tools as render_files
-from forewarn.policies.lint.tools import Outside, Stage, Trees, allowed, is_of_checkout, write_gate
+from forewarn.policies.lint.tools import Outside, Stage, Trees, allowed, end_of, is_of_checkout, write_gate
 
 REMOTE = b'{"properties": {"a": {"$ref": "https://example.com/x.json"}}}'
 LOCAL = b'{"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a"}'
@@ -315,3 +315,10 @@ def test_the_gate_starts_helm_without_the_directories_of_the_tree(tree: Path, tm
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == 'forewarn: "--post-renderer=x" would become an option of helm\n'
     assert json.dumps([str(tree)]) in gate.read_text()
+
+
+def test_the_end_of_an_error_of_kustomize_is_its_cause() -> None:
+    cause = "security; file '/a/b.yaml' is not in or below '/c'"
+    tried = "accumulating resources: accumulation err='accumulating resources from '../b.yaml': "
+    said = f"Error: {tried}{cause}': must build at directory: '/a/b.yaml': file is not directory\n"
+    assert end_of(said).endswith(cause)
