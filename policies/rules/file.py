@@ -498,7 +498,7 @@ def _anywhere(path: Path, root: str) -> list[Path]:
 
     Empty if it is ambiguous, or for fields of `metadata` deep in the object.
     """
-    paths = [home for home in homes(str(path[-1]), root) if "affinity" not in path or "affinity" in home]
+    paths = [home for home in homes(str(path[-1]), root) if "affinity" not in path[:-1] or "affinity" in home]
     if not paths:
         return []
     nearest = [home for home in paths if len(home) == len(paths[0])]
