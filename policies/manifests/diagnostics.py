@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import quote
+from forewarn.policies.findings import Severity, quote
 from forewarn.policies.manifests.yaml.construct import scalar_value
-from forewarn.policies.manifests.yaml.nodes import UNREAD, Collection
+from forewarn.policies.manifests.yaml.nodes import UNREAD, Collection, Scalar
 from forewarn.policies.manifests.yaml.scalars import doubtful
 from forewarn.policies.manifests.yaml.source import YamlSource, node_at, span
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _BRACES: Final = re.compile(
     r"\{\{.*?(?:\}\}|$)|\{%.*?(?:%\}|$)|%\{.*?(?:\}|$)|<%.*?(?:%>|$)|(?<![\w@])@[A-Za-z_][\w.-]{0,100}@"
-    r"|(?<![\w%])%[A-Za-z_][\w.-]{0,100}%|\$\{[^}\n]{0,100}\}|^[ \t]{0,100}\$[A-Z_]\w{0,100}[ \t]*$"
+    r"|(?<![\w%])%%?[A-Za-z_][\w.-]{0,100}%|\$\{[^}\n]{0,100}\}|^[ \t]{0,100}\$[A-Z_]\w{0,100}[ \t]*$"
     r"|(?<![^\s\"'])\{[A-Za-z_]\w{0,100}\}(?=[\w./:-])|^[ \t]{0,100}<[^<>\n]{1,200}>[ \t]*$",
     re.MULTILINE,
 )
@@ -34,6 +35,10 @@ _BRACES: Final = re.compile(
 
 Linear time: every alternative ends on its line, and those with an end mark have a maximum length.
 """
+_IN_VALUE: Final = re.compile(r"^[^\[{]*:[ \t][^\[{]*[\w:/.\"'-]$")
+"""The text of a line before a `${VARIABLE}` that is a part of a value, and breaks no YAML."""
+_ALONE: Final = re.compile(r"[ \t]*+\$(?:\{[^}\n]*+\}|[A-Z_]\w*+)[ \t]*+\r?\n")
+"""A line that is a variable, in whose place a program writes lines. Its error is on the next line."""
 _SURE: Final = "{{"
 """Template syntax that breaks YAML everywhere except in text; others are reported only on the line of an error."""
 _OPENS_BLOCK: Final = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")
@@ -69,13 +74,16 @@ def _braces(text: str, fault: int) -> re.Match[str] | None:
     `fault`: position of the error.
     """
     line_start = text.rfind("\n", 0, fault) + 1
+    above = text.rfind("\n", 0, max(line_start - 1, 0)) + 1
+    if _ALONE.fullmatch(text[above : min(line_start, above + _A_LINE)]):
+        line_start = above
     line_end = text.find("\n", fault)
     left = _MAX_LINES
     for match in islice(_BRACES.finditer(text, 0, len(text) if line_end < 0 else line_end), 1000):
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         if "#" in before and (before.lstrip().startswith("#") or " #" in before):
             continue
-        if match.start() >= line_start:
+        if match.start() >= line_start and not (match[0].startswith("${") and _IN_VALUE.search(before)):
             return match
         if match[0].startswith(_SURE) and not (before.count('"') % 2 or before.count("'") % 2):
             left, is_text = _in_block(text, match.start(), left)
@@ -114,7 +122,7 @@ def of_yaml(
     """Yield the problems of a parsed YAML document: repeated keys (everywhere) and ambiguous scalars in the
     subjects.
     """
-    owner_at = _yaml_owners(root, subjects)
+    owner_at, keys_of_metadata = _yaml_owners(root, subjects), cache(partial(_keys_of_metadata, root))
     keys_of_root = {id(key) for key in root.children[::2]} if repeats and isinstance(root, Collection) else ()
     repeats_of_root = [kept.key for _, kept in repeats if id(kept.key_node) in keys_of_root]
     # The key with which further objects begin in a document without separators.
@@ -127,7 +135,8 @@ def of_yaml(
         elif kept.merged:
             yield _overwritten(lost.key, span(document, lost.key_node), where.line, owner_at(lost.key_node.start))
         else:
-            yield _duplicate(lost.key, line, where, owner_at(kept.key_node.start))
+            is_harmless = _is_same(lost.value, kept.value) and id(kept.key_node) in keys_of_metadata()
+            yield _duplicate(lost.key, line, where, owner_at(kept.key_node.start), is_harmless=is_harmless)
     for scalar, message in doubtful(root):
         owner = owner_at(scalar.start)
         if owner is not None:
@@ -158,9 +167,33 @@ def _cut(key: str) -> str:
 _LONGEST_KEY: Final = 40
 
 
-def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:
-    message = f"duplicate key {quote(_cut(key))}: kubectl drops the value on line {line} without a warning"
-    return FileDiagnostic("duplicate-key", message, where, "keep one of them", owner)
+def _is_same(one: Node, other: Node) -> bool:
+    return isinstance(one, Scalar) and isinstance(other, Scalar) and one.text == other.text and one.text.isprintable()
+
+
+def _keys_of_metadata(root: Node) -> set[int]:
+    """The ids of the keys in labels and annotations, of which charts often print the same twice."""
+    keys, to_do = set[int](), [root]
+    while to_do:
+        node = to_do.pop()
+        if not isinstance(node, Collection):
+            continue
+        to_do += node.children
+        for key, value in zip(node.children[::2], node.children[1::2], strict=False):
+            if isinstance(value, Collection) and isinstance(key, Scalar) and key.text in ("labels", "annotations"):
+                keys |= {id(child) for child in value.children[::2]}
+    return keys
+
+
+def _duplicate(
+    key: str, line: int, where: Location, owner: ObjectRef | None, *, is_harmless: bool = False
+) -> FileDiagnostic:
+    """The problem of a repeated key. `is_harmless`: with the same value."""
+    what = f"the key on line {line} has the same value"
+    what = what if is_harmless else f"kubectl drops the value on line {line} without a warning"
+    severity = Severity.NOTE if is_harmless else None
+    message = f"duplicate key {quote(_cut(key))}: {what}"
+    return FileDiagnostic("duplicate-key", message, where, "keep one of them", owner, severity)
 
 
 def _not_separated(line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:

@@ -37,6 +37,8 @@ _DEFINITION: Final = "CustomResourceDefinition"
 _MIN_GRAMMAR_BYTES: Final = 2_000
 """Minimum bytes of a document for which a first pass with masked text is faster."""
 
+_ENDS_WITH_ACTION: Final = re.compile(rb"^\{[{%][^\n]*[%}]\}\s*\Z", re.MULTILINE)
+_LONGEST_ACTION: Final = 1_000
 _LONG: Final = 16_000
 """Maximum bytes of a document whose result is kept for other files."""
 _KEPT: Final = 2_000
@@ -190,8 +192,12 @@ class _FileReader:
 
     def yaml(self, data: bytes, line: int = 0, column: int = 0) -> None:
         """Read YAML text that starts after `line` lines and `column` columns of the file."""
+        before = b""
         for count, piece in enumerate(split(data, self._file, line, column)):
             document, fault = piece if isinstance(piece, tuple) else (piece, None)
+            above, before = before, document.data
+            if fault is not None and _ENDS_WITH_ACTION.search(above[-_LONGEST_ACTION:]):
+                continue  # a branch of a template, which the document above reports
             document = self._place.of(document) if self._place else document
             if self._exceeds_limit(document, count):
                 return
