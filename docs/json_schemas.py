@@ -27,11 +27,12 @@ from typing import (
 from forewarn.policies.application.classes import ClassPlan
 from forewarn.policies.application.diff import Diff
 from forewarn.policies.application.headroom import HeadroomLine
+from forewarn.policies.application.node import NodePressure, ResizeResult
 from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
-from forewarn.policies.documents import VERSION, Spelled, fields_of, optional_in_json, properties_of
-from forewarn.policies.documents.answers import DryRun, NodePressure, Resize
+from forewarn.policies.documents import VERSION, Always, Spelled, fields_of, optional_in_json, properties_of
+from forewarn.policies.documents.answers import DryRun
 from forewarn.policies.documents.findings import Findings, Impact, Review
 from forewarn.policies.documents.head import Head
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
@@ -50,7 +51,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "whatif": ("`whatif`", WhatIf),
     "whatif-each": ("`whatif --each`", Sweep),
     "whatif-pressure": ("`whatif pressure`", NodePressure),
-    "whatif-resize": ("`whatif resize`", Resize),
+    "whatif-resize": ("`whatif resize`", ResizeResult),
     "headroom": ("each line of `headroom`", HeadroomLine),
     "classes": ("`classes`", Classes),
     "classes-plan": ("`classes plan`", ClassPlan),
@@ -213,8 +214,10 @@ def _members(given: Any) -> tuple[dict[str, Any], str, dict[str, str]]:
     hints, keys, names, explained = hints_of(given), dict[str, Any](), dict[str, str](), dict[str, str]()
     for field in fields_of(given):
         if field.inlined:
-            inner, _, texts = _members(_document(get_args(hints[field.name])[0]))
-            keys, explained = keys | inner, explained | texts
+            hint = get_args(hints[field.name])[0]
+            given_hints, _, texts = _members(_document(_some(hint)))
+            keys |= {key: NotRequired[inner] if hint != _some(hint) else inner for key, inner in given_hints.items()}
+            explained |= texts
         elif not field.hidden:
             keys[field.key] = _optional(hints[field.name]) if field.optional else hints[field.name]
             names |= {field.name: field.key, field.key: field.key}
@@ -256,14 +259,22 @@ def split(text: str, names: Mapping[str, str]) -> tuple[str, dict[str, str]]:
 def _property(hint: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
     if get_origin(hint) is not Annotated:
         return _of(hint, defined, closed)
-    text = {} if hint.__metadata__ == Spelled.__metadata__ else {"description": hint.__metadata__[0]}
+    text = {} if hint.__metadata__[0] in _MARKS else {"description": hint.__metadata__[0]}
     return {**text, **_of(hint.__origin__, defined, closed)}
+
+
+_MARKS: Final = (*Always.__metadata__, *Spelled.__metadata__)
 
 
 def _optional(hint: Any) -> Any:
     """The type of an optional key: never null."""
-    rest = tuple(each for each in get_args(hint) if each is not type(None))
-    return NotRequired[Union[rest] if get_origin(hint) in (Union, types.UnionType) else hint]  # noqa: UP007
+    return NotRequired[_some(hint)]
+
+
+def _some(hint: Any) -> Any:
+    """A type without None."""
+    rest = tuple(part for part in get_args(hint) if part is not type(None))
+    return Union[rest] if get_origin(hint) in (Union, types.UnionType) else hint  # noqa: UP007
 
 
 def hints_of(given: Any) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.cluster import POD_NAMES
 from forewarn.policies.application.manifests import files_of
-from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.controllers.own_pods import pods_of
+from forewarn.policies.documents import in_json
 from forewarn.policies.findings import plural
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
 from forewarn.policies.kubelet.admission import admit
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.application.manifests import Manifest
-    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import Cache
+    from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.kubelet.admission import Admission
-    from forewarn.policies.kubelet.eviction import Place, PodStats
+    from forewarn.policies.kubelet.eviction import Place, PodStats, Usage
     from forewarn.policies.kubelet.pods import KubeletPod
     from forewarn.policies.kubelet.shutdown import Group
     from forewarn.policies.objects.fields import ApiObject
@@ -84,54 +85,31 @@ class NodePods:
 class Order(NamedTuple):
     """The order of eviction.
 
-    `what`: the eviction signal. `amount`: formats amounts. `never`: Pods that the kubelet never evicts.
+    `what`: the eviction signal. `amount`: formats amounts. `never`: Pods that the kubelet does not evict.
     """
 
-    what: str
-    amount: Callable[[int], str]
-    places: Sequence[Place]
+    what: Hidden[str]
+    amount: Hidden[Callable[[int], str]]
+    places: Hidden[Sequence[Place]]
     never: Sequence[str]
 
+    @in_json
+    def order(self) -> Sequence[Place]:
+        """The Pods in the order of eviction."""
+        return self.places
 
-@dataclass(frozen=True, slots=True)
-class NodePressure:
-    """The results for a node; None for parts that were not requested. `admission`: the kubelet's admission of a Pod.
-    `shutdown`: groups of Pods in the order of shutdown.
+
+@dataclass(frozen=True, repr=False)
+class NodePressure(Result):
+    """The requested results for a node.
+
+    `admission`: the kubelet's admission of a Pod. `shutdown`: groups of Pods in the order of shutdown.
     """
 
-    head: AnswerHead
     node: str
-    order: Order | None
-    admission: Admission | None
-    shutdown: Sequence[Group] | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `-o json`."""
-        document: dict[str, Any] = {"head": self.head.to_dict(), "node": self.node}
-        if self.order:
-            places = (_place_as_dict(place, why(place, self.order.amount)) for place in self.order.places)
-            document |= {"order": list(places), "never": self.order.never}
-        if self.admission:
-            rejection = self.admission.rejection
-            document["admission"] = {
-                "pod": self.admission.admitted.key,
-                "insufficient": self.admission.insufficient,
-                "rejected": rejection is not None,
-                "reason": rejection.reason if rejection else "",
-                "message": rejection.message if rejection else "",
-                "preempted": [pod.key for pod in self.admission.preempted],
-            }
-        if self.shutdown is not None:
-            document["shutdown"] = [
-                {"priority": group.priority, "seconds": group.seconds, "pods": [pod.key for pod in group.pods]}
-                for group in self.shutdown
-            ]
-        return document
-
-
-def _place_as_dict(place: Place, why: str) -> dict[str, Any]:
-    used = {"used": place.used, "requested": place.requested, "exceeds": place.exceeds} if place.known else {}
-    return {"pod": place.pod.key, "priority": place.pod.priority, **used, "tied": place.tied, "reason": why}
+    order: Inlined[Order | None] = None
+    admission: Admission | None = None
+    shutdown: Sequence[Group] | None = None
 
 
 def periods(text: str) -> list[tuple[int, int]]:
@@ -180,7 +158,8 @@ def _evicted(request: PressureRequest, pods: Sequence[KubeletPod]) -> Order:
     )
     amount = inodes if request.inodes else processes if request.signal == "pids" else size
     what = f"{request.signal}{' inodes' if request.inodes else ''}"
-    return Order(what, amount, evicted, [place.pod.key for place in never])
+    places = [place._replace(reason=_why(place.usage, amount)) for place in evicted]
+    return Order(what, amount, places, [place.pod.key for place in never])
 
 
 def _stats(path: str, node: str) -> dict[str, PodStats]:
@@ -224,16 +203,16 @@ def _pod_of(path: Manifest, namespace: str, cache: Cache) -> ApiObject:
     return {**obj, "spec": spec}
 
 
-def why(place: Place, amount: Callable[[int], str]) -> str:
+def _why(usage: Usage | None, amount: Callable[[int], str]) -> str:
     """Return the reason for a Pod's position in the order of eviction."""
-    if not place.known:
+    if usage is None:
         return "usage unknown"
-    if place.exceeds is None:
-        return f"uses {amount(place.used)}"
-    difference = place.used - place.requested
-    if place.exceeds:
-        return f"uses {amount(place.used)}, {amount(difference)} above its request"
-    return f"uses {amount(place.used)}, within its request of {amount(place.requested)}"
+    used, requested, exceeds, _ = usage
+    if exceeds is None:
+        return f"uses {amount(used)}"
+    if exceeds:
+        return f"uses {amount(used)}, {amount(used - requested)} above its request"
+    return f"uses {amount(used)}, within its request of {amount(requested)}"
 
 
 def size(number: int) -> str:
@@ -273,19 +252,12 @@ class ResizeRequest:
     preempts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResizeResult:
+@dataclass(frozen=True, repr=False)
+class ResizeResult(Result):
     """The result for each Pod, in the order in which the kubelet evaluates resizes."""
 
-    head: AnswerHead
     pods: Sequence[Resized]
-    preempts: bool
     notes: Sequence[str] = (_NOT_CHECKED,)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `-o json`."""
-        pods = [pod.to_dict(preempts=self.preempts) for pod in self.pods]
-        return {"head": self.head.to_dict(), "pods": pods, "notes": list(self.notes)}
 
 
 def namespace_and_name(name: str, namespace: str) -> tuple[str, str]:
@@ -303,7 +275,7 @@ def resize(pods: StoredPods, request: ResizeRequest) -> ResizeResult:
         raise SourceError("--feature-gates", f"{GATE} came with Kubernetes 1.37")
     wanted = Wanted(request.container, request.requests, request.limits)
     results = list(results_of(pods, _names(request, pods), wanted, preempts=request.preempts))
-    return ResizeResult(head_of(pods.cache.snapshot()), results, request.preempts)
+    return ResizeResult(head_of(pods.cache.snapshot()), results)
 
 
 def _names(request: ResizeRequest, pods: StoredPods) -> list[str]:

@@ -22,6 +22,7 @@ _T = TypeVar("_T")
 Hidden = Annotated[_T, "not in JSON"]
 Inlined = Annotated[_T, "its keys are in JSON"]
 Spelled = Annotated[_T, "its name is the key"]
+Always = Annotated[_T, "in JSON also if empty"]
 if TYPE_CHECKING:
     in_json = property
     optional_in_json = property
@@ -45,7 +46,9 @@ class Field(NamedTuple):
     inlined: bool = False
 
     def omits(self, value: Any) -> bool:
-        return self.hidden or (value is None if self.nullable else self.optional and is_empty(value))
+        if value is None:
+            return self.hidden or self.inlined or self.nullable
+        return self.hidden or (self.optional and not self.nullable and is_empty(value))
 
 
 @cache
@@ -53,7 +56,7 @@ def fields_of(of: Any) -> tuple[Field, ...]:
     """The fields of a dataclass or NamedTuple in JSON; empty for other types.
 
     The key is the name in camel case, or of a `Spelled` field the name itself. A field with an empty default is
-    optional.
+    optional, unless it is `Always` in JSON.
     """
     declared: Mapping[str, Any] = getattr(of, "__dataclass_fields__", {})
     defaults = {name: field.default for name, field in declared.items()} or getattr(of, "_field_defaults", {})
@@ -61,7 +64,14 @@ def fields_of(of: Any) -> tuple[Field, ...]:
     hints |= {name: of.__annotations__[name] for name in getattr(of, "_fields", ())}
     given = ((name, defaults.get(name, ...), str(hint)) for name, hint in hints.items())
     return tuple(
-        Field(name, key, is_empty(default), default is None, "Hidden[" in hint, "Inlined[" in hint)
+        Field(
+            name,
+            key,
+            "Always[" not in hint and is_empty(default),
+            default is None,
+            "Hidden[" in hint,
+            "Inlined[" in hint,
+        )
         for name, default, hint in given
         for key in (name if "Spelled[" in hint else _key(name),)
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.documents import in_json
 from forewarn.policies.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, CPU, GUARANTEED, MEMORY
 from forewarn.policies.objects.node import LABEL_OS
@@ -20,6 +21,7 @@ from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleratio
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.kubelet.pods import KubeletPod
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
@@ -121,16 +123,37 @@ class NotEnough(ValueError):
 class Admission(NamedTuple):
     """The kubelet's admission of a Pod.
 
-    `insufficient`: resource -> missing amount. `rejection`: the status of the rejected Pod; None if the kubelet admits
-    the Pod. `failed`: the predicates other than resources that reject the Pod; the kubelet then preempts no Pods.
-    `preempted`: the Pods that the kubelet preempts first.
+    `insufficient`: the missing amounts of resources, cpu in thousandths, memory in bytes. `rejection`: the status of
+    the rejected Pod; None if the kubelet admits the Pod. `failed`: the predicates other than resources that reject the
+    Pod; the kubelet then preempts no Pods. `preempted`: the Pods that the kubelet preempts first. `reason`, `message`:
+    those in the status of a rejected Pod.
     """
 
-    admitted: KubeletPod
+    admitted: Hidden[KubeletPod]
     insufficient: Requirements
-    rejection: Rejection | None = None
-    failed: Sequence[Rejection] = ()
-    preempted: Sequence[KubeletPod] = ()
+    rejection: Hidden[Rejection | None] = None
+    failed: Hidden[Sequence[Rejection]] = ()
+    preempted: Hidden[Sequence[KubeletPod]] = ()
+
+    @in_json
+    def pod(self) -> str:
+        return self.admitted.key
+
+    @in_json
+    def rejected(self) -> bool:
+        return self.rejection is not None
+
+    @in_json
+    def reason(self) -> str:
+        return self.rejection.reason if self.rejection else ""
+
+    @in_json
+    def message(self) -> str:
+        return self.rejection.message if self.rejection else ""
+
+    @in_json
+    def preempted_(self) -> list[str]:
+        return [pod.key for pod in self.preempted]
 
 
 def admit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.documents import in_json
 from forewarn.policies.findings import cut
 from forewarn.policies.kubelet.pods import EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.objects.fields import InvalidObject, at, json_type
@@ -12,6 +13,7 @@ from forewarn.policies.quantity import NANO
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.kubelet.pods import KubeletPod
 
 
@@ -26,24 +28,37 @@ SIGNALS: Final = ("memory", "pids", "nodefs", "imagefs", "containerfs")
 IMAGE_FILESYSTEMS: Final = tuple(_PARTS)
 
 
-class Place(NamedTuple):
-    """A Pod in the order of eviction.
+class Usage(NamedTuple):
+    """What a Pod uses and requests: bytes, inodes or processes, a request rounded up.
 
-    - `known`: false if the usage is unknown. `exceeds`: true if the Pod uses more than its request; None if that does
-      not count, or the usage is unknown.
-    - `used`, `requested`: in bytes, inodes or processes, a request rounded up.
-    - `over`: the usage above the request, which sorts Pods of equal priority, in billionths of these units, because a
-      request may be a fraction of a byte.
-    - `tied`: true if the kubelet sorts the Pod equal to the previous one.
+    `exceeds`: true if the Pod uses more than its request; null if that does not count. `over`: the usage above the
+    request, which sorts Pods of equal priority, in billionths, because a request may be a fraction of a byte.
     """
 
-    pod: KubeletPod
-    known: bool
-    exceeds: bool | None
     used: int
     requested: int
-    over: int
-    tied: bool = False
+    exceeds: bool | None
+    over: Hidden[int]
+
+
+class Place(NamedTuple):
+    """A Pod in the order of eviction; without usage if it is unknown.
+
+    `tied`: the kubelet may also evict this Pod before the previous one. `reason`: for the position.
+    """
+
+    pod: Hidden[KubeletPod]
+    usage: Inlined[Usage | None]
+    tied: bool
+    reason: str
+
+    @in_json
+    def pod_(self) -> str:
+        return self.pod.key
+
+    @in_json
+    def priority(self) -> int:
+        return self.pod.priority
 
 
 def rank(
@@ -60,39 +75,39 @@ def rank(
     `images`: one of IMAGE_FILESYSTEMS: the kubelet's disk for images is "shared" with Pods, its "own", or "split".
     """
     key = _key_of_pids if signal == "pids" else _key
-    places = sorted((_place(pod, stats.get(pod.key), signal, inodes, images) for pod in pods), key=key)
+    used = ((pod, stats.get(pod.key)) for pod in pods)
+    usages = ((pod, _usage(pod, stat, signal, inodes, images) if stat else None) for pod, stat in used)
+    places = sorted((Place(pod, usage, False, "") for pod, usage in usages), key=key)
     return [
         place._replace(tied=number > 0 and key(places[number - 1]) == key(place)) for number, place in enumerate(places)
     ]
 
 
-def _place(pod: KubeletPod, used: PodStats | None, signal: str, inodes: bool, images: str) -> Place:
-    if used is None:
-        return Place(pod, False, None, 0, 0, 0)
+def _usage(pod: KubeletPod, used: PodStats, signal: str, inodes: bool, images: str) -> Usage:
     if signal == "pids":
-        return Place(pod, True, None, used.processes, 0, used.processes * NANO)
+        return Usage(used.processes, 0, None, used.processes * NANO)
     if signal == "memory":
         over = used.memory * NANO - pod.requests.get(MEMORY, 0)
-        return Place(pod, True, over > 0, used.memory, pod.request(MEMORY), over)
+        return Usage(used.memory, pod.request(MEMORY), over > 0, over)
     disk = used.disk(_PARTS[images][signal], pod.volumes)
     amount, request = (disk.inodes, 0) if inodes else (disk.size, pod.request(EPHEMERAL_STORAGE))
     # Upstream takes the request for ephemeral storage from inodes, too.
     over = amount * NANO - pod.requests.get(EPHEMERAL_STORAGE, 0)
-    return Place(pod, True, amount > 0 if inodes else over > 0, amount, request, over)
+    return Usage(amount, request, amount > 0 if inodes else over > 0, over)
 
 
 def _key(place: Place) -> tuple[int, int, int, int]:
     """Return the sort key: unknown usage first, then Pods above their requests, then by lowest priority, then by
     excess.
     """
-    if not place.known:
+    if place.usage is None:
         return (0, 0, place.pod.priority, 0)
-    return (1, 0 if place.exceeds else 1, place.pod.priority, -place.over)
+    return (1, 0 if place.usage.exceeds else 1, place.pod.priority, -place.usage.over)
 
 
 def _key_of_pids(place: Place) -> tuple[int, int, int, int]:
     """Return the sort key for process IDs: by lowest priority, then unknown usage, then most processes."""
-    return (place.pod.priority, int(place.known), -place.over, 0)
+    return (place.pod.priority, *((1, -place.usage.over) if place.usage else (0, 0)), 0)
 
 
 _SHOWN: Final = 80

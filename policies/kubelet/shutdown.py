@@ -5,9 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
+from forewarn.policies.documents import in_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.kubelet.pods import KubeletPod
 
 
@@ -19,7 +22,11 @@ class Group(NamedTuple):
 
     priority: int
     seconds: int
-    pods: Sequence[KubeletPod]
+    pods: Hidden[Sequence[KubeletPod]]
+
+    @in_json
+    def pods_(self) -> list[str]:
+        return [pod.key for pod in self.pods]
 
 
 def shutdown_groups(periods: Iterable[tuple[int, int]], pods: Iterable[KubeletPod]) -> list[Group]:

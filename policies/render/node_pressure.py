@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.node import amount_of, why
+from forewarn.policies.application.node import amount_of
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import MAX_ROWS, cell_of, text_of
@@ -52,13 +52,13 @@ def _places(order: Order) -> Iterator[str]:
     width, names = len(str(len(places))), max((len(place.pod.key) for place in places), default=0)
     for number, place in enumerate(places[:MAX_LINES], 1):
         tied = " (tied with the previous)" if place.tied else ""
-        text = f"priority {place.pod.priority}: {why(place, order.amount)}{tied}"
+        text = f"priority {place.pod.priority}: {place.reason}{tied}"
         yield f"{number:{width}}. {place.pod.key:{names}}  {text}"
     if len(places) > MAX_LINES:
         yield f"and {len(places) - MAX_LINES} more; use -o json for all"
     if order.never:
         yield _never(order)
-    if unknown := sum(not place.known for place in places):
+    if unknown := sum(place.usage is None for place in places):
         yield f"note: usage unknown for {plural(unknown, 'Pod')}; pass --stats for the order by usage"
 
 
@@ -108,19 +108,19 @@ GROUPS: Final = ("minimum priority", "seconds", "Pods")
 
 def uses(place: Place, amount: Callable[[int], str]) -> str:
     """The amount that a Pod uses, as text; `-` if unknown."""
-    return amount(place.used) if place.known else "-"
+    return amount(place.usage.used) if place.usage else "-"
 
 
 def requests(place: Place, amount: Callable[[int], str]) -> str:
     """Return the amount that a Pod requests, as text; `-` if requests do not count for this signal, or the usage is
     unknown.
     """
-    return "-" if place.exceeds is None else amount(place.requested)
+    return amount(place.usage.requested) if place.usage and place.usage.exceeds is not None else "-"
 
 
-def reason(number: int, place: Place, amount: Callable[[int], str]) -> str:
+def reason(number: int, place: Place) -> str:
     """Return the reason for a Pod's position, as a text that does not depend on the order of the rows."""
-    return why(place, amount) + (f" (tied with {number - 1})" if place.tied else "")
+    return place.reason + (f" (tied with {number - 1})" if place.tied else "")
 
 
 def markdown(answer: NodePressure) -> str:
@@ -129,7 +129,7 @@ def markdown(answer: NodePressure) -> str:
     if answer.order:
         order, amount = answer.order, answer.order.amount
         rows = (
-            (n, p.pod.key, p.pod.priority, uses(p, amount), requests(p, amount), reason(n, p, amount))
+            (n, p.pod.key, p.pod.priority, uses(p, amount), requests(p, amount), reason(n, p))
             for n, p in enumerate(order.places[:MAX_ROWS], 1)
         )
         lines += [f"### {_line(f'{answer.node}, {heading(order)}')}", ""]
@@ -169,11 +169,11 @@ def resize_lines(result: ResizeResult) -> Iterator[str]:
         counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
         yield f"{counts}: resize of {len(result.pods)} Pods"
     for resized in result.pods:
-        yield from _resized(resized, preempts=result.preempts)
+        yield from _resized(resized)
     yield from (f"note: {note}" for note in result.notes)
 
 
-def _resized(resized: Resized, *, preempts: bool) -> Iterator[str]:
+def _resized(resized: Resized) -> Iterator[str]:
     where = f" on {resized.node}" if resized.node else ""
     yield f"Pod {resized.pod}{where}: {resized.verdict}{f': {resized.reason}' if resized.reason else ''}"
     if resized.insufficient:
@@ -181,11 +181,12 @@ def _resized(resized: Resized, *, preempts: bool) -> Iterator[str]:
     if resized.evicted:
         yield f"  the kubelet evicts: {', '.join(resized.evicted)}"
     if resized.preempted:
-        does = "kube-scheduler preempts" if preempts else "would have to leave"
-        yield f"  {does}: {', '.join(resized.preempted)}"
+        yield f"  kube-scheduler preempts: {', '.join(resized.preempted)}"
+    elif resized.in_the_way:
+        yield f"  would have to leave: {', '.join(resized.in_the_way)}"
     elif resized.verdict == "deferred" and resized.insufficient:
         yield "  no Pods of lower priority free enough resources"
-    yield from (f"  {fact}" for fact in resized.depends)
+    yield from (f"  {fact}" for fact in resized.depends_on)
 
 
 def _missing(name: str, number: int) -> str:

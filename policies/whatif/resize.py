@@ -7,24 +7,29 @@ Source: kubernetes `pkg/apis/core/validation` (`ValidatePodResize`), `plugin/pkg
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.kubelet.admission import admit, request_of
 from forewarn.policies.kubelet.pods import GUARANTEED, read_pod
-from forewarn.policies.objects.fields import InvalidObject, at, items, text
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, items, text
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION, Pod
 from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.documents import Always
     from forewarn.policies.kubelet.pods import KubeletPod
     from forewarn.policies.objects.fields import ApiObject
 
-ACCEPTED, DEFERRED, INFEASIBLE, REJECTED = "accepted", "deferred", "infeasible", "rejected"
+Verdict = Literal["accepted", "deferred", "infeasible", "rejected", "not-evaluated"]
+ACCEPTED: Final = "accepted"
+DEFERRED: Final = "deferred"
+INFEASIBLE: Final = "infeasible"
+REJECTED: Final = "rejected"
 NOT_EVALUATED: Final = "not-evaluated"
 GATE: Final = "InPlacePodVerticalScalingSchedulerPreemption"
 _STATIC_MANAGERS: Final = "infeasible if the kubelet uses the CPU or Memory Manager policy static (Guaranteed Pod)"
@@ -43,37 +48,22 @@ class Wanted(NamedTuple):
 
 
 class Resized(NamedTuple):
-    """The result of a resize for one Pod.
+    """The result of an in-place resize of one Pod.
 
-    - `verdict`: ACCEPTED, DEFERRED, INFEASIBLE, REJECTED or NOT_EVALUATED. `insufficient`: resource -> missing amount,
-      cpu in thousandths, memory in bytes.
-    - `evicted`: Pods that the kubelet evicts for a critical Pod. `preempted`: Pods that kube-scheduler preempts;
-      without the feature gate GATE, the Pods to remove.
-    - `depends`: facts of the kubelet's configuration that would change the result.
+    `insufficient`: the missing amounts of resources, cpu in thousandths, memory in bytes. `evicted`: Pods that the
+    kubelet evicts for a critical Pod. `preempted`: Pods that kube-scheduler preempts. `inTheWay`: Pods that use the
+    missing resources, if kube-scheduler does not preempt. `dependsOn`: settings of the kubelet that change the verdict.
     """
 
     pod: str
     node: str
-    verdict: str
-    reason: str = ""
-    insufficient: Mapping[str, int] = {}
-    evicted: tuple[str, ...] = ()
-    preempted: tuple[str, ...] = ()
-    depends: tuple[str, ...] = ()
-
-    def to_dict(self, *, preempts: bool) -> dict[str, Any]:
-        """The JSON object. `preempts`: as in `resize`."""
-        return {
-            "pod": self.pod,
-            "node": self.node,
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "insufficient": dict(self.insufficient),
-            "evicted": list(self.evicted),
-            "preempted": list(self.preempted) if preempts else [],
-            "inTheWay": [] if preempts else list(self.preempted),
-            "dependsOn": list(self.depends),
-        }
+    verdict: Verdict
+    reason: Always[str] = ""
+    insufficient: Always[Mapping[str, int]] = NOTHING
+    evicted: Always[Sequence[str]] = ()
+    preempted: Always[Sequence[str]] = ()
+    in_the_way: Always[Sequence[str]] = ()
+    depends_on: Always[Sequence[str]] = ()
 
 
 class StoredPods:
@@ -156,11 +146,11 @@ def _result(pods: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool)
         if request_of(pod, name) > most
     ]
     if exceeding:
-        verdict = REJECTED if semantics.resizes_are_checked_at_admission else INFEASIBLE
+        verdict: Verdict = REJECTED if semantics.resizes_are_checked_at_admission else INFEASIBLE
         return Resized(*at_node, verdict, f"the requests exceed the node's allocatable {' and '.join(exceeding)}")
     pods.cache.remove(old)
     try:
-        return _of_kubelet(pods, new, pod, node, preempts=preempts)._replace(depends=_depends(old, new, pod))
+        return _of_kubelet(pods, new, pod, node, preempts=preempts)._replace(depends_on=_depends(old, new, pod))
     finally:
         pods.cache.add(old)
 
@@ -190,7 +180,8 @@ def _of_kubelet(pods: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *,
     victims = tuple(sorted(f"{v.namespace}/{v.name}" for v in candidate.victims)) if candidate else ()
     if prediction.not_predicted:
         reason += f"; preemption is not predicted: {prediction.not_predicted}"
-    return Resized(pod.key, node, DEFERRED, reason, requirements, preempted=victims)
+    result = Resized(pod.key, node, DEFERRED, reason, requirements)
+    return result._replace(preempted=victims) if preempts else result._replace(in_the_way=victims)
 
 
 def _as_stored(pods: StoredPods, namespace: str, name: str, view: Any) -> ApiObject:

@@ -49,11 +49,12 @@ def report(answer: NodePressure) -> Page:
 
 def _tiles(answer: NodePressure) -> Iterator[Element]:
     if answer.order:
-        counted = [place.exceeds for place in answer.order.places if place.exceeds is not None]
+        usages = [place.usage for place in answer.order.places if place.usage]
+        counted = [usage.exceeds for usage in usages if usage.exceeds is not None]
         yield tile("Pods that may be evicted", f"{len(answer.order.places)}", bad=False)
         if counted:
             yield tile("above their request", f"{sum(counted)}", bad=any(counted))
-        yield tile("usage unknown", f"{sum(not place.known for place in answer.order.places)}", bad=False)
+        yield tile("usage unknown", f"{len(answer.order.places) - len(usages)}", bad=False)
         yield tile("never evicted", f"{len(answer.order.never)}", bad=False)
     if answer.admission:
         ends = (
@@ -80,9 +81,10 @@ def _order(order: Order) -> Iterator[Element]:
 def _places(order: Order) -> Iterator[Sequence[Cell]]:
     """The rows of the eviction order. Unknown amounts are sorted below 0."""
     for number, place in enumerate(order.places, 1):
-        used = Amount(uses(place, order.amount), place.used if place.known else -1)
-        requested = Amount(requests(place, order.amount), -1 if place.exceeds is None else place.requested)
-        yield place.pod.key, number, place.pod.priority, used, requested, reason(number, place, order.amount)
+        used = Amount(uses(place, order.amount), place.usage.used if place.usage else -1)
+        counts = place.usage is not None and place.usage.exceeds is not None
+        requested = Amount(requests(place, order.amount), place.usage.requested if place.usage and counts else -1)
+        yield place.pod.key, number, place.pod.priority, used, requested, reason(number, place)
 
 
 def _admission(admission: Admission, node: str) -> Iterator[Element]:

@@ -130,17 +130,18 @@ def test_memory_over_its_request_comes_before_priority_before_how_much() -> None
 
 def test_equal_to_its_request_is_not_over_it() -> None:
     (place,) = rank([pod("p", memory=300)], {"p": PodStats(memory=300)}, "memory")
-    assert place.exceeds is False
+    assert place.usage is not None
+    assert place.usage.exceeds is False
 
 
 def test_what_counts_of_a_disk_depends_on_where_images_are() -> None:
     used = PodStats(root=Disk(100, 1), logs=Disk(20, 2), volumes={"v": Disk(3, 4), "other": Disk(1000, 1000)})
     counted = {
-        (images, signal): rank([pod("p")], {"p": used}, signal, images=images)[0].used
+        (images, signal): rank([pod("p")], {"p": used}, signal, images=images)[0].usage
         for images in ("shared", "own", "split")
         for signal in ("nodefs", "imagefs", "containerfs")
     }
-    assert counted == {
+    assert {key: usage.used for key, usage in counted.items() if usage} == {
         ("shared", "nodefs"): 123,
         ("shared", "imagefs"): 123,
         ("shared", "containerfs"): 123,
@@ -157,7 +158,11 @@ def test_inodes_exceed_a_request_of_none_but_the_request_for_bytes_is_taken_off(
     pods = [pod("many", ephemeral_storage=1000), pod("few"), pod("none")]
     stats = {"many": PodStats(root=Disk(0, 90)), "few": PodStats(root=Disk(0, 10)), "none": PodStats()}
     places = rank(pods, stats, "nodefs", inodes=True)
-    assert [(place.pod.key, place.exceeds) for place in places] == [("few", True), ("many", True), ("none", False)]
+    assert [(place.pod.key, place.usage and place.usage.exceeds) for place in places] == [
+        ("few", True),
+        ("many", True),
+        ("none", False),
+    ]
 
 
 def test_pids_go_by_priority_first() -> None:
@@ -685,8 +690,12 @@ def test_a_request_of_a_part_of_a_byte_counts_exactly() -> None:
         for container in [{"name": "c", "resources": {"requests": {"memory": "1500m"}}}]
     ]
     places = rank(pods, used, "memory")
-    assert [(place.pod.key, place.exceeds) for place in places] == [("a/exceeds", True), ("a/within", False)]
-    assert places[0].requested == 2
+    assert [(place.pod.key, place.usage and place.usage.exceeds) for place in places] == [
+        ("a/exceeds", True),
+        ("a/within", False),
+    ]
+    assert places[0].usage is not None
+    assert places[0].usage.requested == 2
 
 
 @pytest.mark.parametrize(
