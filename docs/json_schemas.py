@@ -10,6 +10,7 @@ import sys
 import types
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from inspect import cleandoc
 from typing import (
     Annotated,
@@ -26,6 +27,7 @@ from typing import (
 
 from forewarn.policies.application.classes import ClassPlan
 from forewarn.policies.application.diff import Diff
+from forewarn.policies.application.findings import Report
 from forewarn.policies.application.headroom import HeadroomLine
 from forewarn.policies.application.node import NodePressure, ResizeResult
 from forewarn.policies.application.predict import PredictLine
@@ -33,7 +35,7 @@ from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
 from forewarn.policies.documents import VERSION, Always, Spelled, fields_of, optional_in_json, properties_of
 from forewarn.policies.documents.answers import DryRun
-from forewarn.policies.documents.findings import Findings, Impact, Review
+from forewarn.policies.documents.findings import Impact
 from forewarn.policies.documents.head import Head
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
 from forewarn.policies.documents.ui import UiCluster, UiFault, UiPrediction, UiWarnings
@@ -43,9 +45,10 @@ from forewarn.policies.render.several_clusters import SeveralClusters
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 from forewarn.policies.whatif.sweep import Sweep
+from forewarn.webhook.commands.review import Review
 
 DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
-    "lint": ("`lint` and `audit`", Findings),
+    "lint": ("`lint` and `audit`", Report),
     "predict": ("each line of `predict`", PredictLine),
     "diff": ("`diff`", Diff),
     "whatif": ("`whatif`", WhatIf),
@@ -172,15 +175,15 @@ def _of(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
     """The schema of a type; those of TypedDicts go into `defined`."""
     origin, arguments = get_origin(given), get_args(given)
     given = _document(given)
+    if isinstance(given, type) and issubclass(given, Enum):
+        return {"enum": [str(member) for member in given]}
     if is_typeddict(given) or (isinstance(given, type) and fields_of(given)):
         if given.__name__ not in defined:
             defined[given.__name__] = {}  # a type that contains itself ends here
             defined[given.__name__] = _object(given, defined, closed)
         return {"$ref": f"#/$defs/{given.__name__}"}
-    if given in _SCALARS:
-        return {"type": _SCALARS[given]}
-    if given is Any:
-        return {}
+    if given in _SCALARS or given is Any:
+        return {} if given is Any else {"type": _SCALARS[given]}
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (list, tuple, Sequence):

@@ -6,10 +6,14 @@ import re
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from forewarn.policies.documents import in_json, optional_in_json
 from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from forewarn.policies.documents import Always, Hidden
+    from forewarn.policies.documents.findings import Detail, Impact
 
 
 class Severity(IntEnum):
@@ -47,25 +51,29 @@ def field_path(path: Path) -> str:
 class Location(NamedTuple):
     """A span in one line of a file. Lines and columns count from 1; `end_column` is exclusive.
 
-    `line` 0: no text exists (an object of a request or of a cluster snapshot).
+    `line`: for a finding about a whole object, its first line; 0 without a file, as for an object of a request.
     """
 
-    file: str = ""
+    file: Hidden[str] = ""
     line: int = 0
     column: int = 0
     end_column: int = 0
+
+    @in_json
+    def file_(self) -> str:
+        return printable(self.file)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file or "the request"
 
 
 class ObjectRef(NamedTuple):
-    """A reference to an object, for example `Deployment team/web`."""
+    """A reference to an object, for example `Deployment team/web`; the texts are empty if it has no such field."""
 
-    api_version: str = ""
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
+    api_version: Always[str] = ""
+    kind: Always[str] = ""
+    namespace: Always[str] = ""
+    name: Always[str] = ""
 
     def __str__(self) -> str:
         name = f"{self.namespace}/{self.name}" if self.namespace and self.name else self.name
@@ -74,6 +82,7 @@ class ObjectRef(NamedTuple):
 
 NO_LOCATION: Final = Location()
 NO_OBJECT: Final = ObjectRef()
+NO_DETAIL: Final[Mapping[str, Any]] = {}
 
 
 class Text(NamedTuple):
@@ -146,7 +155,7 @@ class Problem(NamedTuple):
     remediation: str = ""
     location: Location | None = None
     object: ObjectRef | None = None
-    detail: Mapping[str, Any] = {}
+    detail: Mapping[str, Any] = NO_DETAIL
     severity: Severity | None = None
     is_incomplete: bool = False
 
@@ -162,26 +171,37 @@ class Finding(NamedTuple):
     wrong field. `for_requester`: the text for the requester; None if the same.
     """
 
-    location: Location
+    location: Hidden[Location]
     severity: Severity
     rule: str
     object: ObjectRef
-    text: Text
-    action: Action = Action.WARN
-    path: str = ""
-    detail: Mapping[str, Any] = {}
-    for_requester: Text | None = None
-    not_evaluated: bool = False
+    text: Hidden[Text]
+    action: Hidden[Action] = Action.WARN
+    path: Hidden[str] = ""
+    detail: Hidden[Mapping[str, Any]] = NO_DETAIL
+    for_requester: Hidden[Text | None] = None
+    not_evaluated: Hidden[bool] = False
     """True if the finding only reports that its rule was not evaluated completely."""
 
-    @property
+    @in_json
     def message(self) -> str:
         """The problem with all further sentences."""
         return self.text.message
 
-    @property
+    @in_json
     def remediation(self) -> str:
+        """The fix."""
         return self.text.fix
+
+    @in_json
+    def field(self) -> str:
+        """Path of the field."""
+        return self.path
+
+    @optional_in_json
+    def detail_(self) -> Impact | Detail | dict[str, Any] | None:
+        """Data of the message; the rule determines the keys."""
+        return dict(self.detail) or None
 
     @property
     def fix(self) -> str:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from jsonschema import Draft202012Validator
 
     from forewarn.policies.application.findings import Report
-    from forewarn.policies.findings import Finding
 
 _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.policies.commands.classes": "classes",
@@ -48,9 +47,9 @@ _LARGEST: Final = 200_000
 def check_outputs() -> None:
     """Validate what commands print in this process from now on."""
     from forewarn.policies import terminal
-    from forewarn.policies.application import findings
+    from forewarn.policies.render import report
 
-    written, finding_of, document_of = terminal.as_json, findings._entry, findings.Report.document
+    written, written_report = terminal.as_json, report.as_json
 
     def as_json(value: object, indent: int | None = None) -> str:
         text = written(value, indent)
@@ -62,21 +61,21 @@ def check_outputs() -> None:
             check(_SCHEMAS[module], json.loads(text))
         return text
 
-    def checked(finding: Finding, mark: str) -> dict[str, Any]:
-        told = finding_of(finding, mark)
-        check("lint", told, "Finding")
-        if "detail" in told and "." not in finding.rule:  # not of another package
-            check("webhook-review", told["detail"], "ReviewFinding", "detail")
-        return told
-
-    def document(report: Report, entries: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
-        whole = document_of(report, entries, more)
-        check("lint", {**whole, "findings": []})  # `checked` validates each of them
-        return whole
+    def of_report(report: Report) -> Iterator[str]:
+        parts, size = list[str](), 0
+        for part in written_report(report):
+            size += len(part)
+            parts = [*parts, part] if size <= _LARGEST else []
+            yield part
+        if size <= _LARGEST:
+            document = json.loads("".join(parts))
+            check("lint", document)
+            for finding in document["findings"]:
+                if "detail" in finding and "." not in finding["rule"]:  # not of another package
+                    check("lint", finding["detail"], "ReportedFinding", "detail")
 
     terminal.as_json = as_json
-    findings._entry = checked
-    findings.Report.document = document  # type: ignore[method-assign,assignment]
+    report.as_json = of_report
 
 
 FAULTS: Final[list[str]] = []
@@ -100,5 +99,6 @@ def validator(name: str, part: str = "", key: str = "", closed: bool = True) -> 
     schema = schema_of(name, closed=closed)
     if part:
         there = schema["$defs"][part]
-        schema = {**(there["properties"][key] if key else there), "$defs": schema["$defs"]}
+        told = {"anyOf": there["properties"][key]["anyOf"][:-1]} if key else there  # without any other object
+        schema = {**told, "$defs": schema["$defs"]}
     return Draft202012Validator(schema)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.application.findings import Report
 from forewarn.policies.cluster.answer_head import head_of_findings
 from forewarn.policies.disclosure import Disclose
+from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.audit import audit as findings_of
 from forewarn.policies.evaluation.audit import stored_objects, unsuppressed
 from forewarn.policies.findings import plural
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
-    from forewarn.policies.documents.findings import Findings
     from forewarn.policies.findings import Finding
     from forewarn.policies.rules.support.details import NewNodes
     from forewarn.policies.scheduling.schedule_one import Prediction
@@ -58,9 +58,9 @@ class Audit(NamedTuple):
         counts = (), self.objects, self.skipped
         return Report(self.findings, *counts, lambda _file, _line: None, self.suppressed, self.head)
 
-    def to_dict(self) -> Findings:
+    def to_dict(self) -> dict[str, Any]:
         """The JSON document of `-o json`."""
-        return self.report.to_dict()
+        return to_dict(self.report)
 
     def __repr__(self) -> str:
         return f"<Audit: {plural(self.objects, 'object')}, {plural(len(self.findings), 'finding')}>"

@@ -3,85 +3,84 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from forewarn.policies.config.model import Config
+from forewarn.policies.documents import VERSION, in_json
 from forewarn.policies.evaluation.suppressions import identity
-from forewarn.policies.findings import Finding, Severity, printable
+from forewarn.policies.findings import Finding, Severity
 from forewarn.policies.objects.fields import NOTHING, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.answer_head import AnswerHead
-    from forewarn.policies.documents.findings import Findings
+    from forewarn.policies.documents import Hidden, Inlined
+    from forewarn.policies.documents.findings import ReportChange
+    from forewarn.policies.findings import Location
     from forewarn.policies.lint.fixes import Edit
 
-VERSION: Final = 1
-"""The version of the JSON document."""
+
+class ReportedFinding(NamedTuple):
+    """A finding with its position. `fingerprint`: stays the same while rule, file, object and field stay the same."""
+
+    finding: Inlined[Finding]
+    location: Inlined[Location]
+    fingerprint: str
+
+
+class FindingsSummary(NamedTuple):
+    """Numbers of files, objects and findings. `skipped`: objects that forewarn does not check. `suppressed`: suppressed
+    findings. `leftOut`: number of skipped files by reason.
+    """
+
+    files: int
+    objects: int
+    errors: int
+    warnings: int
+    notes: int
+    skipped: int
+    suppressed: int
+    left_out: Mapping[str, int]
 
 
 class Report(NamedTuple):
     """Findings for all formats. `line_of(file, line)`: returns a source line, or None. `names`: all files. `skipped`:
-    number of skipped objects by kind. `head`: None without a cluster. `omitted`: number of skipped files by reason.
-    `edits`: returns the safe fixes, each with its finding.
+    number of skipped objects by kind. `omitted`: number of skipped files by reason. `edits`: returns the safe fixes,
+    each with its finding. `changes`: with `--since`.
     """
 
-    findings: Sequence[Finding]
-    names: Sequence[str]
-    objects: int
-    skipped: Mapping[str, int]
-    line_of: Callable[[str, int], str | None]
-    suppressed: int = 0
+    findings: Hidden[Sequence[Finding]]
+    names: Hidden[Sequence[str]]
+    objects: Hidden[int]
+    skipped: Hidden[Mapping[str, int]]
+    line_of: Hidden[Callable[[str, int], str | None]]
+    suppressed: Hidden[int] = 0
     head: AnswerHead | None = None
-    omitted: Mapping[str, int] = NOTHING
-    edits: Callable[[], Iterable[tuple[Finding, Edit]]] = tuple
+    omitted: Hidden[Mapping[str, int]] = NOTHING
+    edits: Hidden[Callable[[], Iterable[tuple[Finding, Edit]]]] = tuple
+    changes: Sequence[ReportChange] | None = None
 
-    def to_dict(self, more: Mapping[str, Any] = NOTHING) -> Findings:
-        """The JSON document. `more`: further keys."""
-        return cast("Findings", self.document(list(self.entries()), more))
+    @in_json
+    def version(self) -> Literal[1]:
+        return VERSION
 
-    def document(self, entries: Sequence[Any], more: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
-        """The JSON document with these entries as findings."""
-        numbers = counts(self.findings)
-        return {
-            **({} if self.head is None else {"head": self.head.to_dict()}),
-            "version": VERSION,
-            "findings": entries,
-            "summary": {
-                "files": len(self.names),
-                "objects": self.objects,
-                "errors": numbers[Severity.ERROR],
-                "warnings": numbers[Severity.WARNING],
-                "notes": numbers[Severity.NOTE],
-                "skipped": sum(self.skipped.values()),
-                "suppressed": self.suppressed,
-                "leftOut": dict(self.omitted),
-            },
-            **more,
-        }
+    @in_json
+    def findings_(self) -> Sequence[ReportedFinding]:
+        """Sorted by file, line and column."""
+        return [*self.entries()]
 
-    def entries(self) -> Iterator[dict[str, Any]]:
-        """The findings as JSON objects, in order."""
-        return map(_entry, self.findings, fingerprints(self.findings))
+    @in_json
+    def summary(self) -> FindingsSummary:
+        """Their numbers."""
+        found, skipped = counts(self.findings), sum(self.skipped.values())
+        numbers = found[Severity.ERROR], found[Severity.WARNING], found[Severity.NOTE]
+        return FindingsSummary(len(self.names), self.objects, *numbers, skipped, self.suppressed, self.omitted)
 
-
-def _entry(finding: Finding, mark: str) -> dict[str, Any]:
-    place, ref = finding.location, finding.object
-    return {
-        "rule": finding.rule,
-        "severity": str(finding.severity),
-        "message": finding.message,
-        "remediation": finding.remediation,
-        "file": place.file if place.file.isprintable() else printable(place.file),
-        "line": place.line,
-        "column": place.column,
-        "endColumn": place.end_column,
-        "field": finding.path,
-        "fingerprint": mark,
-        "object": {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name},
-        **({"detail": dict(finding.detail)} if finding.detail else {}),
-    }
+    def entries(self) -> Iterator[ReportedFinding]:
+        """The findings with their fingerprints, in order."""
+        for finding, fingerprint in zip(self.findings, fingerprints(self.findings), strict=True):
+            yield ReportedFinding(finding, finding.location, fingerprint)
 
 
 def fingerprints(findings: Sequence[Finding]) -> list[str]:

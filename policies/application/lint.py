@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application.findings import Report, configured
+from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
 from forewarn.policies.findings import plural
 from forewarn.policies.lint.input import (
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
-    from forewarn.policies.documents.findings import Findings
     from forewarn.policies.findings import Finding
     from forewarn.policies.lint.fixes import Edit
     from forewarn.policies.lint.input import Input
@@ -77,9 +77,9 @@ class Lint(NamedTuple):
         for file in fixed(self.findings, self.given, self.config, self.cluster):
             yield from file.edits
 
-    def to_dict(self) -> Findings:
+    def to_dict(self) -> dict[str, Any]:
         """The JSON document of `-o json`."""
-        return self.report.to_dict()
+        return to_dict(self.report)
 
     def __repr__(self) -> str:
         return f"<Lint: {plural(len(self.given.reported), 'file')}, {plural(len(self.findings), 'finding')}>"

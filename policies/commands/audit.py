@@ -32,7 +32,7 @@ from forewarn.policies.commands.printing import Output, Printed
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.documents import json_of
+from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import Severity, plural
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.terminal import (
@@ -212,8 +212,8 @@ def _printed(output: Output, request: _Request, result: Audit, changes: list[Rep
     elif output.form == "json":
         from forewarn.policies.render.report import as_json
 
-        more = {} if changes is None else {"changes": json_of(changes)}
-        return Printed(chain(as_json(result.report, more), "\n"), lambda: [result.report.to_dict(more)])
+        changed = result.report._replace(changes=changes)
+        return Printed(chain(as_json(changed), "\n"), lambda: [to_dict(changed)])
     elif output.form == "sarif":
         from forewarn.policies.render import sarif
         from forewarn.policies.render.audit import placed

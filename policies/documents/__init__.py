@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -117,6 +118,8 @@ def json_of(value: Any) -> Any:
         return to_dict(value)
     if isinstance(value, Mapping):
         return {str(key): json_of(item) for key, item in value.items()}
+    if isinstance(value, Enum):
+        return str(value)
     if isinstance(value, float):
         return round(value, _DIGITS)
     return [json_of(item) for item in value] if isinstance(value, list | tuple) else value

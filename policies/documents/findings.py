@@ -1,17 +1,6 @@
 """The types of outputs about findings, and of the annotation `forewarn.dev/preemption-impact`."""
 
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
-
-from forewarn.policies.documents.head import Head
-
-
-class ObjectReference(TypedDict):
-    """An object; the texts are empty if it has no such field."""
-
-    apiVersion: str
-    kind: str
-    namespace: str
-    name: str
+from typing import Literal, NamedTuple, NotRequired, TypedDict
 
 
 class PodLoss(TypedDict):
@@ -169,44 +158,6 @@ Detail = TypedDict(
 """The details of other findings: the rule determines the keys."""
 
 
-class Finding(TypedDict):
-    """A finding.
-
-    `message`: the problem. `remediation`: the fix. `file`: empty in `audit`. `line`: from 1; for a finding about a
-    whole object, its first line; 0 without a file. `column`, `endColumn`: from 1, the end exclusive. `field`: path of
-    the field. `fingerprint`: stays the same while rule, file, object and field stay the same. `detail`: data of the
-    message; the rule determines the keys.
-    """
-
-    rule: str
-    severity: Literal["error", "warning", "note"]
-    message: str
-    remediation: str
-    file: str
-    line: int
-    column: int
-    endColumn: int
-    field: str
-    fingerprint: str
-    object: ObjectReference
-    detail: NotRequired[Impact | Detail | dict[str, Any]]
-
-
-class FindingsSummary(TypedDict):
-    """Numbers of files, objects and findings. `skipped`: objects that forewarn does not check. `suppressed`: suppressed
-    findings. `leftOut`: number of skipped files by reason.
-    """
-
-    files: int
-    objects: int
-    errors: int
-    warnings: int
-    notes: int
-    skipped: int
-    suppressed: int
-    leftOut: dict[str, int]
-
-
 Difference = Literal["new", "worse", "changed", "better", "gone"]
 
 
@@ -216,41 +167,3 @@ class ReportChange(NamedTuple):
     change: Difference
     what: str
     why: str = ""
-
-
-class Findings(TypedDict):
-    """The output of `forewarn lint` and `forewarn audit`. `findings`: sorted by file, line and column. `summary`: their
-    numbers. `changes`: with `--since`.
-    """
-
-    head: NotRequired[Head]
-    version: Literal[1]
-    findings: list[Finding]
-    summary: FindingsSummary
-    changes: NotRequired[list[ReportChange]]
-
-
-class ReviewFinding(TypedDict):
-    """A finding about the reviewed object, with all names. `action`: what the webhook does."""
-
-    rule: str
-    severity: Literal["error", "warning", "note"]
-    action: Literal["deny", "warn", "audit", "off"]
-    message: str
-    remediation: str
-    field: str
-    object: ObjectReference
-    detail: NotRequired[Impact | Detail]
-
-
-class Review(TypedDict):
-    """The output of `forewarn webhook review -o json`, one line for each phase. `findings`: about the object. `review`:
-    the AdmissionReview. `verdict`: as in the metrics.
-    """
-
-    head: NotRequired[Head]
-    version: Literal[1]
-    phase: Literal["mutate", "validate"]
-    verdict: str
-    findings: list[ReviewFinding]
-    review: dict[str, Any]

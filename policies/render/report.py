@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.documents import json_of, to_dict
 from forewarn.policies.findings import no_command_in_json, one_line
-from forewarn.policies.objects.fields import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from forewarn.policies.application.findings import Report
     from forewarn.policies.findings import Finding
@@ -56,6 +56,8 @@ def in_parts(document: object, entries: Iterable[Any], indent: int) -> Iterator[
         yield after
 
 
-def as_json(report: Report, more: Mapping[str, Any] = NOTHING) -> Iterator[str]:
-    """Yield the report as indented JSON, in parts. docs/reference/json.md documents its keys. `more`: further keys."""
-    return in_parts(report.document(ENTRIES, more), report.entries(), 2)
+def as_json(report: Report) -> Iterator[str]:
+    """Yield the report as indented JSON, in parts. docs/reference/json.md documents its keys."""
+    empty = to_dict(report._replace(findings=()))
+    document = {**empty, "findings": ENTRIES, "summary": json_of(report.summary)}
+    return in_parts(document, map(json_of, report.entries()), 2)

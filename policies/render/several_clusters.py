@@ -2,10 +2,10 @@
 
 from typing import Literal, NotRequired, TypedDict
 
+from forewarn.policies.application.findings import Report
 from forewarn.policies.application.headroom import HeadroomLine
 from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
-from forewarn.policies.documents.findings import Findings
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 
@@ -22,7 +22,7 @@ class OneOfSeveralClusters(TypedDict):
     status: int
     rank: NotRequired[list[int]]
     row: NotRequired[dict[str, str | int]]
-    report: NotRequired[Findings | Risks | Classes | list[HeadroomLine] | list[PredictLine] | WhatIf]
+    report: NotRequired[Report | Risks | Classes | list[HeadroomLine] | list[PredictLine] | WhatIf]
     reason: NotRequired[str]
 
 

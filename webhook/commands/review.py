@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
@@ -18,6 +19,7 @@ from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config import ConfigError
 from forewarn.policies.disclosure import Disclose
+from forewarn.policies.documents import VERSION, Document
 from forewarn.policies.findings import cut, plural
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
 from forewarn.policies.objects.fields import InvalidObject, mapping
@@ -32,13 +34,14 @@ from forewarn.webhook.settings import configuration
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
-    from forewarn.policies.documents.findings import Review, ReviewFinding
-    from forewarn.policies.findings import Finding
-    from forewarn.webhook.admission.decision import Decision
+    from forewarn.policies.documents import Inlined
+    from forewarn.policies.findings import Action, Finding
+    from forewarn.webhook.admission.decision import Decision, Verdict
 
 ALLOWED, DENIED, USAGE, FAILED = range(4)
 _MAX_VALUE: Final = 1000
@@ -66,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
         with options.output.redirected():
             phases = list(zip(hooks, decisions, strict=True))
             if options.output.form == "json":
-                sys.stdout.writelines(as_json(_as_dict(*phase, cluster)) for phase in phases)
+                sys.stdout.writelines(as_json(_review(*phase, cluster).to_dict()) for phase in phases)
             else:
                 lines = _text(str(parse_review(body).subject.ref), phases, cluster)
                 sys.stdout.writelines(clean(line, color=False) + "\n" for line in lines)
@@ -82,11 +85,10 @@ def _text(ref: str, phases: Sequence[tuple[Hook, Decision]], cluster: ClusterSna
     warnings = sum(len(response.warnings) for response in responses)
     verdict = "allowed" if all(response.allowed for response in responses) else "denied"
     yield f"{ref}: {verdict}" + (f" with {plural(warnings, 'warning')}" if warnings else "")
-    if cluster is not None:
-        from forewarn.policies.cluster.answer_head import head_of
+    if head := _head(cluster):
         from forewarn.policies.render.head import line_of
 
-        yield line_of(head_of(cluster))
+        yield line_of(head)
     for hook, decision in phases:
         response = decision.response
         if not response.allowed:
@@ -101,39 +103,43 @@ def _text(ref: str, phases: Sequence[tuple[Hook, Decision]], cluster: ClusterSna
             yield f"    {operation.op} {pointer(operation.path)}{cut(value, _MAX_VALUE)}"
 
 
-def _as_dict(hook: Hook, decision: Decision, cluster: ClusterSnapshot | None) -> Review:
-    return {
-        **_head(cluster),  # type: ignore[typeddict-item]
-        "version": 1,
-        "phase": hook.value,
-        "verdict": decision.verdict.value,
-        "findings": list(map(_finding, decision.findings)),
-        "review": json.loads(decision.response.to_bytes()),
-    }
+class ReviewFinding(NamedTuple):
+    """A finding about the reviewed object, with all names. `action`: what the webhook does."""
+
+    finding: Inlined[Finding]
+    action: Action
 
 
-def _head(cluster: ClusterSnapshot | None) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Review(Document):
+    """The output of one phase. `findings`: about the object. `review`: the AdmissionReview. `verdict`: as in the
+    metrics.
+    """
+
+    head: AnswerHead | None = None
+    version: Literal[1] = VERSION
+    phase: Hook
+    verdict: Verdict
+    findings: Sequence[ReviewFinding]
+    review: Mapping[str, Any]
+
+
+def _review(hook: Hook, decision: Decision, cluster: ClusterSnapshot | None) -> Review:
+    return Review(
+        head=_head(cluster),
+        phase=hook,
+        verdict=decision.verdict,
+        findings=[ReviewFinding(finding, finding.action) for finding in decision.findings],
+        review=json.loads(decision.response.to_bytes()),
+    )
+
+
+def _head(cluster: ClusterSnapshot | None) -> AnswerHead | None:
     if cluster is None:
-        return {}
+        return None
     from forewarn.policies.cluster.answer_head import head_of
 
-    return {"head": head_of(cluster).to_dict()}
-
-
-def _finding(finding: Finding) -> ReviewFinding:
-    ref, severity, action = finding.object, str(finding.severity), finding.action.value
-    review_finding: ReviewFinding = {
-        "rule": finding.rule,
-        "severity": severity,  # type: ignore[typeddict-item]
-        "action": action,  # type: ignore[typeddict-item]
-        "message": finding.message,
-        "remediation": finding.remediation,
-        "field": finding.path,
-        "object": {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name},
-    }
-    if finding.detail:
-        review_finding["detail"] = dict(finding.detail)  # type: ignore[typeddict-item]
-    return review_finding
+    return head_of(cluster)
 
 
 def answers(body: bytes, phase: Hook | None, cluster: ClusterSnapshot | None, config: Config) -> list[Decision]:
