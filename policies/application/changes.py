@@ -52,7 +52,7 @@ class Start(NamedTuple):
         return self.cache.snapshot()
 
     def read(self, manifests: Manifest | Sequence[Manifest], namespace: str) -> list[Arrival]:
-        return list(applied(manifests_of(manifests), namespace, self.places))
+        return list(applied(manifests_of(manifests), namespace, self.places, self.cluster))
 
 
 class Change(Protocol):

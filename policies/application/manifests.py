@@ -12,9 +12,17 @@ from forewarn.policies.application.places import API_OBJECT, Places
 from forewarn.policies.application.simulated import with_classes
 from forewarn.policies.controllers.applied import later_quotas, with_applied
 from forewarn.policies.controllers.new_pods import check_template
-from forewarn.policies.kinds.registry import APPLIED, LINTED, NODE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.kinds.registry import (
+    APPLIED,
+    DEFAULT_NAMESPACE,
+    LINTED,
+    NODE,
+    POD_TEMPLATE_PATHS,
+    PRIORITY_CLASS,
+)
 from forewarn.policies.manifests import UNUSABLE, only_found, read
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, int32, mapping
+from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, int32, mapping, ref_of
+from forewarn.policies.objects.workload import applied_to
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import File
@@ -65,8 +73,12 @@ def reading_of(file: File, wanted: Collection[str], namespace: str) -> Reading:
     return reading
 
 
-def applied(manifests: Iterable[Manifest], namespace: str, places: Places) -> Iterator[Arrival]:
-    """Yield the objects of manifests as arrivals at time 0. `places` records the objects' positions.
+def applied(
+    manifests: Iterable[Manifest], namespace: str, places: Places, cluster: ClusterSnapshot | None = None
+) -> Iterator[Arrival]:
+    """Yield the objects of manifests as arrivals at time 0; workloads of `cluster` keep their other fields.
+
+    `places` records the objects' positions.
 
     Raises SourceError; InvalidObject if a Pod template or number of replicas is invalid.
     """
@@ -84,9 +96,20 @@ def applied(manifests: Iterable[Manifest], namespace: str, places: Places) -> It
                 if subject.ref.namespace:
                     names["namespace"] = subject.ref.namespace
                 metadata = {**mapping(subject.object, "metadata"), **names}
-                yield Arrival(0.0, "create", bounded({**subject.object, "metadata": metadata}))
+                obj = {**subject.object, "metadata": metadata}
+                yield Arrival(0.0, "create", bounded(after_apply(cluster, obj) if cluster else obj))
         if not count:
             raise _nothing([manifest], f"no object that can be simulated{only_found(skipped)}")
+
+
+def after_apply(cluster: ClusterSnapshot, obj: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
+    """Return an object after it is applied; a workload of the cluster with the fields that only the cluster has.
+
+    `before`: the previous manifest.
+    """
+    ref = ref_of(obj, DEFAULT_NAMESPACE)
+    stored = cluster.workload(group_kind(obj), ref.namespace, ref.name)
+    return obj if stored is None else applied_to(stored.object, obj, before)
 
 
 def with_manifests(

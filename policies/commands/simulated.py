@@ -29,7 +29,7 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import summarize
 
-    simulation = Simulation(world_with(cache, [*applied(paths, namespace, places)], DEFAULT_UNTIL))
+    simulation = Simulation(world_with(cache, [*applied(paths, namespace, places, cache.snapshot())], DEFAULT_UNTIL))
     simulation.run()
     summary = summarize(simulation)
     yield f"aftermath: {settled(summary)}"

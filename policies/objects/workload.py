@@ -136,6 +136,67 @@ def contains(stored: Any, given: Any) -> bool:
         return False
 
 
+REDACTED: Final = frozenset(
+    ("env", "envFrom", "image", "command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+)
+"""Fields of a container that a redacted cluster snapshot does not have."""
+_MERGED_BY_NAME: Final = ("containers", "initContainers", "ephemeralContainers", "volumes", "env")
+_RETAINS_KEYS: Final = ("strategy", "volumes")
+"""Fields whose objects keep only the keys of the manifest. Source: `patchStrategy:"retainKeys"` in k8s.io/api."""
+
+
+def applied_to(stored: ApiObject, given: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
+    """Return a stored workload after `kubectl apply` of a manifest. `before`: the manifest of the previous apply.
+
+    Fields that only `stored` has stay, such as defaults and the replicas that an autoscaler has set. Fields that a
+    snapshot lacks because it is redacted change only if the two manifests differ.
+    Source: k8s.io/apimachinery/pkg/util/strategicpatch, `CreateThreeWayMergePatch`.
+    """
+    containers = _by_name(at(stored, "spec", "template", "spec", "containers")) or {}
+    is_redacted = bool(containers) and not any("image" in container for container in containers.values())
+    result: ApiObject = _merged(stored, given, before, "", is_redacted=is_redacted)
+    return result
+
+
+def _merged(stored: Any, given: Any, before: Any, name: str, *, is_redacted: bool) -> Any:
+    """Return the value of the field `name` after an apply."""
+    if isinstance(stored, Mapping) and isinstance(given, Mapping):
+        return _merged_fields(stored, given, before if isinstance(before, Mapping) else NOTHING, name, is_redacted)
+    if name in _MERGED_BY_NAME and (one := _by_name(stored)) is not None and (other := _by_name(given)) is not None:
+        old = _by_name(before) or NOTHING
+        kept = {key: value for key, value in one.items() if key in other or key not in old}
+        each = name if name in _RETAINS_KEYS else ""
+        return [
+            _merged(one.get(key), value, old.get(key), each, is_redacted=is_redacted)
+            for key, value in {**kept, **other}.items()  # the order of the stored list
+        ]
+    return stored if stored is not None and contains(stored, given) else given
+
+
+def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: str, is_redacted: bool) -> ApiObject:
+    def is_hidden(key: str) -> bool:
+        return is_redacted and key not in stored and (name == "annotations" or key in REDACTED)
+
+    new = {
+        key: value
+        for key, value in given.items()
+        if value is not None and not (is_hidden(key) and old.get(key) == value)
+    }
+    stays = name not in _RETAINS_KEYS
+    kept = {key: value for key, value in stored.items() if key in new or (stays and key not in old)}
+    for key, value in new.items():
+        kept[key] = _merged(stored.get(key), value, old.get(key), key, is_redacted=is_redacted)
+    return kept
+
+
+def _by_name(value: Any) -> dict[str, Any] | None:
+    """Return the elements of a list by their names; None if not each has one of its own."""
+    if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
+        return None
+    found = {item["name"]: item for item in value if isinstance(item.get("name"), str)}
+    return found if len(found) == len(value) else None
+
+
 _MAX: Final = 10_000
 """Maximum parts of one object that are read."""
 _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "active")

@@ -24,6 +24,7 @@ from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import NODE, POD, POD_TEMPLATE_PATHS, listed_as_empty
 from forewarn.policies.objects.fields import at, group_kind
 from forewarn.policies.objects.storage import BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE
+from forewarn.policies.objects.workload import REDACTED
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.sources.output_file import output_file
@@ -47,9 +48,6 @@ _READ_GROUPS: Final = (
 _READ: Final = frozenset((BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE))
 """Annotations that kube-scheduler reads. Their values are names of classes, nodes and plugins."""
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
-_OF_A_CONTAINER: Final = frozenset(
-    ("env", "envFrom", "image", "command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-)
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _OF_A_STATUS: Final = frozenset(("name", "resources", "allocatedResources"))
 
@@ -91,7 +89,7 @@ def _redact_metadata(metadata: dict[str, Any]) -> None:
 def _redact_pod_spec(spec: dict[str, Any]) -> None:
     for kind in _CONTAINERS:
         for container in spec.get(kind) or ():
-            for key in _OF_A_CONTAINER & mapping(container).keys():
+            for key in REDACTED & mapping(container).keys():
                 del container[key]
     for volume in spec.get("volumes") or ():
         if "image" in mapping(volume):
