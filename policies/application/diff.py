@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
+from forewarn.policies.application.manifests import after_apply
 from forewarn.policies.application.whatif import Rejected, WhatIf, whatif
+from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document
 from forewarn.policies.findings import listed, one_line, plural
-from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, is_namespaced
+from forewarn.policies.kinds.registry import AUTOSCALER, DAEMON_SET, DEFAULT_NAMESPACE, is_namespaced
 from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded
 from forewarn.policies.lint.versions import (
     Owners,
@@ -26,10 +29,13 @@ from forewarn.policies.lint.versions import (
 )
 from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
 from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
-from forewarn.policies.manifests.differences import changed_fields, differences, supporting
+from forewarn.policies.manifests.differences import changed_fields, differences, of_kinds, supporting
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, at, group_kind, mapping
 from forewarn.policies.simulation.scenario import Arrival, bounded
-from forewarn.policies.whatif.questions import Question
+from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.cluster import autoscalers_of
+from forewarn.policies.whatif.answer import NO_CLASS
+from forewarn.policies.whatif.questions import Question, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.manifests.differences import ChangedObject, Difference
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.whatif.class_change import Ranked
 
 _ORDER: Final = (
     "PriorityClass", "Namespace", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "StorageClass",
@@ -73,6 +80,29 @@ class ScaledDown(NamedTuple):
     after: int
 
 
+class Autoscaled(NamedTuple):
+    """A changed workload that a HorizontalPodAutoscaler of the manifests or of the cluster scales.
+
+    `replicas`: in the second version. `least`, `most`: minReplicas and maxReplicas.
+    """
+
+    workload: str
+    autoscaler: str
+    replicas: int
+    least: int
+    most: int
+
+
+class Passed(NamedTuple):
+    """How many running Pods of other workloads new Pods outrank after a change of PriorityClasses, and did not before;
+    or rank below.
+    """
+
+    priority_class: str
+    outranked: int
+    outranking: int
+
+
 class OnCluster(NamedTuple):
     """The effect on a cluster. `reason`: why there is no `answer`; without both, all objects are rejected, or none
     concerns the cluster.
@@ -80,8 +110,9 @@ class OnCluster(NamedTuple):
     `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that it accepts, but not
     their Pods. `namespaces`: the most affected first. `absent`: workloads that change and are not in the cluster, so
     that they are simulated as new. `placeholders`: preempted workloads whose Pods only reserve capacity. `scaled_down`:
-    workloads that have more replicas in the cluster than in both versions. `differing`: changed workloads with another
-    class or other requests in the cluster than in both versions, and what the change makes of these fields.
+    workloads that have more replicas in the cluster than in both versions, or no longer a number of replicas.
+    `differing`: changed workloads with another class or other requests in the cluster than in both versions, and what
+    the change makes of these fields. `passed`: by PriorityClass, most Pods first.
     """
 
     cluster: str
@@ -92,6 +123,8 @@ class OnCluster(NamedTuple):
     scaled_down: Sequence[ScaledDown] = ()
     rejected_pods: Sequence[str] = ()
     differing: Sequence[str] = ()
+    autoscaled: Sequence[Autoscaled] = ()
+    passed: Sequence[Passed] = ()
     reason: str = ""
     answer: WhatIf | None = None
 
@@ -149,15 +182,21 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         check_paths(request.paths, base, head)
         (before, notes), (after, more) = (read_version(side, lint, changed) for side in (base, head))
         differs = may_differ(both)
-        differing = [difference for difference in differences(before, after) if differs(difference.changed.directory)]
+        differing = [
+            difference
+            for difference in differences(before, after)
+            if differs(difference.changed.directory) and (clusters or not difference.changed.is_restart)
+        ]
         beside = [difference for difference in supporting(before, after) if differs(difference.changed.directory)]
+        scalers = of_kinds(after, {AUTOSCALER})
         others = not_compared(base, head, changed, request.paths)
         places = deployed(manifests(head.root) if differing else (), clusters)
         owners = Owners(after, partial(places.namespace, default=request.namespace))
     differing = [_in_namespace(difference, places, request.namespace) for difference in differing]
     beside = [_in_namespace(difference, places, request.namespace) for difference in beside]
+    scalers = [_in_namespace(difference, places, request.namespace) for difference in scalers]
     results = [
-        _on_cluster(name, load, (differing, beside), places, clusters, request, owners)
+        _on_cluster(name, load, (differing, beside, scalers), places, clusters, request, owners)
         for name, load in clusters.items()
     ]
     return Diff(
@@ -184,19 +223,27 @@ def _notes(of_versions: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def _on_cluster(
     name: str,
     load: Callable[[], Cluster],
-    both: tuple[Sequence[Difference], Sequence[Difference]],
+    found: tuple[Sequence[Difference], ...],
     places: Deployed,
     clusters: Container[str],
     request: DiffRequest,
     owners: Owners,
 ) -> OnCluster:
-    concerned, beside = (
-        concerning(difference, name, clusters, places.clusters, request.config.options.clusters) for difference in both
+    concerned, beside, scalers = (
+        concerning(differences, name, clusters, places.clusters, request.config.options.clusters)
+        for differences in found
     )
     if not concerned:
         return OnCluster(name, [], [])
     try:
         cluster = load()
+        concerned = [
+            difference
+            for difference in concerned
+            if not (difference.changed.is_restart and _is_absent(difference, cluster.snapshot))
+        ]
+        if not concerned:
+            return OnCluster(name, [], [])
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
         answer = whatif(cluster, change, until=request.until)
@@ -213,6 +260,8 @@ def _on_cluster(
             scaled_down,
             rejected_pods=_reasons(answer.faults, of_pods=True),
             differing=[*_differing(concerned, cluster.snapshot)],
+            autoscaled=[*_autoscaled(concerned, {*(item.workload for item in scaled_down)}, cluster, scalers)],
+            passed=_passed(answer.answer.new_pods, cluster.snapshot),
             answer=answer,
         )
     except Rejected as fault:
@@ -254,11 +303,60 @@ def _differing(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> It
 
 
 def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[ScaledDown]:
-    """Yield the workloads that something else has scaled up, such as a HorizontalPodAutoscaler."""
+    """Yield the workloads that something else has scaled up, such as a HorizontalPodAutoscaler, and those whose
+    manifest has no number of replicas any more, so that they get the default.
+    """
     for name, *objects in _present(concerned, snapshot):
+        if group_kind(objects[0]) == DAEMON_SET:
+            continue
         old, new, now = (at(obj, "spec", "replicas") for obj in objects)
-        if isinstance(now, int) and isinstance(new, int) and now > new and (not isinstance(old, int) or now > old):
+        if isinstance(old, int) and new is None:
+            old, new = 1, 1
+        grown = isinstance(now, int) and isinstance(new, int) and now > new
+        if grown and (not isinstance(old, int) or now > old):
             yield ScaledDown(name, now, new)
+
+
+def _autoscaled(
+    concerned: Iterable[Difference], scaled_down: Container[str], cluster: Cluster, scalers: Iterable[Difference]
+) -> Iterator[Autoscaled]:
+    """Yield the workloads whose number of replicas does not last, because a HorizontalPodAutoscaler scales them.
+
+    `scalers`: those of the manifests.
+    """
+    found = {(item.changed.namespace, item.changed.name): item.after.object for item in scalers if item.after}
+    with suppress(SourceError):  # without permission to list them
+        live = {key_of(obj): obj for obj in chain(*map(autoscalers_of, cluster.sources))}
+        found = {**cluster.cache.autoscalers, **live, **found}
+    by_target = {target_of(namespace, obj): (name, obj) for (namespace, name), obj in found.items()}
+    for changed, _, after in concerned:
+        name = f"{changed.namespace}/{changed.name}"
+        if after is None or not (name in scaled_down or any(field.name == "replicas" for field in changed.fields)):
+            continue
+        scaler, obj = by_target.get((group_kind(after.object), changed.namespace, changed.name), ("", NOTHING))
+        replicas, least, most = (
+            at(each, "spec", key) for each, key in zip((after.object, obj, obj), _SIZES, strict=True)
+        )
+        replicas, least = 1 if replicas is None else replicas, 1 if least is None else least
+        if isinstance(replicas, int) and isinstance(least, int) and isinstance(most, int) and replicas:
+            yield Autoscaled(name, scaler, replicas, least, most)
+
+
+_SIZES: Final = ("replicas", "minReplicas", "maxReplicas")
+
+
+def _passed(new_pods: Sequence[Ranked], snapshot: ClusterSnapshot) -> list[Passed]:
+    steps = {(of.before.priority, of.after.priority) for of in new_pods if of.before and of.after}
+    own = {of.workload for of in new_pods}
+    above, below = Counter[str](), Counter[str]()
+    for pod in snapshot.pods.values() if steps else ():
+        priority = pod.effective_priority
+        up = any(before <= priority < after for before, after in steps)
+        down = any(after < priority <= before for before, after in steps)
+        if (up or down) and pod.node_name and not pod.terminal and snapshot.top_workload_of(pod) not in own:
+            (above if up else below)[pod.priority_class_name or NO_CLASS] += 1
+    names = sorted(above.keys() | below, key=lambda name: (-above[name] - below[name], name))
+    return [Passed(name, above[name], below[name]) for name in names]
 
 
 def _is_absent(difference: Difference, snapshot: ClusterSnapshot) -> bool:
@@ -296,7 +394,7 @@ def _affected(
 
 def conditions(diff: Diff) -> set[str]:
     """Return what happens, in the words of `--fail-on`."""
-    met = {"change"} if diff.objects else set[str]()
+    met = {"change"} if any(not changed.is_restart for changed in diff.objects) else set[str]()
     for cluster in diff.clusters:
         met |= {"rejected"} if cluster.rejected or cluster.rejected_pods else set()
         met |= cluster.answer.conditions if cluster.answer else set()
@@ -312,8 +410,8 @@ class _Applied:
     prune: bool
     order: FluxOrder
 
-    def question(self, start: Start) -> Question:  # noqa: ARG002  (the protocol's signature)
-        return question_of(self.found, prune=self.prune, beside=self.beside, order=self.order)
+    def question(self, start: Start) -> Question:
+        return question_of(self.found, start.cluster, prune=self.prune, beside=self.beside, order=self.order)
 
 
 def concerning(
@@ -344,6 +442,7 @@ def concerning(
 
 def question_of(
     differing: Sequence[Difference],
+    cluster: ClusterSnapshot,
     *,
     prune: bool,
     beside: Sequence[Difference] = (),
@@ -376,7 +475,7 @@ def question_of(
         return difference.after is None, depth, step or (0, 0), _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
 
     ordered = sorted([*differing, *needed], key=position)
-    return Question("change applied", list(_arrivals(ordered, prune=prune)))
+    return Question("change applied", list(_arrivals(ordered, cluster, prune=prune)))
 
 
 def _in_namespace(difference: Difference, places: Deployed, default: str) -> Difference:
@@ -388,11 +487,12 @@ def _in_namespace(difference: Difference, places: Deployed, default: str) -> Dif
     return difference._replace(changed=changed._replace(namespace=namespace))
 
 
-def _arrivals(changed: Iterable[Difference], *, prune: bool) -> Iterator[Arrival]:
+def _arrivals(changed: Iterable[Difference], cluster: ClusterSnapshot, *, prune: bool) -> Iterator[Arrival]:
     for difference in changed:
         before, after, namespace = difference.before, difference.after, difference.changed.namespace
         if after is not None and position_of(after.object) is not None:
-            yield Arrival(0.0, "create", bounded(_placed(after.object, namespace)))
+            obj = after_apply(cluster, _placed(after.object, namespace), before.object if before else NOTHING)
+            yield Arrival(0.0, "create", bounded(obj))
         elif after is None and prune and before is not None:
             yield Arrival(0.0, "delete", _placed(before.object, namespace))
 

@@ -81,7 +81,9 @@ def main(arguments: Sequence[str]) -> int:
         _complain(result.faults, run)
         failures = [] if result.faults else failures_of(result.conditions, options.fail_on)
         status, cells = FAILED if result.faults else len(failures), row(result.answer)
-        return Evaluated(status, cells[::-1], cells, _printed(result, run.output, timeline=options.timeline), failures)
+        return Evaluated(
+            status, [*cells[3::-1], cells[4]], cells, _printed(result, run.output, timeline=options.timeline), failures
+        )
 
     request = options.request(options)
     modules = ("sources.cluster", "render.whatif", "application.whatif")

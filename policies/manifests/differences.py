@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from forewarn.policies.findings import cut
 from forewarn.policies.kinds.registry import (
     APPLIED,
+    DAEMON_SET,
+    DEPLOYMENT,
     DISRUPTION_BUDGET,
     LIMIT_RANGE,
     POD,
     POD_TEMPLATE_PATHS,
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
+    STATEFUL_SET,
 )
 from forewarn.policies.manifests.deploy_order import position_of
 from forewarn.policies.manifests.object_finder import items_of
@@ -61,6 +64,9 @@ _OF_PODS: Final = (
     "topologySpreadConstraints",
     "terminationGracePeriodSeconds",
 )
+_ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
+TEMPLATE: Final = "template"
+"""The name of the field of a workload that replaces its Pods with equal ones, because of an image for example."""
 _LONGEST: Final = 120
 """Maximum characters of a value."""
 
@@ -73,6 +79,8 @@ class ChangedField(NamedTuple):
     after: str
 
     def __str__(self) -> str:
+        if self.name == TEMPLATE:
+            return "new Pod template"
         absent = ("added", "removed") if self.name.endswith("[]") else ("unset", "unset")
         return f"{self.name} {self.before or absent[0]} → {self.after or absent[1]}"
 
@@ -86,6 +94,11 @@ class ChangedObject(NamedTuple):
     name: str
     operation: Literal["created", "changed", "deleted"]
     fields: Sequence[ChangedField]
+
+    @property
+    def is_restart(self) -> bool:
+        """Whether the change only replaces Pods with equal ones."""
+        return [field.name for field in self.fields] == [TEMPLATE]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
@@ -118,6 +131,12 @@ def supporting(before: Version, after: Version) -> list[Difference]:
         for place in sorted(new)
         if place not in old or old[place].object != new[place].object
     ]
+
+
+def of_kinds(version: Version, kinds: Container[str]) -> list[Difference]:
+    """Return the objects of these `group/Kind` as if they were new."""
+    found = sorted(_by_place(version, kinds).items())
+    return [Difference(ChangedObject(place[0], *obj.ref[1:], "created", ()), None, obj) for place, obj in found]
 
 
 class Version(NamedTuple):
@@ -211,6 +230,9 @@ def _content(subject: ReviewedObject) -> tuple[ObjectRef, str]:
 def _difference(directory: str, before: ReviewedObject | None, after: ReviewedObject | None) -> Difference | None:
     fields = changed_fields(before.object if before else {}, after.object if after else {})
     subject = after or before
+    if before and after and not fields and group_kind(after.object) in _ROLLED_OUT:
+        templates = [at(version.object, "spec", "template") for version in (before, after)]
+        fields = (ChangedField(TEMPLATE, "", "changed"),) if templates[0] != templates[1] else ()
     if subject is None or (before and after and not fields):
         return None
     ref, operation = subject.ref, _OPERATIONS[before is not None, after is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from html import escape
@@ -16,11 +17,12 @@ from forewarn.policies.render.head import line_of
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.table import limited, markdown_table, table, titles
 from forewarn.policies.scheduling.reasons import in_short
+from forewarn.policies.whatif.answer import NO_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.application.diff import Diff, OnCluster
+    from forewarn.policies.application.diff import Autoscaled, Diff, OnCluster
     from forewarn.policies.application.whatif import WhatIf
     from forewarn.policies.manifests.differences import ChangedObject
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
@@ -37,8 +39,8 @@ _EFFECTS: Final = 6
 _LONGEST: Final = 160
 _LONGEST_REASON: Final = 300
 _HEADS: Final = (
-    "CLUSTER", "STATE AT", "REJECTED", "SCALED DOWN", "JOBS FAILED", *whatif.HEADS, "UNHEALTHY PDBS",
-    "PLACEHOLDERS PREEMPTED",
+    "CLUSTER", "STATE AT", "REJECTED", "SCALED DOWN", "JOBS FAILED", *whatif.HEADS[:-1], "UNHEALTHY PDBS",
+    whatif.HEADS[-1],
 )  # fmt: skip
 _HEADS_OF_NAMESPACES: Final = (
     "NAMESPACE", "OWNER", "CLUSTERS", *whatif.HEADS[:3], "REJECTED", "SCALED DOWN", "NEW PRIORITY"
@@ -54,12 +56,9 @@ _LEGEND: Final = {
     "Rejected": "workloads that the API server rejects, or whose new Pods it rejects.",
     "Scaled down": "running replicas beyond the number in the manifests.",
     "New priority": "unchanged workloads whose new Pods change priority.",
+    "Placeholders preempted": "placeholder Pods, which only reserve capacity and are counted apart.",
 }
 """The meanings of heads."""
-_RESERVED: Final = (
-    "The first line and the table of clusters count placeholder Pods, which only reserve capacity, apart; "
-    "the details count them with the others."
-)
 _SUMS: Final = "The first line adds up the clusters; of changed objects, it counts each once."
 _NO_ROLLOUT: Final = (
     "Not simulated: the rollout of these workloads. It deletes old Pods (up to maxUnavailable; all with Recreate), and "
@@ -69,6 +68,7 @@ _MORE_REPLICAS: Final = "The cluster runs more replicas than the manifests have,
 _FIX_OF_REPLICAS: Final = (
     "Fix: if a HorizontalPodAutoscaler scales them, leave out spec.replicas; otherwise, raise it in the manifests"
 )
+_FIX_OF_AUTOSCALED: Final = "Fix: leave out spec.replicas of workloads that a HorizontalPodAutoscaler scales"
 _SIMULATED: Final = "Simulation: the change is applied to the recorded state of each cluster"
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
@@ -108,8 +108,11 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
     if len(diff.clusters) > 1:
         yield from table(*_table(diff.clusters), paint, texts=_HEADS[:2])
     for cluster in diff.clusters:
-        yield paint(f"{cluster.cluster}: {_effect(cluster)}", "bold")
-        yield from (f"  {sentence}" for sentence in _explained(diff, cluster) if details and not cluster.reason)
+        heading = f"{cluster.cluster}: {_effect(cluster)}"
+        if len(diff.clusters) > 1 or not verdict(diff).startswith(heading):
+            yield paint(heading, "bold")
+        sentences = _explained(diff, cluster, beside_details=True) if details and not cluster.reason else ()
+        yield from (f"  {sentence}" for sentence in sentences)
         if cluster.answer is not None:
             yield from (f"  {line}" for line in _about(cluster, cluster.answer))
             if details:
@@ -242,8 +245,6 @@ def _effect(cluster: OnCluster) -> str:
 def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
     """The effects on clusters, summed up, the worst first. Placeholder Pods, which only reserve capacity, come last."""
     answers = [cluster.answer.answer for cluster in clusters if cluster.answer]
-    preempted, pending, _ = _sums([_placeholders(cluster) for cluster in clusters])
-    counts = _sums([_counts_of(cluster) for cluster in clusters])
     scaled_down = sum(map(_scaled_down, clusters))
     unread = sum(len(answer.not_simulated) for answer in answers)
     phrases = [
@@ -253,12 +254,10 @@ def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
         f"{plural(scaled_down, 'running replica')} scaled down" if scaled_down else "",
         *whatif.other_effects(answers),
-        *whatif.numbers(counts),
+        *(whatif.numbers(answers) if answers else []),
     ]
     effects = [phrase for phrase in phrases if phrase]
-    if preempted or pending:
-        effects.append(whatif.placeholders_preempted(preempted, pending, is_only=not effects))
-    return effects
+    return [*effects, *whatif.on_placeholders(answers, is_only=not effects)]
 
 
 def _name_in(reason: str) -> str:
@@ -295,34 +294,21 @@ def _sums(rows: Sequence[Sequence[int]]) -> list[int]:
     return [sum(column) for column in zip(*rows, strict=True)]
 
 
-def _counts_of(cluster: OnCluster) -> list[int]:
-    """The numbers below `whatif.HEADS`, without placeholder Pods."""
-    if cluster.answer is None:
-        return [0, 0, 0, 0]
-    numbers = whatif.row(cluster.answer.answer)
-    return [all_ - reserved for all_, reserved in zip(numbers, [*_placeholders(cluster), 0], strict=True)]
+def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) -> list[str]:
+    """The effects on a cluster, each as a sentence without a full stop: its causes and the affected workloads.
 
-
-def _placeholders(cluster: OnCluster) -> list[int]:
-    """The first numbers below `whatif.HEADS` of Pods that only reserve capacity."""
-    if cluster.answer is None:
-        return [0, 0, 0]
-    answer = cluster.answer.answer
-    standings = [standing for standing in answer.workloads if standing.workload in cluster.placeholders]
-    preemptions = [preemption for preemption in answer.preempted if preemption.workload in cluster.placeholders]
-    return whatif.row(answer._replace(workloads=standings, preempted=preemptions))[:3]
-
-
-def _explained(diff: Diff, cluster: OnCluster) -> list[str]:
-    """The effects on a cluster, each as a sentence without a full stop: its causes and the affected workloads."""
+    `beside_details`: without those that the details contain.
+    """
     if cluster.answer is None or not needs_attention(cluster):
         return ([*_rejected_sentences(diff, cluster)] or [_effect(cluster)]) if cluster.answer is None else []
     answer, named = cluster.answer.answer, _named(diff, {item.workload for item in cluster.scaled_down})
     placeholders = [item for item in answer.workloads if item.workload in cluster.placeholders and item.lost]
+    first = [*_before(diff, cluster, answer), _running(diff, answer)]
+    if beside_details:
+        return [sentence for sentence in (*first, _capital(whatif.on_new_nodes(answer))) if sentence]
     sentences = [
-        *_before(diff, cluster, answer),
-        _running(diff, answer),
-        _preempting(answer.preempted, named, cluster.placeholders),
+        *first,
+        *_preempting(answer.preempted, named, cluster.placeholders),
         _ends(answer, named, cluster.placeholders),
         *whatif.fix_of_failures(answer),
         *_harm(answer),
@@ -338,14 +324,42 @@ def _explained(diff: Diff, cluster: OnCluster) -> list[str]:
 def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
     """Sentences about what is rejected, and what the change meets in the cluster; "" for none."""
     yield from _rejected_sentences(diff, cluster)
-    yield from map(_capital, whatif.on_new_pods(answer.new_pods))
+    phrases = [*map(_capital, whatif.on_new_pods(answer.new_pods))]
+    yield from phrases[:-1]
+    yield f"{phrases[-1]}{_passed(cluster)}" if phrases else ""
     classes = {of.before.priority_class_name for of in answer.new_pods if of.after is None and of.before}
     fix = _told("Fix: keep ", sorted(classes), "PriorityClass")
     yield f"{fix} until no workload has it" if fix else ""
     scaled = [f"{item.workload} from {item.before} to {item.after}" for item in cluster.scaled_down]
     yield _told(_MORE_REPLICAS, scaled, "workload")
-    yield _FIX_OF_REPLICAS if scaled else ""
+    autoscaled = {item.workload for item in cluster.autoscaled}
+    yield _FIX_OF_REPLICAS if any(item.workload not in autoscaled for item in cluster.scaled_down) else ""
+    scalers = [_autoscaled(item) for item in cluster.autoscaled]
+    yield _told("Replicas that do not last: ", scalers, "workload")
+    yield _FIX_OF_AUTOSCALED if scalers else ""
     yield _told(f"Already differs from {diff.base}, so that applying also changes ", cluster.differing, "workload")
+
+
+def _autoscaled(item: Autoscaled) -> str:
+    between = f"{item.least} to {item.most}"
+    return f"{item.workload} ({item.replicas}, then HorizontalPodAutoscaler {item.autoscaler} sets {between})"
+
+
+def _passed(cluster: OnCluster) -> str:
+    """Tell which running Pods new Pods outrank after a change of PriorityClasses, and did not before; and the others
+    the other way round.
+    """
+    text = ""
+    above = [(each.outranked, each.priority_class) for each in cluster.passed if each.outranked]
+    below = [(each.outranking, each.priority_class) for each in cluster.passed if each.outranking]
+    for of, verb in ((above, "outrank"), (below, "rank below")):
+        if of:
+            names = [one_line(name) if name != NO_CLASS else "no class" for _, name in of]
+            counted = [f"{count} of {name}" for (count, _), name in zip(of, names, strict=True)]
+            classes = _all_of(counted if of[1:] else [f"of {names[0]}"], "PriorityClass")
+            pods = plural(sum(count for count, _ in of), "running Pod")
+            text += f", and {'also' if text else 'now'} {verb} {pods} of others ({classes})"
+    return text
 
 
 def _running(diff: Diff, answer: Answer) -> str:
@@ -427,21 +441,36 @@ def _named(diff: Diff, scaled_down: Container[str]) -> dict[str, str]:
     return named
 
 
-def _preempting(preemptions: Sequence[Preemption], named: Mapping[str, str], placeholders: Sequence[str]) -> str:
-    """Which workloads preempt how many Pods; "" without preemptions. `named`: see `_named`."""
-    if not preemptions:
-        return ""
-    by = Counter(preemption.by_workload for preemption in preemptions)
-    changed = [named[name] for name, _ in by.most_common() if name in named]
-    in_turn = [one_line(name) for name, _ in by.most_common() if name not in named]
-    if changed and in_turn:
-        preemptors = f"{_all_of(changed, 'changed workload')}, and in turn {_all_of(in_turn, 'other workload')},"
-    else:
-        preemptors = _all_of(changed or in_turn, "workload")
+def _preempting(
+    preemptions: Sequence[Preemption], named: Mapping[str, str], placeholders: Sequence[str]
+) -> Iterator[str]:
+    """Yield how many Pods workloads preempt, a sentence for each changed workload. `named`: see `_named`."""
+    by: dict[str, list[Preemption]] = defaultdict(list)
+    for preemption in preemptions:
+        by[preemption.by_workload].append(preemption)
+    names = sorted(by, key=lambda name: -len(by[name]))
+    changed = [name for name in names if name in named]
+    groups = [*([name] for name in changed[:_NAMED]), changed[_NAMED:]]
+    groups += [
+        [name for name in names if name not in named and _is_in_turn(by[name]) is in_turn] for in_turn in (False, True)
+    ]
+    for group in filter(None, groups):
+        own = [preemption for name in group for preemption in by[name]]
+        preemptors = _all_of([named.get(name) or one_line(name) for name in group], "workload")
+        first = "In turn, " if group[0] not in named and _is_in_turn(own) else ""
+        yield f"{first}{preemptors} preempt{'s' if len(group) == 1 else ''} {_all_victims(own, placeholders)}"
+
+
+def _all_victims(preemptions: Sequence[Preemption], placeholders: Container[str]) -> str:
+    """The preempted Pods, placeholder Pods last."""
     reserving = [preemption for preemption in preemptions if preemption.workload in placeholders]
     others = [preemption for preemption in preemptions if preemption.workload not in placeholders]
-    victims = filter(None, (_victims(others, "Pod"), _victims(reserving, "placeholder Pod")))
-    return f"{preemptors} preempt{'s' if len(by) == 1 else ''} {' and '.join(victims)}"
+    return " and ".join(filter(None, (_victims(others, "Pod"), _victims(reserving, "placeholder Pod"))))
+
+
+def _is_in_turn(preemptions: Sequence[Preemption]) -> bool:
+    """Report whether the preemptors were preempted themselves."""
+    return all(preemption.cascade_depth > 1 for preemption in preemptions)
 
 
 def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
@@ -458,9 +487,22 @@ def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
 def _end(workload: WorkloadCount, named: Mapping[str, str]) -> str:
     name = named.get(workload.workload) or one_line(workload.workload)
     counts = f"{workload.before} → {workload.after}" if workload.before != workload.after else workload.after
-    why = cut(one_line(in_short(workload.message)).partition(";")[0], _LONGEST)
+    why = cut(_of_all_nodes(workload.message), _LONGEST)
     pending = f", {workload.pending} Pending{f' ({why})' if why else ''}" if workload.pending else ""
     return f"{name}: {counts} running{pending}{' (the Job fails)' if workload.failure else ''}"
+
+
+def _of_all_nodes(message: str) -> str:
+    """The first reason of a message of kube-scheduler, with the number of all nodes."""
+    count, colon, reason = one_line(in_short(message)).partition(";")[0].partition(": ")
+    total, number = _ALL_NODES.match(message), count.partition(" ")[0]
+    if not total or count not in (f"{number} nodes", f"{number} node"):
+        return f"{count}{colon}{reason}"
+    among = f"all {count}" if number == total[1] else f"{number} of {plural(int(total[1]), 'node')}"
+    return f"{among if total[1] != '1' else count}: {reason}"
+
+
+_ALL_NODES: Final = re.compile(r"0/(\d{1,7}) nodes are available")
 
 
 def _object(changed: ChangedObject) -> str:
@@ -484,13 +526,14 @@ def _row(cluster: OnCluster) -> tuple[str | int, ...]:
     time = cluster.answer.head.origin.time or "unknown"
     failed = sum(bool(standing.failure) for standing in cluster.answer.answer.workloads)
     first = sum(map(len, _faults(cluster))), _scaled_down(cluster), failed
+    *counts, placeholders = whatif.row(cluster.answer.answer)
     return (
         cluster.cluster,
         time,
         *first,
-        *_counts_of(cluster),
+        *counts,
         len(cluster.answer.answer.pdbs),
-        _placeholders(cluster)[0],
+        placeholders,
     )
 
 
@@ -603,7 +646,6 @@ def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> It
         text = "\n".join([*markdown_table(heads, rows[:_MAX_OBJECTS]), "", _more(rows, "namespace")]).strip()
         yield text if len(rows) <= _FEW_ROWS else _folded(plural(len(rows), "affected namespace"), text)
     meanings = [f"{head}: {meaning}" for head, meaning in _LEGEND.items() if head in known]
-    meanings += [_RESERVED] if any(cluster.placeholders for cluster in affected) else []
     yield " ".join([*meanings, *([_SUMS] if len(affected) > 1 else [])])
 
 

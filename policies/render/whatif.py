@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
 
-HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "PDB VIOLATIONS")
+HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "PDB VIOLATIONS", "PLACEHOLDERS PREEMPTED")
 """Columns of a table with a row for each cluster."""
 NO_EFFECT: Final = "no replica lost, no Pod preempted or newly Pending"
 _NAMED: Final = 10
@@ -79,7 +79,8 @@ def on_new_nodes(answer: Answer) -> str:
     if arrived is None:
         return ""
     pending = sum(workload.pending for workload in answer.workloads)
-    lost = plural(answer.fewer, "lost replica"), answer.fewer - arrived.fewer
+    noun = "lost Pod" if _counts(answer, placeholders=True)[2] else "lost replica"
+    lost = plural(answer.fewer, noun), answer.fewer - arrived.fewer
     of, back = lost if answer.fewer else (plural(pending, "Pending Pod"), pending - arrived.pending)
     times = [row.at for row in arrived.workloads if row.after > row.without_new_nodes]
     known = [time for time in times if time is not None]  # not of a workload with further Pending Pods
@@ -94,14 +95,22 @@ def verdict(answer: Answer, change: ClassChange | None = None) -> str:
 
 
 def row(answer: Answer) -> list[int]:
-    """Return the numbers below HEADS."""
-    pending = sum(max(workload.pending - workload.pending_before, 0) for workload in answer.workloads)
-    return [len(answer.preempted), pending, answer.fewer, sum(answer.summary.violated_pdbs.values())]
+    """Return the numbers below HEADS, placeholder Pods apart from others."""
+    reserving, others = _counts(answer, placeholders=True), _counts(answer, placeholders=False)
+    return [*others, sum(answer.summary.violated_pdbs.values()), reserving[0]]
 
 
-def numbers(row: Sequence[int]) -> list[str]:
-    """Phrases with the numbers of a row below HEADS that are not 0."""
-    preempted, more, fewer, violations = row
+def _counts(answer: Answer, *, placeholders: bool) -> tuple[int, int, int]:
+    """Return the numbers of preempted, more Pending and lost Pods: those that only reserve capacity, or the others."""
+    preempted = sum((each.workload in answer.placeholders) is placeholders for each in answer.preempted)
+    of = [each for each in answer.workloads if (each.workload in answer.placeholders) is placeholders]
+    pending = sum(max(each.pending - each.pending_before, 0) for each in of)
+    return preempted, pending, sum(each.missed for each in of)
+
+
+def numbers(answers: Sequence[Answer]) -> list[str]:
+    """Phrases with the sums of the numbers below HEADS that are not 0, but of placeholder Pods."""
+    preempted, more, fewer, violations, _ = (sum(column) for column in zip(*map(row, answers), strict=True))
     effects = [
         f"{plural(fewer, 'replica')} lost" if fewer else "",
         f"{plural(more, 'more Pod')} Pending" if more else "",
@@ -113,22 +122,17 @@ def numbers(row: Sequence[int]) -> list[str]:
 
 def effects_of(answer: Answer) -> list[str]:
     """Phrases with the effects that need attention."""
-    effects = [*on_new_pods(answer.new_pods), *numbers(row(answer)), *other_effects([answer])]
-    if not answer.preempted or any(p.workload not in answer.placeholders for p in answer.preempted):
-        return effects
-    others = [standing for standing in answer.workloads if standing.workload not in answer.placeholders]
-    rest = effects_of(answer._replace(workloads=others, preempted=()))
-    preempted, pending, *_ = row(answer)
-    if not rest:
-        return [placeholders_preempted(preempted, pending, is_only=True)]
-    reserved = placeholders_preempted(preempted, 0, is_only=False)
-    return [reserved if effect.endswith(" preempted") else effect for effect in effects]
+    effects = [*on_new_pods(answer.new_pods), *numbers([answer]), *other_effects([answer])]
+    return [*effects, *on_placeholders([answer], is_only=not effects)]
 
 
-def placeholders_preempted(preempted: int, pending: int, *, is_only: bool) -> str:
+def on_placeholders(answers: Sequence[Answer], *, is_only: bool) -> list[str]:
     """A phrase about placeholder Pods, which only reserve capacity. `is_only`: there is no other effect."""
+    counts = [_counts(answer, placeholders=True) for answer in answers]
+    preempted, pending = sum(count[0] for count in counts), sum(count[1] for count in counts)
     at_end = f" ({pending} Pending at the end)" if pending else ""
-    return f"{'only ' if is_only else ''}{plural(preempted, 'placeholder Pod')} preempted{at_end}"
+    text = f"{'only ' if is_only else ''}{plural(preempted, 'placeholder Pod')} preempted{at_end}"
+    return [text] if preempted else []
 
 
 def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[str]:
@@ -241,11 +245,13 @@ def _lost(answer: Answer) -> str:
     """Return the parts of the difference between the running Pods before and after; "" if there is only one part."""
     gone = answer.fewer + answer.daemon_pods_of_lost_nodes + answer.scaled_down
     started = gone - (answer.running_before - answer.running_after)
+    reserving, fewer = _counts(answer, placeholders=True)[2], _counts(answer, placeholders=False)[2]
     completed = any(event.event == "succeeded" for event in answer.simulation.timeline.events)
     daemons = answer.daemon_pods_of_lost_nodes
     lost = plural(daemons, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
     parts = [
-        f"{answer.fewer} lost" if answer.fewer or daemons else "",
+        f"{fewer} lost" if fewer or daemons else "",
+        f"{plural(reserving, 'placeholder Pod')} lost" if reserving else "",
         lost if daemons else "",
         f"{answer.scaled_down} scaled down{' or completed' if completed else ''}" if answer.scaled_down else "",
         f"{started} more of other workloads" if started else "",
@@ -369,7 +375,9 @@ def _preempted_lines(answer: Answer, paint: Painter) -> Iterator[str]:
         yield NO_PREEMPTION
         return
     depth = f" (cascade depth {answer.summary.cascade_depth})" if answer.summary.cascade_depth > 1 else ""
-    yield paint(f"preempted: {plural(len(answer.preempted), 'Pod')}{depth}", "warning")
+    reserving = _counts(answer, placeholders=True)[0]
+    of_those = f", {reserving} of them placeholder Pods" if reserving else ""
+    yield paint(f"preempted: {plural(len(answer.preempted), 'Pod')}{of_those}{depth}", "warning")
     found = pairs(answer.preempted)
     yield from limited((pair(*each) for each in found), len(found), "pair", "pairs")
     yield from (paint(line, "warning") for line in _violated_lines(answer))

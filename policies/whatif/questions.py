@@ -197,7 +197,7 @@ def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, st
 
     Simulates at most MAX_REPLICAS replicas, those of the smallest workloads first.
     """
-    targets = {key: _target(key[0], obj) for key, obj in autoscalers.items()}
+    targets = {key: target_of(key[0], obj) for key, obj in autoscalers.items()}
     number = Counter(targets.values())
     ignored: dict[str, list[str]] = {}
     arrivals, before, after = list[Arrival](), 0, 0
@@ -223,7 +223,8 @@ _SCALED: Final = {
 """The `group/Kind` of workloads that a HorizontalPodAutoscaler scales -> apiVersion and kind."""
 
 
-def _target(namespace: str, autoscaler: ApiObject) -> tuple[str, str, str]:
+def target_of(namespace: str, autoscaler: ApiObject) -> tuple[str, str, str]:
+    """Return the (`group/Kind`, namespace, name) that a HorizontalPodAutoscaler scales."""
     version, kind, name = (text_at(autoscaler, "spec", "scaleTargetRef", key) for key in ("apiVersion", "kind", "name"))
     return f"{version.rpartition('/')[0]}/{kind}", namespace, name
 

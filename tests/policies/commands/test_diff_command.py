@@ -17,6 +17,7 @@ from forewarn.policies.lint.versions import may_differ
 from forewarn.policies.lint.versions import versions as read_versions
 from forewarn.policies.manifests.differences import ChangedObject
 from forewarn.policies.render.diff import markdown
+from forewarn.webhook.commands.snapshot import redacted as hide
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -110,9 +111,11 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     assert done.returncode == 1
     assert done.stdout.startswith("full: 1 replica lost, 1 Pod preempted\n")
     assert "\n  All Pods of the changed workloads run at the end\n" in done.stdout
-    sentence = "  shop/web (new, replicas 1, requests cpu 2) preempts 1 Pod of shop/batch"
-    assert f"{sentence}\n  At the end, shop/batch: 1 → 0 running\n" in done.stdout
+    assert done.stdout.count("preempts 1 Pod of shop/batch") == 1
     assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
+    text = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "-o", "markdown").stdout
+    sentence = "  - shop/web (new, replicas 1, requests cpu 2) preempts 1 Pod of shop/batch"
+    assert f"{sentence}.\n  - At the end, shop/batch: 1 → 0 running.\n" in text
 
 
 def test_new_pods_see_the_claims_of_the_change(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -595,7 +598,7 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     assert pruned.startswith(first), pruned
     effects = [
         f"  - New Pods of shop/named with PriorityClass low {rejected}.",
-        "  - New Pods of 1 workload get priority 20 instead of 0.",
+        "  - New Pods of 1 workload get priority 20 instead of 0, and now outrank 1 running Pod of others (of low).",
         "  - Fix: keep low until no workload has it.",
     ]
     assert "  new Pods of shop/named: priority 10 → rejected (0 Pods)\n" in pruned
@@ -754,3 +757,134 @@ def test_a_comment_on_very_many_clusters_is_one_that_github_accepts() -> None:
     text = markdown(Diff("a", "b", [changed], clusters, []))
     assert len(text.encode()) < 65_536
     assert re.search(r"and \d+ more lines; use -o json for all", text)
+
+
+def stored(kind: str, replicas: int, *, redacted: bool, **pod: Any) -> list[dict[str, Any]]:
+    """A workload as the API server stores it, its ReplicaSet, and its Pods on the node."""
+    workload = deployment("web", replicas, **pod) | {"kind": kind}
+    workload["metadata"]["uid"] = "web"
+    template = workload["spec"]["template"]
+    template["spec"] |= {"dnsPolicy": "ClusterFirst", "terminationGracePeriodSeconds": 30}
+    objects, owner = [workload], {"apiVersion": "apps/v1", "kind": kind, "name": "web", "uid": "web"}
+    labels = {"app": "web", "controller-revision-hash": "web-1"}
+    if kind == "Deployment":
+        labels = {"app": "web", "pod-template-hash": "abc"}
+        own = {"ownerReferences": [{**owner, "controller": True}], "labels": labels, "uid": "abc", "namespace": "shop"}
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}}
+        objects.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {**own, "name": "web-abc"}})
+        objects[-1]["spec"] = {**spec, "template": {**template, "metadata": {"labels": labels}}}
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-abc", "uid": "abc"}
+    for number in range(replicas):
+        controlled = {"labels": labels, "ownerReferences": [{**owner, "controller": True}]}
+        metadata = {"name": f"web-{number}", "namespace": "shop", **controlled}
+        spec = {**template["spec"], "nodeName": "node", "priority": VALUES[pod["priorityClassName"]]}
+        objects.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    return [hide(json.loads(json.dumps(obj))) if redacted else obj for obj in objects]
+
+
+@pytest.mark.parametrize("redacted", [False, True])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+@pytest.mark.parametrize(
+    ("before", "after", "replaced", "running"),
+    [
+        ({"replicas": 2}, {"replicas": 3}, False, 3),
+        ({}, {"schedulerName": "default-scheduler"}, True, 2),
+        ({"replicas": 2}, {}, False, 1),
+        ({"replicas": 2}, {"replicas": 2, "image": "new"}, True, 2),
+    ],
+)
+def test_a_change_keeps_what_only_the_cluster_has(
+    before: dict[str, Any],
+    after: dict[str, Any],
+    replaced: bool,
+    running: int,
+    kind: str,
+    redacted: bool,
+    versions: Callable[..., tuple[Path, Path]],
+    tmp_path: Path,
+) -> None:
+    def manifest(replicas: int | None = None, image: str = "i", **pod: Any) -> dict[str, Any]:
+        obj = deployment("web", priorityClassName="low", **pod) | {"kind": kind}
+        obj["spec"]["template"]["spec"]["containers"][0]["image"] = image
+        obj["spec"] = {key: value for key, value in obj["spec"].items() if key != "replicas"}
+        obj["spec"] |= {} if replicas is None else {"replicas": replicas}
+        return obj
+
+    snapshot(tmp_path / "c.yaml", 8)
+    objects = yaml.safe_load_all((tmp_path / "c.yaml").read_text())
+    write(tmp_path / "c.yaml", *objects, *stored(kind, 2, redacted=redacted, priorityClassName="low"))
+    sides = versions({"web.yaml": [manifest(**before)]}, {"web.yaml": [manifest(**after)]})
+    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "json")
+    (cluster,) = json.loads(done.stdout)["clusters"]
+    assert cluster["answer"]["running"]["after"] == running
+    assert (cluster["answer"]["settledAt"] > 25) is (replaced or running == 1)  # the time of a termination
+    assert [item["after"] for item in cluster.get("scaledDown", ())] == ([1] if running == 1 else [])
+
+
+def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    """The rollout starts a further Pod before it deletes an old one."""
+    web = deployment("web", 1, "2", priorityClassName="high")
+    new = json.loads(json.dumps(web))
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = "new"
+    snapshot(tmp_path / "c.yaml", 4, ("batch", 2, "low"))
+    objects = yaml.safe_load_all((tmp_path / "c.yaml").read_text())
+    write(tmp_path / "c.yaml", *objects, *stored("Deployment", 1, redacted=False, cpu="2", priorityClassName="high"))
+    sides = versions({"web.yaml": [web]}, {"web.yaml": [new]})
+    given = ("--cluster", tmp_path / "c.yaml", "--fail-on", "change")
+    done = forewarn("diff", *sides, *given)
+    assert done.stdout.startswith("c: 1 replica lost, 1 Pod preempted\n"), done.stdout
+    assert "    Deployment shop/web: new Pod template\n" in done.stdout
+    assert done.returncode == 0, done.stderr
+    assert forewarn("diff", *sides).stdout.startswith("no change of priorities, requests, replicas, quotas or PDBs\n")
+    snapshot(tmp_path / "c.yaml", 4, ("batch", 4, "low"))
+    assert forewarn("diff", *sides, *given).stdout.startswith("no replica lost, no Pod preempted or newly Pending\n")
+
+
+@pytest.mark.parametrize("place", ["manifests", "cluster"])
+def test_replicas_that_an_autoscaler_sets_do_not_last(
+    place: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    metadata = {"name": "by-load", "namespace": "shop"}
+    scaler = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": metadata} | {
+        "spec": {"scaleTargetRef": target, "maxReplicas": 5}
+    }
+    snapshot(tmp_path / "c.yaml", 64)
+    objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text()), deployment("web", 6), deployment("other", 6)]
+    write(tmp_path / "c.yaml", *objects, *([scaler] if place == "cluster" else []))
+    beside = [scaler] if place == "manifests" else []
+    others = [deployment("other", 2), *beside]
+    sides = versions({"w.yaml": [deployment("web", 2), *others]}, {"w.yaml": [deployment("web", 3), *others]})
+    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    assert "Replicas that do not last: shop/web (3, then HorizontalPodAutoscaler by-load sets 1 to 5)" in lines
+    assert [line for line in lines if line.startswith("Fix: ")] == [
+        "Fix: leave out spec.replicas of workloads that a HorizontalPodAutoscaler scales"
+    ]
+
+
+def test_each_changed_workload_is_named_with_its_victims(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 7, ("one", 4, "low"), ("two", 3, "low"))
+    new = [deployment("big", 1, "4", priorityClassName="high"), deployment("small", 1, "3", priorityClassName="high")]
+    given = (*versions({"a.yaml": []}, {"a.yaml": new}), "--cluster", tmp_path / "c.yaml", "-o", "markdown")
+    lines = forewarn("diff", *given).stdout.splitlines()
+    assert "  - shop/big (new, replicas 1, requests cpu 4) preempts 1 Pod of shop/one." in lines
+    assert "  - shop/small (new, replicas 1, requests cpu 3) preempts 1 Pod of shop/two." in lines
+
+
+def test_a_reason_of_pending_pods_has_the_number_of_all_nodes(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    sides = versions({"a.yaml": []}, {"a.yaml": [deployment("web", 1, "3")]})
+    for sizes, among in (((2, 2), "all 2 nodes"), ((2, 2, 2), "2 of 3 nodes"), ((2,), "1 node")):
+        nodes = [
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}"}}
+            | {"spec": {"unschedulable": number == 2}}
+            | {"status": {"allocatable": {"cpu": str(size), "memory": "64Gi", "pods": "110"}}}
+            for number, size in enumerate(sizes)
+        ]
+        write(tmp_path / "c.yaml", {"apiVersion": "v1", "kind": "PodList", "items": []}, *nodes)
+        text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
+        assert f"0 running, 1 Pending ({among}: " in text, text

@@ -1014,6 +1014,10 @@ def test_a_verdict_about_placeholder_pods_alone_says_so(tmp_path: Path, capsys: 
             [make_node("n2"), make_pod("low").priority(-9).request(cpu="4").on("n2")],
             "1 replica lost, 1 Pod preempted: ",
         ),
+        (
+            [make_pod("low").priority(-9).request(cpu="3").on("n1")],
+            "1 replica lost, 1 Pod preempted, 1 placeholder Pod preempted: ",
+        ),
     ):
         (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), pause, *extra]))
         assert main(["whatif", "apply", "-f", str(new), "--cluster", str(tmp_path / "cluster.json")]) == 0
