@@ -27,7 +27,7 @@ LEAST: Final = 16_000
 """Minimum bytes of a file for which communication between processes is worthwhile."""
 MAX_BYTES: Final = 8 << 20
 """Maximum bytes of a file that helpers read: each holds one file in its own memory."""
-MIN_PARALLEL_BYTES: Final = 4_000_000
+MIN_PARALLEL_BYTES: Final = 16_000_000
 """Minimum bytes of all such files to use helpers: a fork takes 20 ms of CPU time, 1 MB 12 ms."""
 _MAX_FILES: Final = 8_000
 _MAX_PROCESSES: Final = 3

@@ -43,6 +43,9 @@ _LONG: Final = 16_000
 """Maximum bytes of a document whose result is kept for other files."""
 _KEPT: Final = 2_000
 _KEPT_VALUES: Final = 200
+_KEPT_BYTES: Final = 16 << 20
+_LONG_VALID: Final[dict[int, bytes]] = {}
+"""The last long documents that are surely valid, by length: a tree of rendered charts repeats them."""
 
 BROKEN: Final = frozenset(("parse-error", "template-braces"))
 """Rules that report an unreadable document."""
@@ -133,10 +136,18 @@ class _Texts:
 
 def _is_valid(document: Document) -> bool:
     """Report whether the document is surely valid without construction. Raises Fault for invalid YAML."""
-    if len(document.data) > _LONG or document.masks:
+    data = document.data
+    if document.masks:
         return _is_only_grammar(document)
+    if len(data) > _LONG:
+        is_valid = _LONG_VALID.get(len(data)) == data or _is_only_grammar(document)
+        if is_valid:
+            _LONG_VALID[len(data)] = data
+            while sum(_LONG_VALID) > _KEPT_BYTES:
+                del _LONG_VALID[next(iter(_LONG_VALID))]
+        return is_valid
     try:
-        return _is_valid_text(document.data)
+        return _is_valid_text(data)
     except Fault:
         return _is_only_grammar(document)  # the same fault, with the document's position
 

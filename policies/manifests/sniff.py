@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _ROOT_LINE: Final = later(
     rb"\n(?=[^ ])(?:(kind|apiVersion)[ \t]*:([^\n]*)|[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)"
@@ -41,8 +41,10 @@ _BARE_QUESTION: Final = later(rb"\?(?<=[\s:?-].)(?![ \t\r\n])")
 _ANCHOR_AND_QUESTION: Final = later(rb"&[\w-]*+\?")
 _ANCHORED_EMPTY_KEY: Final = later(rb"&[\w-]++[ \t]*+(?:~|<<|[nN]ull|NULL)?(?:[ \t]*+:\s|\s*+[,}])")
 _LONE_RETURN: Final = later(rb"\r(?!\n)")
-_ODD_BREAKS: Final = tuple(map(later, (rb"\xc2\x85", rb"\xe2\x80\xa8", rb"\xe2\x80\xa9")))
-"""Line breaks of libyaml other than line feeds: rare, and not supported by the patterns here."""
+_ODD_BREAKS: Final = ((b"\xc2", later(rb"\xc2\x85")), (b"\xe2", later(rb"\xe2\x80[\xa8\xa9]")))
+"""Line breaks of libyaml other than line feeds, each after its first byte: rare, and not supported by the patterns
+here.
+"""
 _OPENINGS: Final = tuple(later(rb"%b(?:(?<=[ \t\n,\[{].)|(?<=\A.))" % sign) for sign in (rb"\[", rb"\{"))
 _IN_FLOW: Final = later(rb"[\[\]{}\"'#?]")
 _SPACE: Final = b" \t"
@@ -51,11 +53,6 @@ _ANCHOR: Final = later(rb"&[\w-]+\Z")
 _NEAR: Final = 200
 """Maximum characters to search backwards; text with more blanks is parsed carefully."""
 _MANY: Final = 4000
-_SUSPECT: Final = later(
-    rb"<(?=<(?:[ \t]*+:\s|\s*+[,}]))|\{(?=\s*+[\[{])|\*(?<=[ \t\n:,\[{-].)(?=\S)|!(?<=[ \t\n:,\[{-].)(?=\S)"
-    rb"|\](?=[ \t]*+:)|\}(?=[ \t]*+:)|\?(?=[ \t\r\n])|~(?=[ \t]*+:\s|\s*+[,}])"
-)
-"""Candidates for a closer check in one pass: each alternative is a rare character with its context."""
 _IN_PLAIN: Final = later(rb"(?:.*\s)?[A-Za-z][\w./:@-]*[\[{][^\s'\"]*", re.DOTALL)
 """Text whose last word contains a bracket that opens nothing."""
 _OPENS_BLOCK: Final = later(rb"(?::|^ *-)[ ]+[|>][-+]?[ \t]*\r?\Z")
@@ -162,7 +159,7 @@ def is_untyped(data: bytes) -> bool:
 
 def laxer_than_kubectl(data: bytes) -> bool:
     """Whether libyaml may accept text that kubectl's older copy rejects (then `grammar.check_as_kubectl` decides)."""
-    return b"\\/" in data or has_doubtful_questions(data)
+    return (b"\\" in data and b"\\/" in data) or has_doubtful_questions(data)
 
 
 def slashes_in_disguise(data: bytes) -> bytes:
@@ -219,9 +216,9 @@ def only_grammar_matters(data: bytes) -> bool:
 
     Always false with aliases, merges, tags, complex keys, infinities, template braces, or very deep nesting.
     """
-    if data[:1] in (b"*", b"!", b"&") or _any(_SUSPECT, data, _is_suspect):
+    if data[:1] in (b"*", b"!", b"&") or not _has_plain_keys(data):
         return False
-    return _has_plain_keys(data)
+    return not any(_any_of(_at(sign, what, data), data, is_it) for sign, what, is_it in _SUSPECTS)
 
 
 def texts_to_prove_it(data: bytes) -> tuple[bytes, ...]:
@@ -265,19 +262,35 @@ def _has_plain_keys(data: bytes) -> bool:
         or _any(_EMPTY_KEY, data, _begins_entry)
         or (b"&" in data and _any(_ANCHORED_EMPTY_KEY, data, _may_be_node))
         or (b"\r" in data and _LONE_RETURN.search(data))
-        or (not data.isascii() and any(odd.search(data) for odd in _ODD_BREAKS))
+        or (not data.isascii() and any(odd.search(data) for first, odd in _ODD_BREAKS if first in data))
     )
 
 
 def _any(pattern: re.Pattern[bytes], data: bytes, is_it: Callable[[bytes, int], bool]) -> bool:
-    """Report whether a match is outside of text (quotes, block scalars), by the characters before the match.
+    return _any_of((match.start() for match in pattern.finditer(data)), data, is_it)
 
-    Assumed if there are very many matches. `is_it`: whether the construct may start at a position.
+
+def _at(sign: bytes, pattern: re.Pattern[bytes], data: bytes) -> Iterator[int]:
+    """Yield the positions of matches that start with a character: many times faster than a search if it is rare."""
+    at = data.find(sign)
+    for _ in range(_MANY):
+        if at < 0:
+            return
+        if pattern.match(data, at):
+            yield at
+        at = data.find(sign, at + 1)
+    if at >= 0:
+        yield from (match.start() for match in pattern.finditer(data, at))
+
+
+def _any_of(starts: Iterable[int], data: bytes, is_it: Callable[[bytes, int], bool]) -> bool:
+    """Report whether one of these constructs is outside of text (quotes, block scalars), by the characters before it.
+
+    Assumed if there are very many. `is_it`: whether the construct may start at a position.
     """
     end = looked = 0
     texts = _Texts(data)
-    for match in pattern.finditer(data):
-        start = match.start()
+    for start in starts:
         if start < end or not is_it(data, start):
             continue
         looked += 1
@@ -401,18 +414,14 @@ def _null_begins_entry(data: bytes, at: int) -> bool:
     return _begins_entry(data, at - 1)
 
 
-_MAY_BE: Final = {
-    ord("<"): _begins_entry,
-    ord("{"): _may_open_flow,
-    ord("*"): _may_be_node,
-    ord("!"): _may_be_node,
-    ord("]"): _may_end_flow,
-    ord("}"): _may_end_flow,
-    ord("?"): _may_be_complex_key,
-    ord("~"): _begins_entry,
-}
-
-
-def _is_suspect(data: bytes, at: int) -> bool:
-    """Report whether a match of `_SUSPECT` may be a YAML construct instead of text, by the characters before it."""
-    return _MAY_BE[data[at]](data, at)
+_SUSPECTS: Final = (
+    (b"<", later(rb"<<(?:[ \t]*+:\s|\s*+[,}])"), _begins_entry),
+    (b"{", later(rb"\{\s*+[\[{]"), _may_open_flow),
+    (b"*", later(rb"\*(?<=[ \t\n:,\[{-].)\S"), _may_be_node),
+    (b"!", later(rb"!(?<=[ \t\n:,\[{-].)\S"), _may_be_node),
+    (b"]", later(rb"\][ \t]*+:"), _may_end_flow),
+    (b"}", later(rb"\}[ \t]*+:"), _may_end_flow),
+    (b"?", later(rb"\?[ \t\r\n]"), _may_be_complex_key),
+    (b"~", later(rb"~(?:[ \t]*+:\s|\s*+[,}])"), _begins_entry),
+)
+"""A rare character, what follows it in a construct of YAML, and whether it may start the construct at a position."""
