@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import suggesting
-from forewarn.policies.cluster.answer_head import head_of, head_of_findings
+from forewarn.policies.cluster.answer_head import Result, head_of, head_of_findings
 from forewarn.policies.documents import json_of
-from forewarn.policies.documents.answers import (
-    Candidate,
-    DaemonSetVictim,
-    Explanation,
-    OtherPods,
-    PredictedPodGroup,
-    Status,
-)
 from forewarn.policies.forecast.apply_order import Applied
 from forewarn.policies.forecast.placement import Placement, outcomes, place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
@@ -40,11 +32,12 @@ if TYPE_CHECKING:
     from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents.findings import PodLoss
-    from forewarn.policies.documents.head import Head
+    from forewarn.policies.documents import Inlined
+    from forewarn.policies.forecast.apply_order import Attempts
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.scheduling.explanation import Explanation
+    from forewarn.policies.scheduling.schedule_one import Prediction, PredictionDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,47 +58,42 @@ class PredictRequest:
     cascade: bool = False
 
 
-class PredictedPod(TypedDict):
-    """A line of `forewarn predict`: one Pod.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PredictedPod(Result):
+    """A line of `forewarn predict`: one Pod. `id`: `namespace/name`.
 
-    `id`: `namespace/name`. `preFilter`: the status of PreFilter, if it rejected the Pod. `feasible`: nodes that pass
-    all filters. `statuses`: the other nodes, with the plugin and reasons. `scores`: of several feasible nodes, the
-    weighted scores by plugin, and the `total`. `eligible`, `ineligibleReason`: whether the Pod may preempt, and why
-    not. `candidates`: nodes on which preemption helps. `numCandidates`: their number, if kube-scheduler does not
-    evaluate all. `dryRunStatuses`: nodes on which preemption does not help, with the reason. `selected`: nodes that
-    kube-scheduler may choose. `nominatedNode`: the first of these by name, if the Pod preempts. `odds`: with
-    more than 100 nodes, their probabilities. `standing`: why the prediction is uncertain. `attempts`: number of
-    scheduling attempts, if several. `preemptedBy`: with several objects, the later Pod that preempts this Pod.
-    `overtaken`: true if later Pods take its free capacity. `how`: with `--explain`. `basis`: `missing-replicas`, or
-    `rollout` for the new Pods of a rollout. `losses`: what fails or is interrupted without the victims.
-    `daemonSetVictims`: victims that return on the same node only. `autoscalers`: for a Pending Pod; the line of the
-    last one contains `nodeGroups` for all.
+    `how`: with `--explain`. `basis`: `missing-replicas`, or `rollout` for the new Pods of a rollout. `autoscalers`: for
+    a Pending Pod; the line of the last one contains `nodeGroups` for all.
     """
 
-    head: Head
     id: str
-    outcome: Literal["fits", "preempts", "pending", "not-predicted"]
-    preFilter: NotRequired[Status]
-    feasible: list[str]
-    statuses: dict[str, Status]
-    scores: NotRequired[dict[str, dict[str, int]]]
-    eligible: bool
-    ineligibleReason: NotRequired[str]
-    candidates: dict[str, Candidate]
-    dryRunStatuses: NotRequired[dict[str, Status]]
-    numCandidates: NotRequired[int]
-    selected: list[str]
-    nominatedNode: str
-    odds: NotRequired[dict[str, float]]
-    standing: list[str]
-    attempts: NotRequired[int]
-    preemptedBy: NotRequired[str]
-    overtaken: NotRequired[bool]
-    how: NotRequired[Explanation]
-    basis: NotRequired[str]
-    losses: NotRequired[list[PodLoss]]
-    daemonSetVictims: NotRequired[list[DaemonSetVictim]]
-    autoscalers: NotRequired[Autoscalers]
+    prediction: Inlined[PredictionDocument]
+    attempts: Inlined[Attempts]
+    how: Explanation | None = None
+    basis: str = ""
+    consequences: Inlined[Consequences]
+    autoscalers: Autoscalers | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OtherPods(Result):
+    """A line of `forewarn predict`: new Pods of a workload that have no separate line. `pods`: their number. `outcome`:
+    also "refused" (by a ResourceQuota), "later" or "unknown".
+    """
+
+    id: str
+    outcome: str
+    pods: int
+    basis: str
+    standing: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PredictedPodGroup(Result):
+    """A line of `forewarn predict`: a PodGroup."""
+
+    group: Inlined[GroupForecast]
+    consequences: Inlined[Consequences]
 
 
 PredictLine = PredictedPod | OtherPods | PredictedPodGroup
@@ -168,36 +156,41 @@ class PredictResult:
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield a JSON object for each Pod, for the other Pods of a rollout, and for each PodGroup."""
+        return map(json_of, self._lines())
+
+    def _lines(self) -> Iterator[PredictLine]:
         pending = [prediction for prediction in self.applied.predictions if prediction.outcome == "pending"]
         for placement in self.applied.placed:
             for prediction in filter(self.is_alone, placement.predictions):
-                is_last = bool(pending) and prediction is pending[-1]
-                yield self._headed(self._pod(placement, prediction, is_last=is_last))
+                yield self._pod(placement, prediction, is_last=bool(pending) and prediction is pending[-1])
+            notes = list(rollout_notes(placement.rollout)) if placement.rollout else [placement.rejection]
             for outcome, count in placement.without_prediction.items():
-                notes = list(rollout_notes(placement.rollout)) if placement.rollout else [placement.rejection]
-                counts = {"id": placement.name, "outcome": outcome, "pods": count}
-                yield self._headed({**counts, "basis": placement.basis, "standing": notes})
+                basis = placement.basis
+                yield OtherPods(
+                    head=self.head, id=placement.name, outcome=outcome, pods=count, basis=basis, standing=notes
+                )
         for group in self.groups:
-            yield self._headed(group.to_dict() | self._consequences(group.victims))
+            yield PredictedPodGroup(head=self.head, group=group, consequences=self._consequences(group.victims))
 
-    def _headed(self, document: dict[str, Any]) -> dict[str, Any]:
-        return {"head": self.head.to_dict(), **document}
+    def _consequences(self, victims: Sequence[Pod]) -> Consequences:
+        return Consequences.of(victims, self.cluster.workload)
 
-    def _consequences(self, victims: Sequence[Pod]) -> dict[str, Any]:
-        return Consequences.of(victims, self.cluster.workload).to_dict()
-
-    def _pod(self, placement: Placement, prediction: Prediction, *, is_last: bool) -> dict[str, Any]:
-        explanation = explanation_of(prediction) if self.explain else None
-        row = {"id": prediction.pod.key, **prediction.to_dict(), **self.applied.attempts_of(prediction)}
-        row |= {"how": explanation._asdict()} if explanation else {}
-        row |= {"basis": placement.basis} if placement.basis else {}
+    def _pod(self, placement: Placement, prediction: Prediction, *, is_last: bool) -> PredictedPod:
+        document = prediction.document
         notes = placement_notes(placement) if placement.rollout or placement.ahead != 0 else ()
-        row["standing"] = [*row["standing"], *notes]
-        row |= self._consequences(prediction.victims)
         scaled = _autoscaled([prediction], self.cluster, self.autoscaling._replace(groups=()))
         if scaled and is_last and self.autoscaling.groups:
             scaled = scaled._replace(node_groups=self.autoscalers and self.autoscalers.node_groups)
-        return row | ({"autoscalers": json_of(scaled)} if scaled else {})
+        return PredictedPod(
+            head=self.head,
+            id=prediction.pod.key,
+            prediction=document._replace(standing=[*document.standing, *notes]),
+            attempts=self.applied.attempts_of(prediction),
+            how=explanation_of(prediction) if self.explain else None,
+            basis=placement.basis,
+            consequences=self._consequences(prediction.victims),
+            autoscalers=scaled,
+        )
 
 
 def predict(

@@ -36,6 +36,10 @@ else:
         """The same, omitted if its value is None."""
 
 
+class Exact(float):
+    """A number that JSON contains with all its decimal places."""
+
+
 class Field(NamedTuple):
     """A field of a result type. `key`: in JSON. `optional`: omitted if empty; `nullable`: only if None."""
 
@@ -121,7 +125,7 @@ def json_of(value: Any) -> Any:
     if isinstance(value, Enum):
         return str(value)
     if isinstance(value, float):
-        return round(value, _DIGITS)
+        return value if isinstance(value, Exact) else round(value, _DIGITS)
     return [json_of(item) for item in value] if isinstance(value, list | tuple) else value
 
 

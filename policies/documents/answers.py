@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypedDict
 
-from forewarn.policies.documents.findings import PodLoss
 from forewarn.policies.documents.head import Head
 
 ReplicasWithClass = TypedDict(
@@ -88,73 +87,6 @@ class CapacityBuffer(TypedDict):
     replicas: int | None
     provisioned: int
     problem: str
-
-
-class Status(TypedDict):
-    """A status of kube-scheduler's framework."""
-
-    code: str
-    plugin: NotRequired[str]
-    reasons: list[str]
-
-
-class Candidate(TypedDict):
-    """Preemption on one node; the most important victim first."""
-
-    victims: list[str]
-    pdbViolations: int
-
-
-class Explanation(TypedDict):
-    """The method of a prediction. `because`: why forewarn ran all plugins on every node; empty if it did not."""
-
-    kubernetes: str
-    profile: str
-    configuration: str
-    because: str
-
-
-class DaemonSetVictim(TypedDict):
-    """A victim that DaemonSet `daemonSet` (`namespace/name`) recreates on the same node only."""
-
-    pod: str
-    daemonSet: str
-    node: str
-
-
-class OtherPods(TypedDict):
-    """A line of `forewarn predict`: new Pods of a workload that have no separate line. `pods`: their number. `outcome`:
-    also "refused" (by a ResourceQuota), "later" or "unknown".
-    """
-
-    head: Head
-    id: str
-    outcome: str
-    pods: int
-    basis: str
-    standing: list[str]
-
-
-class PredictedPodGroup(TypedDict):
-    """A line of `forewarn predict`: a PodGroup.
-
-    `id`: `PodGroup namespace/name`. `pods`: number of new Pods. `nodes`: number of Pods by node. `victims`: Pods to
-    preempt. `losses`: what fails or is interrupted without the victims. `missing`: number of Pods that the gang lacks.
-    `message`: why it is Pending.
-    """
-
-    head: Head
-    id: str
-    outcome: str
-    minCount: int
-    pods: int
-    nodes: dict[str, int]
-    victims: list[str]
-    losses: NotRequired[list[PodLoss]]
-    daemonSetVictims: NotRequired[list[DaemonSetVictim]]
-    missing: NotRequired[int]
-    message: NotRequired[str]
-    standing: list[str]
 
 
 class Trouble(TypedDict):

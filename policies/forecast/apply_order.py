@@ -57,6 +57,17 @@ class Arrival:
         return last
 
 
+class Attempts(NamedTuple):
+    """The attempts to schedule a Pod among several. `attempts`: number of scheduling attempts, if several.
+    `preemptedBy`: with several objects, the later Pod that preempts this Pod. `overtaken`: true if later Pods take its
+    free capacity.
+    """
+
+    attempts: int | None = None
+    preempted_by: str = ""
+    overtaken: bool | None = None
+
+
 class _New(NamedTuple):
     """The new Pods of an object, and its Placement without predictions. `is_later`: see `creates_pods_later`."""
 
@@ -84,15 +95,12 @@ class Applied:
     def predictions(self) -> list[Prediction]:
         return [prediction for placement in self.placed for prediction in placement.predictions]
 
-    def attempts_of(self, prediction: Prediction) -> dict[str, object]:
-        """Return the JSON members for a Pod's prediction: `attempts` if more than one, `preemptedBy`, `overtaken`."""
+    def attempts_of(self, prediction: Prediction) -> Attempts:
         arrival = self.arrivals.get((prediction.pod.namespace, prediction.pod.name))
         if arrival is None:
-            return {}
+            return Attempts()
         tries = len(arrival.predictions)
-        again = {"preemptedBy": arrival.preempted_by} if arrival.preempted_by else {}
-        overtaken = {"overtaken": True} if arrival.overtaken else {}
-        return {**({"attempts": tries} if tries > 1 else {}), **again, **overtaken}
+        return Attempts(tries if tries > 1 else None, arrival.preempted_by, arrival.overtaken or None)
 
 
 def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:

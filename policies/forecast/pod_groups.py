@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.disclosure import OPEN, count_range, priority_range
+from forewarn.policies.documents import in_json, optional_in_json
 from forewarn.policies.findings import plural
 from forewarn.policies.forecast.bounds import too_many_pods
 from forewarn.policies.metering import limited
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from forewarn.policies.disclosure import Audience
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.scheduling.snapshot import Snapshot
@@ -47,21 +49,50 @@ class GroupForecast(NamedTuple):
       depends on. `assumes`: what the cluster state lacks, as clauses.
     """
 
-    group: PodGroup
-    pods: tuple[Pod, ...]
+    group: Hidden[PodGroup]
+    pods: Hidden[tuple[Pod, ...]]
     outcome: str
-    places: Mapping[str, str] = {}
-    units: tuple[Victim, ...] = ()
-    num_pdb_violations: int = 0
-    missing: int = 0
+    places: Hidden[Mapping[str, str]] = {}  # noqa: RUF012
+    units: Hidden[tuple[Victim, ...]] = ()
+    num_pdb_violations: Hidden[int] = 0
+    missing: Hidden[int] = 0
     message: str = ""
-    notes: tuple[str, ...] = ()
-    assumes: tuple[str, ...] = ()
+    notes: Hidden[tuple[str, ...]] = ()
+    assumes: Hidden[tuple[str, ...]] = ()
 
-    @property
+    @in_json
+    def id(self) -> str:
+        """`PodGroup namespace/name`."""
+        return f"PodGroup {self.group.key}"
+
+    @in_json
+    def min_count(self) -> int:
+        return self.group.min_count
+
+    @in_json
+    def pods_(self) -> int:
+        """Number of new Pods."""
+        return len(self.pods)
+
+    @in_json
     def nodes(self) -> Mapping[str, int]:
         """Node -> number of Pods of the PodGroup that fit on the node; empty unless the outcome is "fits"."""
-        return Counter(self.places.values()) if self.outcome == "fits" else {}
+        return dict(sorted(Counter(self.places.values()).items())) if self.outcome == "fits" else {}
+
+    @in_json
+    def victims_(self) -> list[str]:
+        """Pods to preempt."""
+        return [victim.key for victim in self.victims]
+
+    @optional_in_json
+    def missing_(self) -> int | None:
+        """Number of Pods that the gang lacks."""
+        return self.missing or None
+
+    @in_json
+    def standing(self) -> Sequence[str]:
+        """Why the prediction is uncertain."""
+        return self.notes
 
     @property
     def victims(self) -> tuple[Pod, ...]:
@@ -72,19 +103,6 @@ class GroupForecast(NamedTuple):
     def policy(self) -> str:
         """The scheduling policy as text: `minCount 8`, or `policy basic`."""
         return f"minCount {self.group.min_count}" if self.group.min_count else "policy basic"
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "id": f"PodGroup {self.group.key}",
-            "outcome": self.outcome,
-            "minCount": self.group.min_count,
-            "pods": len(self.pods),
-            "nodes": dict(sorted(self.nodes.items())),
-            "victims": [victim.key for victim in self.victims],
-            **({"missing": self.missing} if self.missing else {}),
-            **({"message": self.message} if self.message else {}),
-            "standing": list(self.notes),
-        }
 
     def as_annotation(self, audience: Audience = OPEN) -> dict[str, object]:
         """Return the result for the annotation: names of victims that the audience may see, and the number of the

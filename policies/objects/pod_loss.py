@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
+from forewarn.policies.documents import in_json
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.owners import Loss, role_of
 from forewarn.policies.kinds.registry import DAEMON_SET, JOB
@@ -14,7 +15,7 @@ from forewarn.policies.objects.workload import fails_with_one_pod
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.documents.findings import PodLoss as Document
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Owner, Pod
 
@@ -23,14 +24,14 @@ _MAX_LOSSES: Final = 5
 
 
 class PodLoss(NamedTuple):
-    """The effect of losing a Pod. `pod`: `namespace/name`. `kind`, `name`: of the object that fails or is interrupted.
+    """The effect of losing a Pod on the workload `kind` `name`. `pod`: `namespace/name`.
 
     `condition`: when the effect is smaller or larger; follows `name` in a sentence.
     """
 
     pod: str
-    namespace: str
-    loss: Loss
+    namespace: Hidden[str]
+    loss: Hidden[Loss]
     kind: str
     name: str
     condition: str = ""
@@ -51,41 +52,46 @@ class PodLoss(NamedTuple):
         """
         return f"{self.effect}{self.condition and ', '}{self.condition}"
 
-    def to_dict(self) -> Document:
-        """Return the effect as a JSON object."""
-        effect: Literal["fails", "interrupts"] = "fails" if self.fails else "interrupts"
-        document: Document = {"pod": self.pod, "effect": effect, "kind": self.kind, "name": self.name}
-        return document if not self.condition else {**document, "condition": self.condition}
+    @in_json
+    def effect_(self) -> Literal["fails", "interrupts"]:
+        return "fails" if self.fails else "interrupts"
+
+
+class DaemonSetVictim(NamedTuple):
+    """A victim that DaemonSet `daemonSet` (`namespace/name`) recreates on the same node only."""
+
+    pod: str
+    daemon_set: str
+    node: str
 
 
 class Consequences(NamedTuple):
-    """What the preemption of Pods does to their workloads. `daemons`: the victims of DaemonSets, as JSON objects."""
+    """What the preemption of Pods does to their workloads.
 
-    losses: Sequence[PodLoss]
-    daemons: Sequence[dict[str, str]]
+    `losses`: what fails or is interrupted without the victims. `daemonSetVictims`: victims that return on the same node
+    only.
+    """
+
+    losses: Sequence[PodLoss] = ()
+    daemon_set_victims: Sequence[DaemonSetVictim] = ()
 
     @classmethod
     def of(cls, victims: Sequence[Pod], workload: Workloads) -> Consequences:
         """Return the consequences for these victims. `workload`: see `losses_of`."""
         daemons = [
-            {"pod": pod.key, "daemonSet": f"{pod.namespace}/{pod.owner.name}", "node": pod.node_name}
+            DaemonSetVictim(pod.key, f"{pod.namespace}/{pod.owner.name}", pod.node_name)
             for pod in victims
             if pod.owner is not None and pod.owner_kind == DAEMON_SET
         ]
         return cls(losses_of(victims, workload), daemons)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the lists that are not empty."""
-        lists = {"losses": [loss.to_dict() for loss in self.losses], "daemonSetVictims": self.daemons}
-        return {key: value for key, value in lists.items() if value}
-
     def phrases(self) -> Iterator[str]:
         """Yield what fails or is interrupted, and which Pods their DaemonSet recreates on the same node only."""
         yield from loss_phrases(self.losses, _MAX_LOSSES, "preempting")
-        for daemon in self.daemons[:_MAX_LOSSES]:
-            yield f"DaemonSet {daemon['daemonSet']} recreates {daemon['pod']} on {daemon['node']} only"
-        if len(self.daemons) > _MAX_LOSSES:
-            yield f"{len(self.daemons) - _MAX_LOSSES} more victims are of DaemonSets"
+        for victim in self.daemon_set_victims[:_MAX_LOSSES]:
+            yield f"DaemonSet {victim.daemon_set} recreates {victim.pod} on {victim.node} only"
+        if len(self.daemon_set_victims) > _MAX_LOSSES:
+            yield f"{len(self.daemon_set_victims) - _MAX_LOSSES} more victims are of DaemonSets"
 
 
 class _Stored(Protocol):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
+from forewarn.policies.forecast.apply_order import Attempts
 from forewarn.policies.forecast.placement import outcomes, waits_for_victims
 from forewarn.policies.objects.pod import wait_seconds
 from forewarn.policies.objects.pod_loss import Consequences
@@ -142,13 +143,13 @@ def render_together(
 
 def _attempts(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
     """Lines about events before or after the predicted scheduling cycle."""
-    turn = applied.attempts_of(prediction) if applied else {}
-    if by := turn.get("preemptedBy"):
-        yield f"preempted again by {by}, which is applied later"
-    if "overtaken" in turn:
+    turn = applied.attempts_of(prediction) if applied else Attempts()
+    if turn.preempted_by:
+        yield f"preempted again by {turn.preempted_by}, which is applied later"
+    if turn.overtaken:
         yield "overtaken: Pods of higher priority that are applied later take the capacity while the victims terminate"
-    if tries := turn.get("attempts"):
-        yield f"{tries} scheduling attempts: Pods applied later changed where it fits"
+    if turn.attempts:
+        yield f"{turn.attempts} scheduling attempts: Pods applied later changed where it fits"
 
 
 def _overview(placement: Placement, applied: Applied | None) -> str:
@@ -165,7 +166,7 @@ def _counted(predictions: Sequence[Prediction], applied: Applied | None, rejecte
     """Return the outcomes as a phrase: `2 would fit, 1 would stay Pending`. Pods that later Pods preempt again count
     separately. `rejected`: number of Pods that quotas reject.
     """
-    lost = {id(p) for p in predictions if applied and "preemptedBy" in applied.attempts_of(p)}
+    lost = {id(p) for p in predictions if applied and applied.attempts_of(p).preempted_by}
     counts = outcomes([p for p in predictions if id(p) not in lost])
     text = _counts_text({**counts, **({"refused": rejected} if rejected else {})})
     return (

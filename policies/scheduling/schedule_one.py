@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from forewarn.policies.copies import replace
+from forewarn.policies.documents import Exact, to_dict
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.caveats import AWAITED, Facts, named, of_placement, of_preemption, victims_tie
 from forewarn.policies.scheduling.configuration import configuration_of
@@ -45,10 +46,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from forewarn.policies.documents import Always
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender, SchedulerConfiguration
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
+
+
+_NONE: Final[Mapping[str, Any]] = {}
 
 
 def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: int) -> dict[str, float]:
@@ -120,6 +125,44 @@ class Scored(NamedTuple):
     scores: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     error: str = ""
     unknown: str = ""
+
+
+PredictedOutcome = Literal["fits", "preempts", "pending", "not-predicted"]
+
+
+class Evicted(NamedTuple):
+    """Preemption on one node; the most important victim first."""
+
+    victims: Sequence[str]
+    pdb_violations: int
+
+
+class PredictionDocument(NamedTuple):
+    """A prediction in JSON.
+
+    `preFilter`: the status of PreFilter, if it rejected the Pod. `feasible`: nodes that pass all filters. `statuses`:
+    the other nodes, with the plugin and reasons. `scores`: of several feasible nodes, the weighted scores by plugin,
+    and the `total`. `eligible`, `ineligibleReason`: whether the Pod may preempt, and why not. `candidates`: nodes on
+    which preemption helps. `dryRunStatuses`: nodes on which preemption does not help, with the reason.
+    `numCandidates`: their number, if kube-scheduler does not evaluate all. `selected`: nodes that kube-scheduler may
+    choose. `nominatedNode`: the first of these by name, if the Pod preempts. `odds`: with more than 100 nodes, their
+    probabilities. `standing`: why the prediction is uncertain.
+    """
+
+    outcome: PredictedOutcome
+    pre_filter: Status | None = None
+    feasible: Always[Sequence[str]] = ()
+    statuses: Always[Mapping[str, Status]] = _NONE
+    scores: Mapping[str, Mapping[str, int]] = _NONE
+    eligible: bool = True
+    ineligible_reason: str = ""
+    candidates: Always[Mapping[str, Evicted]] = _NONE
+    dry_run_statuses: Mapping[str, Status] = _NONE
+    num_candidates: int | None = None
+    selected: Always[Sequence[str]] = ()
+    nominated_node: Always[str] = ""
+    odds: Mapping[str, float] = _NONE
+    standing: Always[Sequence[str]] = ()
 
 
 class Prediction:
@@ -570,7 +613,7 @@ class Prediction:
         return not self.fits and (len(self.best_nodes) > 1 or self._is_sampled)
 
     @cached_property
-    def outcome(self) -> str:
+    def outcome(self) -> PredictedOutcome:
         """The outcome: `fits`, `preempts`, `pending` or `not-predicted`."""
         if self.not_predicted:
             return "not-predicted"
@@ -593,44 +636,37 @@ class Prediction:
         is_new = not self.pod.uid
         return assumptions(self.snapshot.objects, (self.pod,), victims=bool(self.victims), created=is_new)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the prediction as a JSON object in the format of recorded answers. Computes all properties."""
-        answer: dict[str, Any] = {"outcome": self.outcome}
+    @property
+    def document(self) -> PredictionDocument:
+        """The prediction in JSON. Computes all properties."""
+        outcome, standing = self.outcome, list(self.caveats)
         if self.not_predicted:
-            nothing: dict[str, Any] = {
-                "feasible": [],
-                "statuses": {},
-                "eligible": True,
-                "candidates": {},
-                "selected": [],
-            }
-            return {**answer, **nothing, "nominatedNode": "", "standing": list(self.caveats)}
-        if self.pre_filter is not None:
-            answer["preFilter"] = self.pre_filter.to_dict()
-        answer["feasible"] = self.feasible
-        answer["statuses"] = {name: status.to_dict() for name, status in self.statuses.items()}
-        if self.scores:
-            answer["scores"] = {name: dict(row) for name, row in self.scores.items()}
-        answer["eligible"] = self.preemption.eligible
-        if self.preemption.ineligible_reason:
-            answer["ineligibleReason"] = self.preemption.ineligible_reason
-        answer["candidates"] = {
-            c.node_name: {"victims": [v.key for v in c.victims], "pdbViolations": c.num_pdb_violations}
-            for c in self.candidates
-        }
+            return PredictionDocument(outcome, standing=standing)
+        preemption = self.preemption
+        candidates = {c.node_name: Evicted([v.key for v in c.victims], c.num_pdb_violations) for c in self.candidates}
         if self._nominated is not None:  # perhaps with the victims of earlier attempts
-            nominated = {"victims": [v.key for v in self.victims], "pdbViolations": self.num_pdb_violations}
-            answer["candidates"][self.nominated_node] = nominated
-        if self.preemption.statuses:
-            answer["dryRunStatuses"] = {n: s.to_dict() for n, s in self.preemption.statuses.items()}
-        if self.preemption.num_candidates:
-            answer["numCandidates"] = self.preemption.num_candidates
-        answer["selected"] = self.best_nodes
-        answer["nominatedNode"] = self.nominated_node
-        if self.preemption.may_stop_early and self.nomination_probabilities:
-            answer["odds"] = dict(self.nomination_probabilities)
-        answer["standing"] = list(self.caveats)
-        return answer
+            candidates[self.nominated_node] = Evicted([v.key for v in self.victims], self.num_pdb_violations)
+        may_stop_early = preemption.may_stop_early and self.nomination_probabilities
+        return PredictionDocument(
+            outcome=outcome,
+            pre_filter=self.pre_filter,
+            feasible=self.feasible,
+            statuses=self.statuses,
+            scores=self.scores,
+            eligible=preemption.eligible,
+            ineligible_reason=preemption.ineligible_reason,
+            candidates=candidates,
+            dry_run_statuses=preemption.statuses,
+            num_candidates=preemption.num_candidates or None,
+            selected=self.best_nodes,
+            nominated_node=self.nominated_node,
+            odds={name: Exact(chance) for name, chance in (may_stop_early or {}).items()},
+            standing=standing,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The prediction as a JSON object in the format of recorded answers."""
+        return to_dict(self.document)
 
 
 def _cycle_with_rejections(snapshot: Snapshot, pod: Pod, framework: Framework) -> Cycle:

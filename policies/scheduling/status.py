@@ -11,6 +11,7 @@ from forewarn.policies.copies import replace
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from forewarn.policies.documents import Always
     from forewarn.policies.scheduling.node_info import NodeInfo
 
 NOT_FOUND: Final = "not found"
@@ -32,7 +33,7 @@ class Status:
     """A result other than success: the code, the reasons, and the plugin that returned the status."""
 
     code: Code
-    reasons: tuple[str, ...] = ()
+    reasons: Always[tuple[str, ...]] = ()
     plugin: str = ""
 
     @property
@@ -46,11 +47,6 @@ class Status:
     def while_running(self, what: str, plugin: str) -> Status:
         """Return an error status with the framework's prefix: `running "X" filter plugin: …`."""
         return Status(Code.ERROR, (f"{what}: {', '.join(self.reasons)}",), plugin)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the status as a JSON object, in the format of recorded answers."""
-        plugin = {"plugin": self.plugin} if self.plugin else {}
-        return {"code": str(self.code), **plugin, "reasons": list(self.reasons)}
 
 
 SKIP: Final = Status(Code.SKIP)

@@ -10,6 +10,7 @@ import pytest
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.disclosure import OPEN, Audience, Disclose, Shown
+from forewarn.policies.documents import json_of
 from forewarn.policies.forecast import pod_groups
 from forewarn.policies.forecast.pod_groups import TIES, GroupForecast, group_forecast
 from forewarn.policies.metering import CutShort, metered
@@ -174,10 +175,10 @@ def test_the_annotation_has_names_and_numbers_for_its_readers(
 
 def test_the_json_omits_what_is_empty() -> None:
     about = {"id": "PodGroup default/new", "minCount": 3, "pods": 2, "victims": [], "standing": []}
-    assert made_of().to_dict() == {**about, "outcome": "pending", "nodes": {}}
+    assert json_of(made_of()) == {**about, "outcome": "pending", "nodes": {}}
     full = made_of(missing=1, message="no room")._replace(outcome="fits", notes=("a note",))
     more = {"outcome": "fits", "nodes": {"n1": 1}, "missing": 1, "message": "no room", "standing": ["a note"]}
-    assert full.to_dict() == {**about, **more}
+    assert json_of(full) == {**about, **more}
 
 
 @pytest.mark.parametrize(("policy", "text"), [("gang", "minCount 3"), ("basic", "policy basic")])

@@ -196,7 +196,7 @@ def preemption_document(details: Preemption) -> dict[str, Any]:
     if details.pdb_violations:
         result["victims"]["pdbViolations"] = details.pdb_violations
     if details.losses:
-        result["victims"]["losses"] = [loss.to_dict() for loss in details.losses[:MAX_SHOWN]]
+        result["victims"]["losses"] = json_of(details.losses[:MAX_SHOWN])
     if details.grace_seconds is not None:
         result["victims"]["graceSeconds"] = details.grace_seconds
     if details.expectation is not None:

@@ -122,8 +122,8 @@ def test_a_pod_waits_for_victims_that_are_going_already() -> None:
 def test_a_node_without_lower_pods_is_dropped_in_the_dry_run() -> None:
     prediction = ask(NEW, *full("n1", old("equal", 100, "4")))
     assert reasons(prediction) == {"n1": "Insufficient cpu"}
-    status = prediction.preemption.statuses["n1"].to_dict()
-    assert status["reasons"] == ["No preemption victims found for incoming pod"]
+    status = prediction.preemption.statuses["n1"]
+    assert status.reasons == ("No preemption victims found for incoming pod",)
 
 
 @pytest.mark.parametrize(("priority", "fits"), [(99, True), (100, False), (101, False)])
