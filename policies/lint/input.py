@@ -366,7 +366,7 @@ def _add_names(content: bytes, file: File, given: Input, reading: Reading) -> No
     _count_uses(content, given)
     _count_variable(content, file, given, reading)
     is_all_read = len(reading.subjects) == reading.objects and not reading.diagnostics
-    if not is_all_read or any(s.within or group_kind(s.object) in PRESETS for s in reading.subjects):
+    if not is_all_read or any(s.within or group_kind(s.object) in (*PRESETS, *ONLY_LINTED) for s in reading.subjects):
         given.with_names.append((file, content, reading))
 
 

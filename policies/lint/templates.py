@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import Location, listed, plural
 from forewarn.policies.kinds.class_paths import ANYWHERE, PRESETS, found_at
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import ONLY_LINTED, POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.manifests.documents import Document, as_utf8
 from forewarn.policies.manifests.templates import lines_of
@@ -148,8 +148,9 @@ def _named(name: str, location: Location, *, is_guess: bool = False) -> Reviewed
 
 def _read_lines(subject: ReviewedObject) -> Collection[int]:
     """The lines (from 0) of a subject whose class names rules read: of a custom resource, all except those of texts."""
-    if group_kind(subject.object) not in PRESETS:
-        return lines_of(subject)
+    kind = group_kind(subject.object)
+    if kind not in PRESETS:
+        return () if kind in ONLY_LINTED else lines_of(subject)
     paths = [path for path, _ in found_at(subject.object, (ANYWHERE,))]
     paths += [part.at("priorityClassName") for part in parts_of(subject.object, PRESETS)]
     return [subject.source.locate(path).line - 1 for path in paths]
