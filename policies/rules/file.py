@@ -511,10 +511,6 @@ def _anywhere(path: Path, root: str) -> list[Path]:
 _SCHEDULER_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 _REMOVED_VERSIONS: Final = {"v1alpha1": 19, "v1alpha2": 19, "v1beta1": 23, "v1beta2": 28, "v1beta3": 29}
 """Version -> the minor version of k8s.io/kube-scheduler 1.x that no longer has it."""
-_REMOVED_FIELDS: Final = {
-    "disablePreemption": "disable DefaultPreemption at profiles[].plugins.postFilter",
-    "algorithmSource": "use profiles[].plugins",
-}
 _PREEMPTION: Final = "DefaultPreemption"
 _MAX_PROFILES: Final = 100
 _LONGEST_PROFILE: Final = 40
@@ -556,7 +552,9 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
             f"no KubeSchedulerConfiguration in {quote(version)}: Kubernetes 1.{_REMOVED_VERSIONS[version]} removed it"
         )
         yield Problem(message, ("apiVersion",), f"write apiVersion: {_SCHEDULER_VERSION}")
-    for field, fix in _REMOVED_FIELDS.items():
+    from forewarn.policies.scheduling.configuration.schema import REMOVED_FIELDS  # few files need it
+
+    for field, fix in REMOVED_FIELDS.items():
         if field in given:
             yield Problem(f"no field {quote(field)} since v1beta1", (field,), fix)
     profiles = given.get("profiles")

@@ -22,6 +22,7 @@ HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigu
 FAULTS = [
     ("no file", "", "scheduler.yaml: a configuration is an object, not null"),
     ("no YAML", "a: [", "scheduler.yaml:2:1: did not find expected node content"),
+    ("a removed field", HEADER + "algorithmSource: {}\n", 'unknown field "algorithmSource": use profiles[].plugins'),
     ("a field", HEADER + "profile: []\n", 'scheduler.yaml:3:10: profile: unknown field "profile" (did you mean "profi'),
     (
         "arguments",

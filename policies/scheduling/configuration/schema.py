@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
+REMOVED_FIELDS: Final = {
+    "disablePreemption": "disable DefaultPreemption at profiles[].plugins.postFilter",
+    "algorithmSource": "use profiles[].plugins",
+}
+"""Fields of versions before v1beta1 -> what to do instead."""
 
 STRING: Final = Plain("string", "string")
 BOOL: Final = Plain("bool", "bool")
@@ -357,6 +362,8 @@ def _faults(value: Any, kind: Type, path: Path) -> Iterator[FieldError]:
 
 
 def _nearest(key: str, names: tuple[str, ...]) -> str:
+    if key in REMOVED_FIELDS:
+        return f": {REMOVED_FIELDS[key]}"
     matches = get_close_matches(key[:_NAMED], names, 1)
     return f' (did you mean "{matches[0]}"?)' if matches else ""
 
