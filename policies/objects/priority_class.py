@@ -60,6 +60,8 @@ SYSTEM_CLASSES: Final = (
 """The classes that every API server creates at start. Source: pkg/apis/scheduling/v1/helpers.go."""
 GKE: Final = "gke"
 HOSTED_CLASSES: Final[Mapping[str, tuple[PriorityClass, ...]]] = {
+    "aks": (),
+    "eks": (),
     GKE: (),
     "openshift": (PriorityClass("openshift-user-critical", 1_000_000_000),),
 }

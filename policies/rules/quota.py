@@ -184,7 +184,7 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
             names = recommended_to(subject, context) if unknown <= _SUGGESTIONS else None
             fix = "create the class, or use one that exists"
             near = names.nearest_name(name) if names and context.phase is Phase.LINT else ""
-            meant = meant_system_class(name)
+            meant = meant_system_class(name, context)
             details = UnknownClass(
                 name, "; this scope matches no Pod", names, fix, longest=_LONGEST_IN_SCOPE, meant=meant
             )
@@ -206,7 +206,7 @@ def _note(context: Context) -> Severity | None:
 def _unknown_classes(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
     if selector.scope_name == _CLASS and selector.operator == "In":
         for index, name in enumerate(each(selector.values, 0.1)):
-            if name not in context.classes and (context.classes_known or meant_system_class(name)):
+            if name not in context.classes and (context.classes_known or meant_system_class(name, context)):
                 yield index, name
 
 

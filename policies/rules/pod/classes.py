@@ -101,7 +101,7 @@ def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterato
         return
     if template.is_guess and name in context.options.input_classes:
         return
-    system = meant_system_class(name)
+    system = meant_system_class(name, context)
     elsewhere = "" if system or context.classes_complete else meant_elsewhere(name, context)
     is_deleted = name in context.options.deleted_classes
     if not (context.classes_known or is_reserved(name) or system or elsewhere or is_deleted):

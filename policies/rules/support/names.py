@@ -14,7 +14,12 @@ from forewarn.policies.findings import listed, quote
 from forewarn.policies.kinds.registry import NAMESPACE, RESOURCE_QUOTA
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import group_kind
-from forewarn.policies.objects.priority_class import SERVED_VERSION, SYSTEM_CLASSES, SYSTEM_PRIORITY_CLASS_PREFIX
+from forewarn.policies.objects.priority_class import (
+    HOSTED_CLASSES,
+    SERVED_VERSION,
+    SYSTEM_CLASSES,
+    SYSTEM_PRIORITY_CLASS_PREFIX,
+)
 from forewarn.policies.patterns import later
 from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.rules.support.allowed_classes import is_allowed
@@ -177,8 +182,10 @@ _OFTEN = 2
 """Minimum uses of a name in the input that is no misspelling of another name."""
 
 
-def meant_system_class(name: str) -> str:
-    return next((c.name for c in SYSTEM_CLASSES if is_misspelt(name, c.name)), "")
+def meant_system_class(name: str, context: Context) -> str:
+    """The class of every such cluster that a name is a misspelling of; "" if there is none."""
+    classes = (*SYSTEM_CLASSES, *HOSTED_CLASSES.get(context.options.preset, ()))
+    return next((c.name for c in classes if is_misspelt(name, c.name)), "")
 
 
 def meant_elsewhere(name: str, context: Context) -> str:

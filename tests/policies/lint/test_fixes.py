@@ -34,6 +34,8 @@ def fix(path: Path, text: str | bytes, *flags: str) -> bytes:
         pytest.param("  priorityClassName: glod", "  priorityClassName: gold", id="a slip"),
         pytest.param("  priorityClassName:   'glod'  # why", "  priorityClassName:   'gold'  # why", id="quotes"),
         pytest.param('  priorityClassName: "glod"\r', '  priorityClassName: "gold"\r', id="CRLF"),
+        pytest.param("  priorityClassName: system-node-criticl", "  priorityClassName: system-node-critical",
+                     id="system"),
         pytest.param("  priorityClassName: bronze", "  priorityClassName: bronze", id="no slip"),
         pytest.param("  priority: 7\n  priorityClassName: gold", "  priorityClassName: gold", id="pinned"),
         pytest.param("  # ä 😀\n  priorityClassName: gold\n\n  priority: 7 # x",

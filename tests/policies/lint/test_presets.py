@@ -37,6 +37,7 @@ UNKNOWN = "unknown-priority-class"
         ("openshift", POD % ("shop", "system-node-critical"), []),
         ("openshift", POD % ("shop", "openshift-user-critical"), []),
         ("openshift", POD % ("shop", "openshift-user-critcal"), [UNKNOWN]),
+        ("eks", POD % ("shop", "system-node-critical"), []),
         ("", POD % ("shop", "system-node-critical"), []),
         ("", POD % ("shop", "openshift-user-critical"), [UNKNOWN]),
     ],
@@ -57,3 +58,12 @@ def test_an_unknown_preset_is_rejected_with_the_known_ones(tmp_path: Path) -> No
     (tmp_path / ".forewarn.yaml").write_text("preset: gek\n")
     done = forewarn("lint", cwd=tmp_path)
     assert (done.returncode, "gke" in done.stderr, ".forewarn.yaml:1" in done.stderr) == (2, True, True)
+
+
+@pytest.mark.parametrize(("preset", "severities"), [("openshift", ["error"]), ("aks", [])])
+def test_a_misspelt_class_of_a_hosted_cluster_is_found_without_other_classes(
+    tmp_path: Path, preset: str, severities: list[str]
+) -> None:
+    (tmp_path / "a.yaml").write_text(POD % ("shop", "openshift-user-critcal"))
+    done = forewarn("lint", "--preset", preset, "--select", UNKNOWN, "-q", "-o", "json", cwd=tmp_path)
+    assert [finding["severity"] for finding in json.loads(done.stdout)["findings"]] == severities
