@@ -225,3 +225,20 @@ def _anchors(page: Path) -> set[str]:
     plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
     on_github = {re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in plain}
     return {anchor for anchor in on_github if "--" not in anchor}
+
+
+MOST_WORDS = {"docs/internals": 8_000, "user documentation": 30_000}
+
+
+def test_the_documentation_stays_short() -> None:
+    """Words of text and tables, without code blocks, addresses of links, generated pages of rules and cli.md."""
+    counts = dict.fromkeys(MOST_WORDS, 0)
+    for page in PAGES:
+        if page.startswith("docs/reference/rules/") or page == "docs/reference/cli.md":
+            continue
+        text = re.sub(r"^```.*?^```$", "", Path(page).read_text(), flags=re.DOTALL | re.MULTILINE)
+        words = re.sub(r"\]\([^)]*\)", "]", text).split()
+        part = "docs/internals" if page.startswith("docs/internals/") else "user documentation"
+        counts[part] += sum(any(map(str.isalnum, word)) for word in words)
+    assert counts["user documentation"] > 10_000
+    assert {part: count for part, count in counts.items() if count > MOST_WORDS[part]} == {}

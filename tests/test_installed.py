@@ -178,7 +178,7 @@ def test_the_webhook_works_beside_others_packages_of_the_same_names(installed: E
     """`forewarn demo` starts the webhook in another process, sends it manifests, lints and predicts."""
     done = installed.run("forewarn", "demo", cwd=elsewhere)
     summary, head = done.stderr.splitlines()
-    assert (done.returncode, summary) == (0, "1 file, 1 object checked: 1 error")
+    assert (done.returncode, summary) == (0, "1 error: 1 file, 1 object checked")
     assert head.startswith("cluster: ")
     assert "would preempt 1 Pod of another namespace" in done.stdout
 

@@ -116,8 +116,9 @@ def _as_dict(rule: Rule) -> dict[str, Any]:
 
 def as_text(rule: Rule) -> Iterator[str]:
     """A rule's page for a terminal, as lines."""
-    yield rule.ID
-    for block in (*page_of(rule), *_configured(rule), *_suppressed(rule)):
+    page = page_of(rule)
+    yield fill(f"{rule.ID}: {next(page).text}", _WIDTH, break_long_words=False, break_on_hyphens=False)
+    for block in (*page, *_configured(rule), *_suppressed(rule)):
         yield ""
         if block.kind == "heading":
             yield f"{block.text}:"

@@ -64,14 +64,16 @@ def why_not_used(pool: Pool) -> str:
 def lines(pools: Sequence[Pool], discovery: Discovery, paint: Painter = plain) -> Iterator[str]:
     """The groups as text: the count first."""
     usable = sum(not why_not_used(pool) for pool in pools)
-    yield paint(f"{plural(len(pools), 'node group')}, {usable} of them may grow", "bold")
+    found = f"{plural(len(pools), 'node group')}, {usable} of them may grow" if pools else "no node groups found"
+    yield paint(found, "bold")
     yield _settings(discovery.settings)
     if discovery.problem:
         yield f"note: {discovery.problem}"
     if pools:
         yield from table(HEADS, list(map(_row, pools)), paint, texts=("group", *HEADS[5:]))
-    if usable < len(pools):
-        yield "Fix: describe groups that are not used in a file, and pass --node-templates FILE to whatif and predict"
+    if not pools or usable < len(pools):
+        what = "groups that are not used" if pools else "the groups"
+        yield f"Fix: describe {what} in a file, and pass --node-templates FILE to whatif and predict"
 
 
 def _row(pool: Pool) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from forewarn.policies.releases.minors import (
     PREVIEW_MINORS,
     RECORDED_MINOR,
 )
-from forewarn.policies.releases.release import CHANGES, PATCH_CHANGES, UNFIXED
+from forewarn.policies.releases.release import CHANGES, PATCH_CHANGES, UNFIXED, named_minors
 from forewarn.policies.terminal import as_json
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def _print(minors: Sequence[int], form: str) -> None:
     if form == "json":
         sys.stdout.write(as_json([_entry(minor) for minor in minors]))
     else:
+        if len(minors) > 1:
+            print(f"predictions for Kubernetes {named_minors()}")  # noqa: T201
         for minor in minors:
             for line in _lines(minor):
                 print(line)  # noqa: T201

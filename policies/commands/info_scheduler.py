@@ -11,6 +11,7 @@ from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import KNOWN, feature_gates, release_minor
 from forewarn.policies.config.model import ConfigError
+from forewarn.policies.findings import listed, plural
 from forewarn.policies.releases.release import BadGates, Release
 from forewarn.policies.terminal import as_json, clean, complain
 
@@ -72,10 +73,13 @@ def _print_presets() -> int:
 
 
 def _lines(configuration: SchedulerConfiguration, release: str) -> Iterator[str]:
-    yield f"{configuration.source}, as read by kube-scheduler {release}"
+    profiles = configuration.profiles.values()
+    named = listed([f"{p.scheduler_name}{'' if _preempts(p) else ' (preemption disabled)'}" for p in profiles])
+    yield f"{plural(len(profiles), 'profile')}: {named}"
+    yield f"source: {configuration.source}, as read by kube-scheduler {release}"
     initial, most = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
     yield f"backoff of unschedulable Pods: {initial} s, doubled up to {most} s"
-    for profile in configuration.profiles.values():
+    for profile in profiles:
         yield ""
         yield from _of_profile(profile, configuration)
     for extender in configuration.extenders:
@@ -93,7 +97,7 @@ def _of_profile(profile: Profile, configuration: SchedulerConfiguration) -> Iter
     for point, role in _ROLES.items():
         names = [_named(name, point, profile) for name in profile.at(point)]
         yield f"  {point} ({role}): {', '.join(names) or 'nothing'}"
-    if _PREEMPTION not in profile.at("postFilter"):
+    if not _preempts(profile):
         yield f"  preemption is disabled: Pods of this profile never preempt. {_NOT_RECOMMENDED}"
     for name in sorted(set(profile.plugin_names) & set(profile.args)):
         yield f"  {name}: {_args(profile.args[name])}"
@@ -103,6 +107,10 @@ def _of_profile(profile: Profile, configuration: SchedulerConfiguration) -> Iter
             yield f"  {name} scores without its PreScore: {error}. Fix: enable it at preScore, or disable it at score"
     without = plan_of(profile).without
     yield f"  evaluated {f'node by node: {without} is not vectorized' if without else 'for all nodes at once'}"
+
+
+def _preempts(profile: Profile) -> bool:
+    return _PREEMPTION in profile.at("postFilter")
 
 
 def _named(name: str, point: str, profile: Profile) -> str:

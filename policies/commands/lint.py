@@ -187,7 +187,7 @@ def _print_for_github(report: Report, stream: TextIO) -> None:
 
 
 def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[str]:
-    """Return the lines of the summary: files, findings, skipped objects and separate environments.
+    """Return the lines of the summary: findings, files, skipped objects and separate environments.
 
     `head`: with the head, if there is one. `verbose`: include directories that define the same objects. `notes`: the
     report contains notes.
@@ -543,16 +543,15 @@ def _report(job: _Job, result: Lint) -> int:
             return _complain(f"{job.baseline_path}: {fault}", USAGE)
         result = result._replace(findings=findings, suppressed=result.suppressed + count)
     result = result._replace(findings=folded(result.findings))
+    if not job.quiet and (result.findings or not _has_no_answer(result.given, allow_empty=job.allow_empty)):
+        for line in _summary(job, result, head=not all(output.form in WITH_HEAD for output in job.outputs)):
+            print_notice(line)
+        _report_counts(result.unchecked, fixed if job.baseline_path else 0)
     for output in job.outputs:
         try:
             write_report(output, result, most=job.most, notes=job.notes)
         except SourceError as fault:
             return _complain(fault, FAILED)
-    if not job.quiet and (result.findings or not _has_no_answer(result.given, allow_empty=job.allow_empty)):
-        sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
-        for line in _summary(job, result, head=not all(output.form in WITH_HEAD for output in job.outputs)):
-            print_notice(line)
-        _report_counts(result.unchecked, fixed if job.baseline_path else 0)
     return _status(job, result.given, result.findings)
 
 

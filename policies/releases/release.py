@@ -203,10 +203,14 @@ def known_minor(version: str) -> int:
     """Return the minor of a version. Raises UnknownRelease if it is invalid or not predicted."""
     minor = minor_of(version)
     if minor not in PREDICTED_MINORS:
-        minors = ", ".join(f"1.{minors}" for minors in KNOWN_MINORS)
-        minors += "".join(f", 1.{minor} ({PREVIEW})" for minor in PREVIEW_MINORS)
-        raise UnknownRelease(f"Kubernetes 1.{minor} is not known; known: {minors}")
+        raise UnknownRelease(f"Kubernetes 1.{minor} is not known; known: {named_minors()}")
     return minor
+
+
+def named_minors() -> str:
+    """The predicted minors: `1.36, 1.37, 1.38 (preview, unverified)`."""
+    known, previews = (f"1.{minor}" for minor in KNOWN_MINORS), (f"1.{minor} ({PREVIEW})" for minor in PREVIEW_MINORS)
+    return ", ".join((*known, *previews))
 
 
 def parse_gates(text: str) -> dict[str, bool]:

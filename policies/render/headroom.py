@@ -34,12 +34,26 @@ def render(result: ObjectHeadroom, paint: Painter = plain) -> Iterator[str]:
     pod = headroom.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
-    yield paint(f"{answer_of(headroom)}: {headroom.name} ({named}priority {pod.effective_priority}, {size})", "bold")
+    about = f"{headroom.name} ({named}priority {pod.effective_priority}, {size})"
+    yield paint(f"{answer_to(result)}: {about}", "bold")
     yield from (f"  {line}" for line in _lines(headroom, paint))
     if reserve is not None:
         yield from (f"  {line}" for line in _placeholders(reserve, paint))
     if buffers is not None:
         yield from (f"  {line}" for line in _buffers(buffers, paint))
+
+
+def answer_to(result: ObjectHeadroom) -> str:
+    """The numbers of needed placeholder Pods, if requested, and of more Pods, as a phrase."""
+    answer, reserve = answer_of(result.headroom), result.placeholders
+    if reserve is None:
+        return answer
+    more, wanted = reserve.create.pods, plural(reserve.wanted, "Pod")
+    if reserve.obstacle:
+        return f"placeholder Pods do not help to start {wanted} at once; {answer}"
+    fit = f" ({reserve.create.fit_now} fit now)" if reserve.create.fit_now < more else ""
+    needed = plural(more, "more placeholder Pod") if more else "no more placeholder Pods"
+    return f"{needed} needed{fit} to start {wanted} at once; {answer}"
 
 
 def answer_of(headroom: Headroom) -> str:

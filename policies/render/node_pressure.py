@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.node import amount_of
-from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.findings import cut, duration, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import MAX_ROWS, cell_of, text_of
 
@@ -28,7 +28,7 @@ _LONGEST_LINE: Final = 1000
 def render(answer: NodePressure, paint: Painter = plain) -> Iterator[str]:
     """The answers as text lines."""
     if answer.order:
-        yield paint(f"{answer.node}, {heading(answer.order)}", "bold")
+        yield paint(evicted_first(answer.order, answer.node), "bold")
         yield from (f"  {line}" for line in _places(answer.order))
     if answer.admission:
         yield verdict(answer.admission, answer.node)
@@ -38,13 +38,36 @@ def render(answer: NodePressure, paint: Painter = plain) -> Iterator[str]:
         if len(preempted) > MAX_LINES:
             yield f"  and {len(preempted) - MAX_LINES} more; use -o json for all"
     if answer.shutdown is not None:
-        yield f"{answer.node}, {SHUTDOWN}"
+        yield shutdown_time(answer.shutdown, answer.node)
         for group in answer.shutdown:
             yield f"  priority {group.priority} and above, {group.seconds} s: {_members(group)}"
 
 
-def heading(order: Order) -> str:
-    return f"eviction order under {order.what} pressure"
+def verdicts(answer: NodePressure) -> Iterator[str]:
+    """The answer to each requested part, as a phrase."""
+    if answer.order:
+        yield evicted_first(answer.order, answer.node)
+    if answer.admission:
+        yield verdict(answer.admission, answer.node)
+    if answer.shutdown is not None:
+        yield shutdown_time(answer.shutdown, answer.node)
+
+
+def evicted_first(order: Order, node: str) -> str:
+    """The Pods that the kubelet evicts first, as a phrase."""
+    places = order.places
+    ties = next((n for n, place in enumerate(places) if n and not place.tied), len(places))
+    first = listed([cut(place.pod.key, 100) for place in places[:ties]]) or "no Pod"
+    later = f", {plural(len(places) - ties, 'Pod')} later" if places[ties:] else ""
+    return f"{first} evicted first{' (tied)' if ties > 1 else ''}{later}: {order.what} pressure on node {node}"
+
+
+def shutdown_time(groups: Sequence[Group], node: str) -> str:
+    """The maximum time of a graceful shutdown, as a phrase."""
+    waited = [group for group in groups if group.pods]
+    seconds, pods = sum(group.seconds for group in waited), sum(len(group.pods) for group in waited)
+    counted = f"{plural(pods, 'Pod')} in {plural(len(waited), 'group')}, lowest priority first"
+    return f"at most {duration(seconds)} for {counted}: graceful shutdown of node {node}"
 
 
 def _places(order: Order) -> Iterator[str]:
@@ -100,7 +123,6 @@ def _members(group: Group) -> str:
     return listed([pod.key for pod in group.pods], _NAMED) or "no Pods"
 
 
-SHUTDOWN: Final = "graceful node shutdown, lowest group first"
 PLACES: Final = ("order", "Pod", "priority", "uses", "requests", "reason")
 PREEMPTED_COLUMNS: Final = ("Pod", "priority", "QoS class")
 GROUPS: Final = ("minimum priority", "seconds", "Pods")
@@ -132,7 +154,7 @@ def markdown(answer: NodePressure) -> str:
             (n, p.pod.key, p.pod.priority, uses(p, amount), requests(p, amount), reason(n, p))
             for n, p in enumerate(order.places[:MAX_ROWS], 1)
         )
-        lines += [f"### {_line(f'{answer.node}, {heading(order)}')}", ""]
+        lines += [f"### {_line(evicted_first(order, answer.node))}", ""]
         lines += [*_table(PLACES, rows, len(order.places)), ""]
         lines += [_line(_never(order)), ""] if order.never else []
     if answer.admission:
@@ -144,7 +166,7 @@ def markdown(answer: NodePressure) -> str:
             lines += [*_table(PREEMPTED_COLUMNS, victims, len(preempted)), ""]
     if answer.shutdown is not None:
         groups = ((g.priority, g.seconds, len(g.pods), _members(g)) for g in answer.shutdown[:MAX_ROWS])
-        lines += [f"### {_line(f'{answer.node}, {SHUTDOWN}')}", ""]
+        lines += [f"### {_line(shutdown_time(answer.shutdown, answer.node))}", ""]
         lines += [*_table((*GROUPS, "names"), groups, len(answer.shutdown)), ""]
     return "\n".join(lines)
 

@@ -87,10 +87,10 @@ def summary(
     omitted: Mapping[str, int] = NOTHING,
     suppressed: int = 0,
 ) -> str:
-    """One line with the numbers of files and objects read, findings, and skipped objects."""
+    """One line with the numbers of findings, of files and objects read, and of skipped objects."""
     counts = [(s, sum(f.severity is s for f in findings)) for s in Severity]
     counted = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "no findings"
     counted += f" ({suppressed} suppressed)" if suppressed else ""
     left = f", {plural(sum(skipped.values()), 'object')} of other kinds skipped" if skipped else ""
     out = ", ".join(plural(omitted[what], what, _PLURALS.get(what, "")) for what in sorted(omitted))
-    return f"{plural(files, 'file')}, {plural(objects, 'object')} checked{left}{out and f', {out} left out'}: {counted}"
+    return f"{counted}: {plural(files, 'file')}, {plural(objects, 'object')} checked{left}{out and f', {out} left out'}"

@@ -93,7 +93,7 @@ def test_its_steps_make_a_forewarn_that_runs(wheelhouse: Path, tmp_path: Path) -
     environment |= {"PATH": f"{path}:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     before = sorted((tmp_path / "opt").rglob("*"))
     done = subprocess.run([*entry, "demo"], env=environment, cwd=tmp_path / "work", capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "1 file, 1 object checked: 1 error\n")
+    assert (done.returncode, done.stderr) == (0, "1 error: 1 file, 1 object checked\n")
     assert sorted((tmp_path / "opt").rglob("*")) == before, "nothing is written: the root may be read-only"
     assert not list((tmp_path / "opt").glob("forewarn/lib/python*/site-packages/pip"))
 

@@ -28,7 +28,7 @@ def test_the_report_on_a_file_is_as_recorded(path: Path) -> None:
     if config.exists():
         command += ["--config", config.name]
     done = forewarn(*command, cwd=CASES)
-    report = f"{done.stdout}{done.stderr}exit status {done.returncode}\n"
+    report = f"{done.stderr}{done.stdout}exit status {done.returncode}\n"
     expected = path.with_suffix(".out")
     if os.environ.get("UPDATE"):
         expected.write_text(report)

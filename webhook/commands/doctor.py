@@ -17,7 +17,7 @@ from forewarn.policies.commands.cluster_command import (
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.printing import print_lines
 from forewarn.policies.sources import SourceError
-from forewarn.policies.terminal import as_json, complain, print_notice
+from forewarn.policies.terminal import as_json, complain
 from forewarn.webhook.apiserver import ApiError, ApiServer, Timeouts, connect
 from forewarn.webhook.apiserver.errors import UnknownContext
 from forewarn.webhook.doctor import answers, configuration, installation, predictions, registration, trust
@@ -62,6 +62,7 @@ WELL, PROBLEMS, USAGE, FAILED = range(4)
 _FIX: Final = "check kubectl cluster-info, or pass --context NAME or --kubeconfig FILE"
 _SECONDS: Final = 30.0
 _MAX_SECONDS: Final = 600.0
+_ORDER: Final = (Status.PROBLEM, Status.WARNING, Status.UNKNOWN, Status.OK)
 _STYLES: Final = {Status.OK: "good", Status.PROBLEM: "error", Status.WARNING: "warning", Status.UNKNOWN: "dim"}
 
 
@@ -91,9 +92,7 @@ def _print(output: Output, lines: Sequence[Line]) -> None:
     if output.form == "json":
         sys.stdout.write(as_json({"checks": [_as_json(line) for line in lines]}, indent=2))
         return
-    print_lines(output, lambda paint: rendered(lines, paint))
-    sys.stdout.flush()  # print the table before the summary, also into one pipe
-    print_notice(summary(lines))
+    print_lines(output, lambda paint: (paint(summary(lines), "bold"), *rendered(lines, paint)))
 
 
 def _version(api: ApiServer, seconds: float) -> tuple[dict[str, object], float | None]:
@@ -111,9 +110,9 @@ def _version(api: ApiServer, seconds: float) -> tuple[dict[str, object], float |
 
 
 def rendered(lines: Sequence[Line], paint: Callable[[str, str], str]) -> Iterator[str]:
-    """A table with one line per check, and its fix below."""
+    """A table with one line per check, and its fix below; problems first, then warnings."""
     areas, checks, words = (max((len(str(line[column])) for line in lines), default=0) for column in (0, 1, 2))
-    for line in lines:
+    for line in sorted(lines, key=lambda line: _ORDER.index(line.status)):
         status = paint(f"{line.status:{words}}", _STYLES[line.status])
         yield f"{line.area:{areas}}  {status}  {line.check:{checks}}  {line.message}"
         if line.fix:

@@ -99,4 +99,4 @@ def summary(lines: Sequence[Line]) -> str:
     phrases = [plural(counts[status], word) for status, word in words.items() if counts[status]] or ["no problems"]
     if counts[Status.UNKNOWN]:
         phrases.append(f"{counts[Status.UNKNOWN]} not checked")
-    return f"{plural(len(lines), 'check')}: {', '.join(phrases)}"
+    return f"{', '.join(phrases)}: {plural(len(lines), 'check')}"

@@ -10,13 +10,12 @@ from forewarn.policies.render.node_pressure import (
     GROUPS,
     PLACES,
     PREEMPTED_COLUMNS,
-    SHUTDOWN,
-    heading,
     pod_status,
     reason,
     requests,
     uses,
     verdict,
+    verdicts,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 def report(answer: NodePressure) -> Page:
     """Return the page."""
-    title = display_text(f"Eviction order on {answer.node}")
+    title = display_text(next(verdicts(answer)))
     header = element(
         "header",
         element("p", "forewarn", class_="brand"),
@@ -39,11 +38,11 @@ def report(answer: NodePressure) -> Page:
     )
     parts = [header]
     if answer.order:
-        parts.append(section(heading(answer.order), "order", *_order(answer.order)))
+        parts.append(section("Eviction order", "order", *_order(answer.order)))
     if answer.admission:
         parts.append(section("Kubelet admission", "door", *_admission(answer.admission, answer.node)))
     if answer.shutdown is not None:
-        parts.append(section(SHUTDOWN.capitalize(), "shutdown", *_shutdown(answer.shutdown)))
+        parts.append(section("Graceful shutdown, lowest priority first", "shutdown", *_shutdown(answer.shutdown)))
     return Page(title, parts, scripts=("tables.js",))
 
 

@@ -475,7 +475,7 @@ def test_a_comment_has_a_table_of_each_that_was_asked(capsys: pytest.CaptureFixt
     status, out, err = run(capsys, *NODE, *ALL, "-o", "markdown")
     assert (status, err) == (0, "")
     assert without_head(out.replace("\\", "")).splitlines() == [
-        "### a-1, eviction order under memory pressure",
+        "### shop/web-1 evicted first, 2 Pods later: memory pressure on node a-1",
         "",
         "",
         "| order | Pod | priority | uses | requests | reason |",
@@ -495,7 +495,7 @@ def test_a_comment_has_a_table_of_each_that_was_asked(capsys: pytest.CaptureFixt
         "|---|---|---|",
         "| reports/archive-1 | 100 | Burstable |",
         "",
-        "### a-1, graceful node shutdown, lowest group first",
+        "### at most 1 min 30 s for 4 Pods in 2 groups, lowest priority first: graceful shutdown of node a-1",
         "",
         "| minimum priority | seconds | Pods | names |",
         "|---|---|---|---|",
@@ -528,14 +528,14 @@ def test_a_page_has_what_the_other_forms_have(capsys: pytest.CaptureFixture[str]
     _, out, _ = run(capsys, *NODE, *ALL, "-o", "html")
     texts = [text for _, text in check_alone(out).texts]
     for told_too in (
-        "Eviction order on a-1",
+        "shop/web-1 evicted first, 2 Pods later: memory pressure on node a-1",
         TIED,
         (
             "kube-system/agent: insufficient capacity on a-1 (missing 0.6 cpu, 128Mi memory): "
             "the kubelet preempts 1 Pod and ignores PDBs"
         ),
         "preempts 1 Pod",
-        "Graceful node shutdown, lowest group first",
+        "Graceful shutdown, lowest priority first",
     ):
         assert told_too in texts
     assert texts.count("kube-system/dns-a") == 2, "among those that are never evicted, and in its group"
@@ -579,7 +579,7 @@ def test_as_many_rows_are_told_as_a_comment_or_a_page_takes(
     asked = ("n1", "--cluster", str(tmp_path / "cluster.json"), "--signal", "memory", "--shutdown", "0=1")
     _, out, _ = run(capsys, *asked, *without_usage(tmp_path), "-o", form)
     assert ("and 500 more; use -o json for all" if form == "markdown" else "The first 500 of 600 rows.") in out
-    assert out.count("default/p") == (100 + 1 if form == "markdown" else 500 * 2)
+    assert out.count("default/p") == (100 + 3 + 1 if form == "markdown" else 500 * 2 + 2 * 3)
     assert "x" * 400 not in out
 
 

@@ -68,7 +68,7 @@ ENVIRONMENTS = {
 def test_environments_are_alternatives_and_verbose_says_so(tmp_path: Path) -> None:
     done = _lint(tmp_path, ENVIRONMENTS)
     assert (_rules(done), done.returncode) == ([], 0)
-    assert done.stderr.splitlines()[0].endswith(" 2 notes"), "each class has another value in the other environment"
+    assert done.stderr.splitlines()[0].startswith("2 notes: "), "each class has another value in the other environment"
     done = _lint(tmp_path, {}, "-v", "--ignore", "immutable-field-changed")
     assert done.stderr.splitlines()[1] == "checked separately because they define the same objects: env/prod, env/stage"
     together = _rules(_lint(tmp_path, {}, "--one-apply"))
@@ -145,7 +145,7 @@ def test_context_is_read_and_not_reported(tmp_path: Path) -> None:
     files = {"defs/c.yaml": _class("gold") + "---\n" + _web(1, "bad", of="none"), "w.yaml": _web(1, of="gold")}
     done = _lint(tmp_path, files, "w.yaml", "--definitions", "defs", "--closed")
     assert (done.stdout, done.returncode) == ("", 0)
-    assert done.stderr == "1 file, 1 object checked: no findings\n"
+    assert done.stderr == "no findings: 1 file, 1 object checked\n"
 
 
 def test_the_same_object_again_is_an_update(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_hostile_gitignore_hides_no_tracked_file(tmp_path: Path, capsys: pytes
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "--force", "deploy/class.yaml")
     assert main(["lint", str(tmp_path)]) == 1
-    assert "1 file, 1 object checked, 1 file or directory ignored by git left out" in capsys.readouterr().err
+    assert ": 1 file, 1 object checked, 1 file or directory ignored by git left out" in capsys.readouterr().err
 
 
 @needs_git

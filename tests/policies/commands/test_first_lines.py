@@ -1,0 +1,82 @@
+"""The first line that a command prints is its answer. Recorded, to be read; UPDATE=1 records again."""
+
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from forewarn.policies.cli import COMMANDS
+from forewarn.policies.commands.whatif_options import argument_parser
+from tests.in_process import forewarn
+
+RECORDED = Path(__file__).parents[1] / "cases/first_lines.yaml"
+ANSWERS: list[dict[str, Any]] = yaml.safe_load(RECORDED.read_text())
+WITHOUT_AN_ANSWER = {"lsp", "ui", "snapshot", "webhook serve", "webhook ca-injector", "completion", "demo"}
+"""Commands that run until they are stopped, write a file or a script, or show others."""
+WITH_A_LIVE_WEBHOOK = {"webhook doctor", "webhook accuracy"}
+"""Commands whose own tests compare the first line."""
+WEB = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}}"
+REVIEW: dict[str, Any] = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "u",
+        "operation": "CREATE",
+        "kind": {"kind": "Pod", "version": "v1", "group": ""},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "shop",
+        "name": "a",
+        "userInfo": {"username": "you"},
+        "object": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "a", "namespace": "shop"},
+            "spec": {"priorityClassName": "none", "containers": [{"name": "c", "image": "i"}]},
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Word in a recorded command -> a file."""
+    directory = tmp_path_factory.mktemp("files")
+    (directory / "review.json").write_text(json.dumps(REVIEW))
+    (directory / "web.yaml").write_text(WEB)
+    (directory / "pod.json").write_text(json.dumps(REVIEW["request"]["object"]))
+    for part in "01":
+        shard = ("lose", "--each", "node", "--shard", f"{part}/2", "-o", "json")
+        done = forewarn("whatif", *shard, "--cluster", "docs/examples/whatif/cluster.yaml")
+        (directory / f"part-{part}.json").write_text(done.stdout)
+    names = {"REVIEW": "review.json", "DEPLOYMENT": "web.yaml", "POD": "pod.json"}
+    names |= {"FIRST": "part-0.json", "SECOND": "part-1.json"}
+    return {word: str(directory / name) for word, name in names.items()}
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer["command"])
+def test_the_first_line_is_the_answer(answer: dict[str, Any], files: dict[str, str]) -> None:
+    words = [files.get(word, word) for word in shlex.split(answer["command"])]
+    done = forewarn(*words, merged=True)
+    first = done.stdout.splitlines()[0]
+    for word, name in files.items():
+        first = first.replace(name, word)
+    if os.environ.get("UPDATE"):
+        answer["first"] = first
+        RECORDED.write_text(yaml.safe_dump(ANSWERS, sort_keys=False, width=1000, allow_unicode=True))
+    assert done.returncode in (0, 1)
+    assert first == answer["first"]
+
+
+def test_every_command_is_recorded() -> None:
+    commands = [answer["command"] for answer in ANSWERS]
+    changes = re.findall(r"^    (\w+)  ", argument_parser().format_help(), re.MULTILINE)
+    wanted = COMMANDS.keys() - WITHOUT_AN_ANSWER - WITH_A_LIVE_WEBHOOK | {f"whatif {change}" for change in changes}
+    assert len(wanted) >= 30
+    assert [
+        name for name in sorted(wanted) if not any(f"{command} ".startswith(f"{name} ") for command in commands)
+    ] == []
