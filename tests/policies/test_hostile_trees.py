@@ -78,7 +78,9 @@ def test_pipes_in_the_tree_are_left_out_and_hidden_directories_are_told(tree: Pa
     os.mkfifo(tree / "pipe.yaml")
     for name in (".git", ".ci", ".venv"):
         (tree / name).mkdir()
-    assert "no findings: 1 file, 1 object checked, 2 hidden directories, 1 pipe or device left out" in _lint(tree).stderr
+    assert (
+        "no findings: 1 file, 1 object checked, 2 hidden directories, 1 pipe or device left out" in _lint(tree).stderr
+    )
 
 
 BROKEN = "owners:\n- a\n b: [\n"
