@@ -26,6 +26,7 @@ from typing import (
 )
 
 from forewarn.policies.application.classes import ClassPlan
+from forewarn.policies.application.consolidate import Consolidation
 from forewarn.policies.application.diff import Diff
 from forewarn.policies.application.findings import Report
 from forewarn.policies.application.headroom import HeadroomLine
@@ -54,6 +55,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "whatif": ("`whatif`", WhatIf),
     "whatif-each": ("`whatif --each`", Sweep),
     "whatif-pressure": ("`whatif pressure`", NodePressure),
+    "whatif-consolidate": ("`whatif consolidate`", Consolidation),
     "whatif-resize": ("`whatif resize`", ResizeResult),
     "headroom": ("each line of `headroom`", HeadroomLine),
     "classes": ("`classes`", Classes),

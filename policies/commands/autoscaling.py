@@ -44,14 +44,25 @@ def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = Fa
 
 def add_arrival_options(add: Callable[..., object]) -> None:
     """Add the options for nodes that arrive in simulations. `add`: a parser's `add_argument`."""
-    add(
-        "--instance-types",
-        metavar="FILE",
-        help="file with a list of instance types {name, capacity, offerings}: predict the nodes that Karpenter adds "
-        "for the NodePools of the cluster",
+    add_instance_types_option(
+        add,
+        "file with a list of instance types {name, capacity, offerings}: predict the nodes that Karpenter adds for the "
+        "NodePools of the cluster",
     )
     add("--node-delay", type=_seconds, metavar="SECONDS", help="time from a scale-up to ready nodes (default: 180)")
     add_no_autoscaler_option(add, "simulate without new nodes, and ignore the node groups of the cluster")
+
+
+def add_instance_types_option(add: Callable[..., object], help_text: str) -> None:
+    add("--instance-types", metavar="FILE", help=help_text)
+
+
+def instance_types_of(path: str | None, parser: argparse.ArgumentParser) -> Sequence[InstanceType] | None:
+    """Return the instance types in a file; None without a file. Exits if the file is invalid."""
+    try:
+        return None if path is None else _instance_types(path)
+    except ConfigError as fault:
+        parser.error(one_line(str(fault)))
 
 
 def add_no_autoscaler_option(add: Callable[..., object], help_text: str) -> None:

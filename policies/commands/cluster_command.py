@@ -229,6 +229,7 @@ REQUIRED_LISTS: Final[Mapping[str, tuple[str, ...]]] = {
     "predict": _PODS,
     "test": _PODS,
     "ui": _PODS,
+    "whatif consolidate": _PODS,
     "whatif pressure": _PODS,
     "whatif resize": _PODS,
 }

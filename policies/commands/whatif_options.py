@@ -86,6 +86,7 @@ def argument_parser() -> argparse.ArgumentParser:
     for name, help_text in (
         ("pressure", "a node runs out of memory or disk"),
         ("resize", "Pods are resized in place"),
+        ("consolidate", "Karpenter removes empty, drifted or underutilized nodes"),
         ("merge", "combine the parts of a divided run"),
     ):
         kinds.add_parser(name, help=help_text)  # for the list alone: policies.cli runs them

@@ -152,8 +152,11 @@ def by_rank(ranked: Iterable[tuple[PodState, int]], now: float) -> list[PodState
     return [pod for pod, _ in sorted(ranked, key=cmp_to_key(compare))]
 
 
+POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+
+
 def deletion_cost(annotation: object) -> int:
-    """Return the value of the annotation controller.kubernetes.io/pod-deletion-cost, 0 if it is not a 32-bit number.
+    """Return the value of the annotation POD_DELETION_COST, 0 if it is not a 32-bit number.
 
     Source: pkg/apis/core/v1/helper `GetDeletionCostFromPodAnnotations`.
     """

@@ -9,7 +9,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCach
 from forewarn.policies.cluster.admission import admitted, admitted_group
 from forewarn.policies.cluster.views import key_of
 from forewarn.policies.controllers.recreated import Recreator, again
-from forewarn.policies.controllers.replica_set import deletion_cost
+from forewarn.policies.controllers.replica_set import POD_DELETION_COST, deletion_cost
 from forewarn.policies.controllers.view import PodState, controller_of
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import AUTOSCALER, POD_TEMPLATE_PATHS
@@ -37,7 +37,6 @@ QUIET: Final = 660.0
 LATEST: Final = 7_030 * 365.25 * 86_400
 _NAMED: Final = 5
 """Maximum number of kinds in a sentence."""
-_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 class DumpCache(GroupCache):
@@ -89,7 +88,7 @@ def _times(obj: ApiObject) -> dict[str, Any]:
             condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
             for condition in items(obj, "status", "conditions")
         ),
-        "deletion_cost": deletion_cost(at(obj, "metadata", "annotations", _COST)),
+        "deletion_cost": deletion_cost(at(obj, "metadata", "annotations", POD_DELETION_COST)),
     }
 
 

@@ -266,6 +266,14 @@ def node_groups_of(source: str) -> Iterable[dict[str, Any]]:
     return _objects_of(source, "node_groups")
 
 
+def node_claims_of(source: str) -> Iterable[dict[str, Any]]:
+    """The NodeClaims of a named source; nothing for files, which are read with the other objects.
+
+    The source must have an attribute `node_claims`, a function of the argument. Raises SourceError.
+    """
+    return _objects_of(source, "node_claims")
+
+
 def definitions_of(source: str) -> Iterable[dict[str, Any]]:
     """The CustomResourceDefinitions of a named source; nothing for files, which the linter reads itself.
 

@@ -10,40 +10,39 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter.autoscaler import exceeded_limit, provision, rejection
+from forewarn.policies.autoscaling.karpenter.disruption import Disruption
 from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
 from forewarn.policies.autoscaling.karpenter.node_pools import read_node_pools
-from forewarn.policies.autoscaling.karpenter.pods import texts, untolerated
+from forewarn.policies.autoscaling.karpenter.pods import texts
 from forewarn.policies.autoscaling.karpenter.requirements import (
     CAPACITY_TYPE,
-    GROUP,
-    INITIALIZED,
     INSTANCE_TYPE,
-    NODE_POOL,
     SIMULATED,
     Requirement,
 )
 from forewarn.policies.autoscaling.karpenter.scheduler import PLACEHOLDER, Options
 from forewarn.policies.autoscaling.karpenter.state import (
-    ClusterState,
-    RunningNode,
-    StateNode,
+    NODE_CLAIM,
+    NODE_POOLS,
+    Eviction,
+    Objects,
+    is_managed,
+    is_unschedulable,
+    pods_by_node,
+    read_state,
     usage_by_pool,
 )
 from forewarn.policies.autoscaling.karpenter.topology import Choices
-from forewarn.policies.autoscaling.karpenter.volumes import Storage
-from forewarn.policies.objects.fields import at, boolean, items, mapping, namespace_of, string_map, text, timestamp
-from forewarn.policies.objects.namespace import Namespace
+from forewarn.policies.objects.fields import boolean, items, mapping, text, timestamp
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from forewarn.policies.objects.taints import NO_SCHEDULE, Taint
-from forewarn.policies.scheduling.configuration.schema import seconds as seconds_of
-from forewarn.policies.selectors import parse_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.autoscaling.karpenter.autoscaler import Decision
+    from forewarn.policies.autoscaling.karpenter.disruption import Round
     from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
+    from forewarn.policies.autoscaling.karpenter.state import ClusterState
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resources import ResourceList
 
@@ -51,14 +50,24 @@ RUNS: Final = 40
 """Runs of a case in which upstream's answer depends on the order of a Go map."""
 _MOST_OUTCOMES: Final = 24
 _SHOWN_TYPES: Final = 10
-_NODE_CLASSES: Final = (("karpenter.k8s.aws", "EC2NodeClass"), ("karpenter.test.sh", "TestNodeClass"))
+NODE_CLASSES: Final = (("karpenter.k8s.aws", "EC2NodeClass"), ("karpenter.test.sh", "TestNodeClass"))
+_KINDS: Final = {
+    "nodes": "/Node",
+    "nodeclaims": NODE_CLAIM,
+    "pods": "/Pod",
+    "pending": "/Pod",
+    "daemonsets": "apps/DaemonSet",
+    "nodepools": NODE_POOLS,
+    "namespaces": "/Namespace",
+}
 _NUMBER: Final = re.compile(rf"{PLACEHOLDER}-[0-9]+")
 _WAITS: Final = "cluster state not synced: the provisioner waits"
 
 
 def answer_case(case: ApiObject) -> ApiObject:
     """Return the decision for a case in the form of the recordings. Raises NotPredicted, InvalidObject, ValueError."""
-    state, raw_pools = _state(case), [pool for pool in items(case, "nodepools") if _managed(pool, "spec", "template")]
+    state, _, objects = state_of(case)
+    raw_pools = managed_pools(objects)
     taken, left = _taken(case, state)
     if state.unsynced:
         return {**left, "newNodeClaims": [], "existing": [], "podErrors": {}, "error": _WAITS, "runs": 1, "distinct": 1}
@@ -84,155 +93,29 @@ def answer_case(case: ApiObject) -> ApiObject:
     return _combined([run(Choices(Random(seed))) for seed in range(RUNS)])
 
 
-def _managed(obj: ApiObject, *path: str) -> bool:
-    reference = mapping(obj, *path, "spec", "nodeClassRef")
-    return (reference.get("group"), reference.get("kind")) in _NODE_CLASSES
+def read_objects(case: ApiObject) -> Objects:
+    """Return the API objects of a case."""
+    objects = Objects()
+    for key, kind in _KINDS.items():
+        for obj in items(case, key):
+            objects.collect(obj, kind)
+    for obj in items(case, "objects"):
+        objects.collect(obj)
+    return objects
 
 
-def _state(case: ApiObject) -> ClusterState:
-    others, raw_pods = list(items(case, "objects")), list(items(case, "pods"))
-    claims = [claim for claim in items(case, "nodeclaims") if _managed(claim)]
-    pods = [Pod.from_api(pod) for pod in raw_pods]
-    limits = {node.name: node.limits for node in map(CSINode.from_api, _of(others, "CSINode"))}
-    nodes, unsynced = state_nodes(list(items(case, "nodes")), claims, pods, limits)
-    storage = _storage(others, locates_volumes=boolean(case, "options", "locatesVolumes"))
-    namespaces = {text(obj, "metadata", "name"): obj for obj in items(case, "namespaces")}
-    namespaces.setdefault("default", {"metadata": {"name": "default"}})
-    return ClusterState(
-        nodes=nodes,
-        pods=pods,
-        moving=_moving(case, nodes, _of(others, "PodDisruptionBudget")),
-        daemons=[_daemon(daemon_set, raw_pods) for daemon_set in items(case, "daemonsets")],
-        namespaces=[Namespace.from_api(obj) for obj in namespaces.values()],
-        storage=storage,
-        api_nodes={node.name: node for node in map(RunningNode.of_node, items(case, "nodes"))},
-        unsynced=unsynced or any(_misses_volume(pod, storage) for node in nodes for pod in node.pods),
-    )
-
-
-def _moving(case: ApiObject, nodes: Iterable[StateNode], pdbs: Sequence[ApiObject]) -> list[Pod]:
-    """Return the Pods on nodes that are being deleted which need another node."""
+def state_of(case: ApiObject) -> tuple[ClusterState, Eviction, Objects]:
+    """Return what Karpenter sees in a case."""
+    objects = read_objects(case)
     now = timestamp(case, "now") or timestamp({"now": "2026-01-01T00:00:00Z"}, "now") or 0
-    leaving = {node.node.name for node in nodes if node.deleting and node.node}
-    pods = (pod for pod in items(case, "pods") if at(pod, "spec", "nodeName") in leaving)
-    return [_unbound(pod) for pod in pods if needs_other_node(pod, pdbs, now)]
+    eviction = Eviction(objects.of("policy/PodDisruptionBudget"), now)
+    locates = boolean(case, "options", "locatesVolumes")
+    return read_state(objects, eviction, NODE_CLASSES, locates_volumes=locates), eviction, objects
 
 
-def state_nodes(
-    nodes: Sequence[ApiObject],
-    claims: Sequence[ApiObject],
-    pods: Sequence[Pod],
-    limits: Mapping[str, Mapping[str, int]],
-) -> tuple[list[StateNode], bool]:
-    """Return the nodes that Karpenter tracks, and whether it waits until it can track all. Raises InvalidObject.
-
-    `limits`: node name -> CSI driver -> most volumes.
-    """
-    tracked: dict[str, StateNode] = {}
-    waits = False
-    for obj in claims:
-        claim = RunningNode.of_claim(obj)
-        startup = frozenset((text(t, "key"), text(t, "effect")) for t in items(obj, "spec", "startupTaints"))
-        waits = waits or not claim.provider_id
-        if claim.provider_id:
-            tracked[claim.provider_id] = StateNode(None, claim, startup)
-    bound: dict[str, list[Pod]] = {}
-    for pod in pods:
-        if not pod.terminal:
-            bound.setdefault(pod.node_name, []).append(pod)
-    for obj in nodes:
-        node = RunningNode.of_node(obj)
-        managed = bool(node.labels.get(NODE_POOL))
-        typed = node.labels.get(INSTANCE_TYPE) or node.labels.get(INITIALIZED)
-        if managed and not (node.provider_id and typed):
-            waits = True
-            continue
-        state = tracked.setdefault(node.provider_id or node.name, StateNode(None, None))
-        state.node, state.pods, state.limits = node, bound.get(node.name, []), limits.get(node.name, {})
-    return list(tracked.values()), waits
-
-
-def needs_other_node(obj: ApiObject, pdbs: Sequence[ApiObject], now: int) -> bool:
-    """Report whether a Pod on a node that is being deleted needs another node. Source: `IsCurrentlyReschedulable`."""
-    pod = Pod.from_api(obj)
-    active = not pod.terminal and not pod.terminating
-    if pod.owner_kind in ("apps/DaemonSet", "/Node"):
-        return False
-    if not active:
-        return pod.owner_kind == "apps/StatefulSet" and pod.terminating
-    return not _do_not_disrupt(obj, now) and not _is_blocked(pod, obj, pdbs)
-
-
-def _do_not_disrupt(obj: ApiObject, now: int) -> bool:
-    value = string_map(obj, "metadata", "annotations").get(f"{GROUP}/do-not-disrupt", "")
-    if value == "true" or not value:
-        return bool(value)
-    seconds, start = seconds_of(value), timestamp(obj, "status", "startTime")
-    return seconds is not None and seconds > 0 and (start is None or now - start < seconds)
-
-
-def _is_blocked(pod: Pod, obj: ApiObject, pdbs: Sequence[ApiObject]) -> bool:
-    """Report whether PDBs never allow to evict a Pod. Source: `isFullyBlocked`."""
-    if untolerated((Taint(f"{GROUP}/disrupted", "", NO_SCHEDULE),), pod.spec.tolerations) is None:
-        return False
-    own = [pdb for pdb in pdbs if namespace_of(pdb) == pod.namespace and _selects(pdb, pod)]
-    if len(own) != 1:
-        return len(own) > 1
-    spec, conditions = mapping(own[0], "spec"), items(obj, "status", "conditions")
-    unhealthy = any(c.get("type") == "Ready" and c.get("status") == "False" for c in conditions)
-    if unhealthy and spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
-        return False
-    zero = spec.get("maxUnavailable")
-    return (zero in (0, "0%") and zero is not False) or spec.get("minAvailable") == "100%"
-
-
-def _selects(pdb: ApiObject, pod: Pod) -> bool:
-    selector = parse_label_selector(at(pdb, "spec", "selector"))
-    return selector is not None and selector.matches(pod.labels)
-
-
-def _misses_volume(pod: Pod, storage: Storage) -> bool:
-    """Report whether a claim of a Pod names a volume that is gone. Karpenter then does not track the Pod's node."""
-    claims = (claim for _, claim in storage._claims_of(pod) if claim is not None)
-    return any(claim.volume_name and claim.volume_name not in storage.volumes for claim in claims)
-
-
-def _storage(objects: Sequence[ApiObject], *, locates_volumes: bool) -> Storage:
-    return Storage(
-        {claim.key: claim for claim in map(PersistentVolumeClaim.from_api, _of(objects, "PersistentVolumeClaim"))},
-        {volume.name: volume for volume in map(PersistentVolume.from_api, _of(objects, "PersistentVolume"))},
-        {one.name: one for one in map(StorageClass.from_api, _of(objects, "StorageClass"))},
-        locates_volumes,
-    )
-
-
-def _of(objects: Iterable[ApiObject], kind: str) -> list[ApiObject]:
-    return [obj for obj in objects if obj.get("kind") == kind]
-
-
-def _unbound(pod: ApiObject) -> Pod:
-    return Pod.from_api({**pod, "spec": {**mapping(pod, "spec"), "nodeName": ""}})
-
-
-def _daemon(daemon_set: ApiObject, pods: Iterable[ApiObject]) -> Pod:
-    """Return a Pod of a DaemonSet: its newest one, otherwise one of its template. Source: `getDaemonSetPods`."""
-    template, uid = mapping(daemon_set, "spec", "template"), at(daemon_set, "metadata", "uid")
-    own = [
-        pod
-        for pod in pods
-        if namespace_of(pod) == namespace_of(daemon_set)
-        and any(o.get("uid") == uid and o.get("controller") for o in items(pod, "metadata", "ownerReferences"))
-    ]
-    newest = max(own, key=lambda pod: timestamp(pod, "metadata", "creationTimestamp") or 0, default=None)
-    spec = dict(mapping(template if newest is None else newest, "spec"))
-    required = at(template, "spec", "affinity", "nodeAffinity", _REQUIRED)
-    if required is not None:
-        affinity = dict(mapping(spec, "affinity"))
-        spec["affinity"] = {**affinity, "nodeAffinity": {**mapping(affinity, "nodeAffinity"), _REQUIRED: required}}
-    return _unbound({"metadata": mapping(newest or daemon_set, "metadata"), "spec": spec})
-
-
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+def managed_pools(objects: Objects) -> list[ApiObject]:
+    """Return the NodePools of Karpenter."""
+    return [pool for pool in objects.of(NODE_POOLS) if is_managed(pool, "spec", "template", classes=NODE_CLASSES)]
 
 
 def _taken(case: ApiObject, state: ClusterState) -> tuple[list[Pod], dict[str, Any]]:
@@ -240,16 +123,8 @@ def _taken(case: ApiObject, state: ClusterState) -> tuple[list[Pod], dict[str, A
     taken, ignored, rejected = [], [], {}
     for obj in items(case, "pending"):
         pod = Pod.from_api(obj)
-        unschedulable = any(
-            c.get("type") == "PodScheduled" and c.get("reason") == "Unschedulable"
-            for c in items(obj, "status", "conditions")
-        )
-        owned = any(
-            (o.get("apiVersion"), o.get("kind")) in (("apps/v1", "DaemonSet"), ("v1", "Node"))
-            for o in items(obj, "metadata", "ownerReferences")
-        )
         problem = ""
-        if not unschedulable or pod.node_name or pod.nominated_node_name or owned:
+        if not is_unschedulable(obj):
             ignored.append(pod.name)
         elif problem := rejection(pod, state.storage):
             ignored.append(pod.name)
@@ -323,3 +198,71 @@ def _agreement(answers: Sequence[Mapping[str, Any]]) -> list[str]:
         if all(claim[field] == claims[0][field] for claims in by_pods.values() for claim in claims):
             shared.append(key)
     return shared
+
+
+def answer_disruption(case: ApiObject) -> ApiObject:
+    """Return the first command of Karpenter's disruption controller for a case. Raises as `answer_case`."""
+    state, eviction, objects = state_of(case)
+    if state.unsynced:
+        return {"error": "cluster state not synced", **_NO_COMMAND, "runs": 1, "distinct": 1}
+    options, now = mapping(case, "options"), eviction.now
+    settings = Options(
+        preferences=text(options, "preferencePolicy", default="Respect") == "Respect",
+        best_effort=text(options, "minValuesPolicy", default="Strict") == "BestEffort",
+    )
+    usage, pending = usage_by_pool(state.nodes), _taken(case, state)[0]
+
+    def run(choices: Choices) -> ApiObject:
+        round_ = Disruption(
+            state,
+            pods_by_node(objects),
+            managed_pools(objects),
+            read_instance_types(case, "instanceTypes"),
+            pending,
+            eviction,
+            now,
+            settings,
+            choices,
+            spot_to_spot=boolean(options, "spotToSpot"),
+        ).run()
+        if round_.not_predicted:
+            raise NotPredicted(round_.not_predicted)
+        return _shown_round(round_, usage)
+
+    choices = Choices()
+    first = run(choices)
+    if not choices.arbitrary:
+        return {**first, "runs": 1, "distinct": 1}
+    answers = {json.dumps(answer, sort_keys=True): answer for answer in (run(Choices(Random(n))) for n in range(RUNS))}
+    return {**first, "runs": RUNS, "distinct": len(answers), "outcomes": list(answers.values())}
+
+
+_NO_COMMAND: Final[Mapping[str, Any]] = {
+    "method": "",
+    "nodes": [],
+    "replacements": [],
+    "existing": [],
+    "candidates": {},
+    "budgets": {},
+}
+
+
+def _shown_round(round_: Round, usage: Mapping[str, ResourceList]) -> dict[str, Any]:
+    command = round_.command
+    shown: dict[str, Any] = {
+        **_NO_COMMAND,
+        "candidates": round_.candidates,
+        "budgets": round_.budgets,
+        "kept": round_.kept,
+        "error": round_.error,
+    }
+    if command is None:
+        return shown
+    existing = [(node, sorted(pod.pod.name for pod in pods)) for node, pods in command.existing]
+    return {
+        **shown,
+        "method": command.method,
+        "nodes": sorted(candidate.name for candidate in command.candidates),
+        "replacements": sorted((_shown_claim(claim, usage) for claim in command.new), key=lambda claim: claim["pods"]),
+        "existing": [{"node": node, "pods": pods} for node, pods in sorted(existing)],
+    }

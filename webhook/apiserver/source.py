@@ -45,6 +45,8 @@ _MACHINES: Final = (
     KindSpec("machine.openshift.io/v1beta1", "MachineSet", "machinesets", ""),
     KindSpec("karpenter.sh/v1", "NodePool", "nodepools", ""),
 )
+_NODE_CLAIMS: Final = KindSpec("karpenter.sh/v1", "NodeClaim", "nodeclaims", "")
+_MAX_CLAIMS: Final = 20_000
 _NOT_READ: Final = (403, 404)
 _SHORT: Final = Timeouts(10.0, 10.0, 20.0)
 _NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
@@ -172,7 +174,7 @@ class Live:
     def node_groups(self, context: str) -> Iterator[dict[str, Any]]:
         """The ConfigMaps of cluster-autoscaler, objects of Cluster API, and NodePools; none without permission or if
         they are not served. Raises SourceError."""
-        api, left = ApiServer(partial(connect, context)), MAX_GROUPS
+        api = ApiServer(partial(connect, context))
         for name in (STATUS, PRIORITIES):
             try:
                 config_map = api.get(f"{_CONFIG_MAPS}/{name}", timeouts=_SHORT)
@@ -180,7 +182,17 @@ class Live:
             except ApiError as error:
                 if error.status not in _NOT_READ:
                     raise _fault(_name(context), _CONFIG_MAP, error) from None
-        for resource in _MACHINES:
+        yield from self._served(api, context, _MACHINES, MAX_GROUPS)
+
+    def node_claims(self, context: str) -> Iterator[dict[str, Any]]:
+        """The NodeClaims of Karpenter; none without permission or if they are not served. Raises SourceError."""
+        yield from self._served(ApiServer(partial(connect, context)), context, (_NODE_CLAIMS,), _MAX_CLAIMS)
+
+    @staticmethod
+    def _served(api: ApiServer, context: str, resources: Sequence[KindSpec], most: int) -> Iterator[dict[str, Any]]:
+        """Yield at most so many objects of kinds, without those that are not served or not permitted."""
+        left = most
+        for resource in resources:
             try:
                 for page in api.pages(resource, consistent=False, timeouts=_SHORT):
                     yield from page.objects[:left]

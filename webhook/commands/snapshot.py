@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from forewarn.policies.cluster.origin import TIME
 from forewarn.policies.commands.cluster_command import add_context_options, use_kubeconfig
 from forewarn.policies.commands.parser import Parser
+from forewarn.policies.controllers.replica_set import POD_DELETION_COST
 from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import NODE, POD, POD_TEMPLATE_PATHS, listed_as_empty
 from forewarn.policies.objects.fields import at, group_kind
@@ -43,10 +44,11 @@ _READ_GROUPS: Final = (
     "cluster.x-k8s.io/",
     "machine.openshift.io/",
     "capacity.cluster-autoscaler.kubernetes.io/",
+    "karpenter.sh/",
 )
 """Prefixes of annotations that forewarn reads: its own, and those of node groups."""
-_READ: Final = frozenset((BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE))
-"""Annotations that kube-scheduler reads. Their values are names of classes, nodes and plugins."""
+_READ: Final = frozenset((BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE, POD_DELETION_COST))
+"""Annotations that kube-scheduler and controllers read. Their values are names of classes, nodes and plugins."""
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _OF_A_STATUS: Final = frozenset(("name", "resources", "allocatedResources"))
@@ -122,7 +124,8 @@ def main(arguments: Sequence[str]) -> int:
         return ended
     name = f"live:{options.context}" if options.context else "live"
     api = ApiServer(partial(connect, options.context))
-    objects: Iterator[dict[str, Any]] = chain(read_all(api, name), live.node_groups(options.context))
+    context = options.context
+    objects: Iterator[dict[str, Any]] = chain(read_all(api, name), live.node_groups(context), live.node_claims(context))
     now = datetime.now(UTC).strftime(TIME)
     if options.redact:
         objects = map(redacted, objects)

@@ -245,10 +245,10 @@ class ExistingNode:
     ) -> None:
         self.state, self.pods, self.taints = state, list[KarpenterPod](), state.taints()
         self._topology, self._limits = topology, state.limits
-        wanted, present = sum_of(requests_of(daemon.pod) for daemon in daemons), state.daemon_requests()
+        wanted, present = sum_of(requests_of(daemon.pod) for daemon in daemons), state.daemon_requests
         missing = {name: max(wanted.get(name, 0) - present.get(name, 0), 0) for name in wanted.keys() | present}
-        self._free = {name: amount - missing.get(name, 0) for name, amount in state.available().items()}
-        self._requirements = Requirements.of_labels(state.labels)
+        self._free = {name: amount - missing.get(name, 0) for name, amount in state.available.items()}
+        self._requirements = state.requirements.copy()
         self._requirements.add((Requirement(label.HOSTNAME, (state.hostname,)),))
         self._ports = state.ports()
         self._volumes: dict[str, set[str]] = {}
@@ -492,7 +492,7 @@ class Scheduler:
         return templates
 
     def _existing(self, state: StateNode, daemons: Iterable[KarpenterPod]) -> ExistingNode:
-        taints, labels = state.taints(), Requirements.of_labels(state.labels)
+        taints, labels = state.taints(), state.requirements
         on_node = [
             daemon
             for daemon in daemons
@@ -558,7 +558,8 @@ class Scheduler:
 
     def _add(self, asked: Asked, volumes: Mapping[str, set[str]]) -> Failure | None:
         charge(4 * len(self.existing) + 2 * len(self.new))
-        if any(node.add(asked, volumes) for node in self.existing):
+        closed = self._state.closed if asked.pod.pod.identity in self._state.avoiding else ()
+        if any(node.state.name not in closed and node.add(asked, volumes) for node in self.existing):
             return None
         sort_slice(self.new, lambda one, other: len(one.pods) < len(other.pods))
         for claim in self.new:

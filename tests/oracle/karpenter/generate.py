@@ -477,7 +477,7 @@ class Case:
         nodes: list[Any] = []
         claims: list[Any] = []
         pods: list[Any] = []
-        for number in range(self.r.choice([0, 0, 2, 4, 7])):
+        for number in range(self.node_count()):
             self.node(f"node-{number}", self.r.choice(types), self.r.choice(pools), (nodes, claims))
         for node in nodes:
             for daemon in daemons:
@@ -497,7 +497,7 @@ class Case:
                             f"{daemon['metadata']['name']}-{node['metadata']['name']}", node, spec, "kube-system", owner
                         )
                     )
-            for _ in range(self.r.choice([0, 1, 2, 4])):
+            for _ in range(self.pod_count()):
                 owner = {
                     "apiVersion": "apps/v1",
                     "kind": self.r.choice(["ReplicaSet", "StatefulSet"]),
@@ -511,6 +511,12 @@ class Case:
                     )
                 )
         return nodes, claims, pods
+
+    def pod_count(self) -> int:
+        return self.r.choice([0, 1, 2, 4])
+
+    def node_count(self) -> int:
+        return self.r.choice([0, 0, 2, 4, 7])
 
     def node(self, name: str, kind: dict[str, Any], pool: dict[str, Any], into: tuple[list[Any], list[Any]]) -> None:
         r, managed, template = self.r, self.r.random() < 0.85, pool["spec"]["template"]

@@ -70,7 +70,10 @@ type testCase struct {
 	Namespaces    []corev1.Namespace
 	InstanceTypes []instanceType
 	Objects       []json.RawMessage
-	Options       struct{ PreferencePolicy, MinValuesPolicy string }
+	Options       struct {
+		PreferencePolicy, MinValuesPolicy string
+		SpotToSpot                        bool
+	}
 }
 
 type claim struct {
@@ -169,6 +172,7 @@ func build(t instanceType) *cloudprovider.InstanceType {
 var (
 	repeat      = flag.Int("repeat", 12, "runs of each case")
 	realVolumes = flag.Bool("real-volumes", true, "find PersistentVolumes as a real client does")
+	disrupts    = flag.Bool("disruption", false, "answer with the first disruption command instead of a provisioning round")
 	placeholder = regexp.MustCompile(`hostname-placeholder-[0-9]+`)
 )
 
@@ -178,12 +182,24 @@ func must(err error) {
 	}
 }
 
-func run(line []byte) (a answer) {
+// world is the cluster of a case as Karpenter sees it.
+type world struct {
+	c        testCase
+	ctx      context.Context
+	client   client.Client
+	clock    *clock.FakeClock
+	provider provider
+	cluster  *state.Cluster
+	prov     *provisioning.Provisioner
+}
+
+func load(line []byte, recorder events.Recorder) world {
 	var c testCase
 	must(json.Unmarshal(line, &c))
 	ctx := options.ToContext(context.Background(), test.Options(test.OptionsFields{
 		CPURequests:      lo.ToPtr(int64(1000)),
 		PreferencePolicy: lo.ToPtr(lo.Ternary(c.Options.PreferencePolicy == "Ignore", options.PreferencePolicyIgnore, options.PreferencePolicyRespect)),
+		FeatureGates:     test.FeatureGates{SpotToSpotConsolidation: lo.ToPtr(c.Options.SpotToSpot)},
 		MinValuesPolicy:  lo.ToPtr(lo.Ternary(c.Options.MinValuesPolicy == "BestEffort", options.MinValuesPolicyBestEffort, options.MinValuesPolicyStrict)),
 	}))
 	var objects []client.Object
@@ -257,9 +273,13 @@ func run(line []byte) (a answer) {
 	for i := range c.DaemonSets {
 		must(cluster.UpdateDaemonSet(ctx, &c.DaemonSets[i]))
 	}
-	recorder := events.NewRecorder(&record.FakeRecorder{})
 	prov := provisioning.NewProvisioner(fakeClient, recorder, cp, cluster, clk, deviceallocation.NewController(fakeClient))
+	return world{c, ctx, fakeClient, clk, cp, cluster, prov}
+}
 
+func run(line []byte) (a answer) {
+	w := load(line, events.NewRecorder(&record.FakeRecorder{}))
+	c, ctx, fakeClient, cluster, prov := w.c, w.ctx, w.client, w.cluster, w.prov
 	pending := lo.Must(prov.GetPendingPods(ctx))
 	taken := map[types.UID]bool{}
 	for _, p := range pending {
@@ -352,6 +372,10 @@ func main() {
 	for lines.Scan() {
 		text := strings.ReplaceAll(lines.Text(), "EC2NodeClass", "TestNodeClass")
 		text = regexp.MustCompile(`"group": ?"karpenter.k8s.aws"`).ReplaceAllString(text, `"group":"karpenter.test.sh"`)
+		if *disrupts {
+			fmt.Println(string(lo.Must(json.Marshal(disrupted([]byte(text))))))
+			continue
+		}
 		counts, outcomes := map[string]int{}, map[string]answer{}
 		for range *repeat {
 			a := run([]byte(text))
