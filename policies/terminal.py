@@ -123,24 +123,32 @@ def painter(color: bool) -> Callable[[str, str], str]:
     return paint
 
 
+_ALIVE: Final = 1.0
+"""Seconds after which a progress line without news shows the elapsed time."""
+
+
+def _of_total(count: float, total: int) -> str:
+    return f"{count:.0f}{f'/{total}' if total else ''}"
+
+
 @contextmanager
-def counting(what: str, stream: TextIO) -> Iterator[Callable[[float, int], None] | None]:
+def counting(
+    what: str, stream: TextIO, text: Callable[[float, int], str] = _of_total
+) -> Iterator[Callable[[float, int], None] | None]:
     """Yield a callback for the finished and the total number (0: unknown); None without a terminal.
 
     The line with the numbers and the elapsed time is rewritten at most every tenth of a second, and every second if
-    there is no call. It is erased at the end.
+    there is no call. It is erased at the end. `text`: returns the numbers as text.
     """
     if not stream.isatty():
         yield None
         return
-    from threading import Event, Lock, Thread
-
     shown = started = time.monotonic()
-    numbers, is_done, writing = "", Event(), Lock()
+    numbers = ""
 
-    def put(text: str) -> None:
-        with writing, suppress(OSError):  # a terminal that is gone ends no command
-            stream.write(text)
+    def put(line: str) -> None:
+        with suppress(OSError, RuntimeError):  # the terminal is gone, or the alarm came while the line is written
+            stream.write(line)
             stream.flush()
 
     def write() -> None:
@@ -152,23 +160,37 @@ def counting(what: str, stream: TextIO) -> Iterator[Callable[[float, int], None]
 
     def show(count: float, total: int) -> None:
         nonlocal numbers
-        numbers = f"{count:.0f}{f'/{total}' if total else ''}"
+        numbers = text(count, total)
         if time.monotonic() - shown >= 0.1 or not count:
             write()
 
     def keep_alive() -> None:
-        while not is_done.wait(1):
-            if time.monotonic() - shown >= 0.9:
-                write()
+        if time.monotonic() - shown >= 0.9 * _ALIVE:
+            write()
 
-    thread = Thread(target=keep_alive, daemon=True)
-    thread.start()
     try:
-        yield show
+        with _every(_ALIVE, keep_alive):
+            yield show
     finally:
-        is_done.set()
-        thread.join()
         put("\r\033[K")
+
+
+@contextmanager
+def _every(seconds: float, call: Callable[[], None]) -> Iterator[None]:
+    """Call a function again and again, in the main thread: a process with more threads cannot fork safely."""
+    import signal
+    from threading import current_thread, main_thread
+
+    if current_thread() is not main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGALRM, lambda *_: call())
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
 
 
 def progress(items: Iterable[T], total: int | None, what: str, stream: TextIO) -> Iterator[T]:

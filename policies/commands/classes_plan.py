@@ -18,7 +18,8 @@ from forewarn.policies.commands.cluster_command import (
 from forewarn.policies.commands.parser import Parser, add_config_option
 from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.commands.simulated import watched
+from forewarn.policies.commands.simulated import STEPS
+from forewarn.policies.terminal import counting
 
 if TYPE_CHECKING:
     import argparse
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         cache.recreated = recreated_by(options.config)
         require_nodes(settle(loaded(run, cache), release).snapshot())
         request = ClassPlanRequest(options.filename, options.delete, options.namespace)
-        with watched() as show:
+        with counting("simulating", run.errors, STEPS) as show:
             result = plan_classes(Cluster(cache), request, progress=show)
         plan = result.plan
         answer_in(

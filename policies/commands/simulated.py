@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL, MAX_UNTIL, world_with
@@ -17,6 +15,8 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.dump import DumpCache
 
 MAX_RUNS: Final = 1000
+STEPS: Final = "{:.0f} s simulated, {:,} steps".format
+"""The numbers of a progress line for `counting`."""
 
 
 def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:
@@ -35,26 +35,6 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     yield f"aftermath: {settled(summary)}"
     yield from (f"  {line}" for line in summary_lines(summary))
     yield from (f"  note: {line}" for line in (*simulation.storage.not_modelled, *not_simulated(cache)))
-
-
-@contextmanager
-def watched() -> Iterator[Callable[[float, int], None] | None]:
-    """Yield a callback that shows the progress of a simulation on a terminal (None without one); clear the line at
-    the end.
-    """
-    if not sys.stderr.isatty():
-        yield None
-        return
-
-    def show(seconds: float, steps: int) -> None:
-        sys.stderr.write(f"\r\033[K{seconds:.0f} s simulated, {steps:,} steps")
-        sys.stderr.flush()
-
-    try:
-        yield show
-    finally:
-        sys.stderr.write("\r\033[K")
-        sys.stderr.flush()
 
 
 def simulated_until(text: str) -> float:

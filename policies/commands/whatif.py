@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
@@ -18,11 +17,11 @@ from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answ
 from forewarn.policies.commands.printing import Output, Printed, answer_in, cleaned
 from forewarn.policies.commands.release import release_of, settle
 from forewarn.policies.commands.shards import shard_given
-from forewarn.policies.commands.simulated import watched
+from forewarn.policies.commands.simulated import STEPS
 from forewarn.policies.commands.sweep import FORMATS as SWEEP_FORMATS
 from forewarn.policies.commands.sweep import SweepRequest, answer_sweep
 from forewarn.policies.commands.whatif_options import argument_parser, check_request
-from forewarn.policies.terminal import print_notice
+from forewarn.policies.terminal import counting, print_notice
 
 if TYPE_CHECKING:
     import argparse
@@ -71,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         drawn = run.output.form in DRAWN
         try:
-            with nullcontext() if run.name else watched() as show:
+            with counting("simulating", run.errors, STEPS) as show:
                 result = whatif(
                     cluster, request, until=options.until, autoscaling=settings, nodes_over_time=drawn, progress=show
                 )

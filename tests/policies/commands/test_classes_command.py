@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
-import time
+import threading
 from io import StringIO
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn.policies import terminal
 from forewarn.policies.cli import main
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.terminal import counting
@@ -139,14 +142,17 @@ class Terminal(StringIO):
         return True
 
 
-def test_a_terminal_shows_the_elapsed_time_without_a_call() -> None:
-    stream = Terminal()
+def test_a_terminal_shows_the_elapsed_time_without_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=lambda: now))
+    stream, threads = Terminal(), threading.active_count()
     with counting("predicting", stream):
-        for _ in range(100):
-            if "predicting: 1 s" in stream.getvalue():
-                break
-            time.sleep(0.1)
+        now = 1.0
+        signal.raise_signal(signal.SIGALRM)
+        assert threading.active_count() == threads, "Python warns of a fork in a process with threads"
+        assert signal.getitimer(signal.ITIMER_REAL)[1] == 1
     assert stream.getvalue().endswith("\r\033[Kpredicting: 1 s\r\033[K")
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     pipe = StringIO()
     with counting("predicting", pipe) as show:
         assert show is None
