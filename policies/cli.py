@@ -172,9 +172,23 @@ def _prepare_streams() -> None:
     """
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (until the end of the process)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    elif isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = _Errors(sys.stderr.buffer, sys.stderr.encoding, "backslashreplace", line_buffering=True)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+class _Errors(io.TextIOWrapper):
+    """Standard error. If it cannot be written, the exit status is the same."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            super().flush()
 
 
 def _run(name: str, arguments: list[str]) -> int:

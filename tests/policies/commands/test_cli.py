@@ -285,6 +285,14 @@ def test_what_cannot_be_written_is_said_in_one_line_with_status_3(
     assert "Exception ignored" not in done.stderr
 
 
+@pytest.mark.parametrize("file", ["", "missing.yaml", "--nonsense"])
+def test_the_exit_status_is_the_same_if_standard_error_cannot_be_written(file: str) -> None:
+    command = [sys.executable, "-m", "policies.cli", "lint", file or "docs/examples/hello-crowd.yaml"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=full)
+    assert done.returncode == (2 if file else 0)
+
+
 @each_saying
 def test_a_reader_that_has_gone_ends_every_command_quietly(arguments: list[str], tmp_path: Path) -> None:
     reader, writer = os.pipe()
