@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Problem, Severity, cut
@@ -101,9 +102,13 @@ class _Guarded:
         self._check = rule.check
 
     def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-        """Yield the problems of one subject. If the rule raises an exception, yield a warning about the exception."""
+        """Yield the problems of one subject. If the rule raises an exception, yield a warning about the exception.
+
+        The rule gets copies: other rules see the object, and other files that contain the same text.
+        """
         try:
-            for problem in self._check(subject, context):
+            of_object, old, part = deepcopy((subject.object, subject.old, subject.part))
+            for problem in self._check(subject._replace(object=of_object, old=old, part=part), context):
                 yield _sound(problem)
         except (CutShort, InvalidObject):
             raise

@@ -43,6 +43,8 @@ _LONG: Final = 16_000
 """Maximum bytes of a document whose result is kept for other files."""
 _KEPT: Final = 2_000
 _KEPT_VALUES: Final = 200
+_LONG_VALUE: Final = 4_000
+"""Maximum bytes of a document whose value is kept: a value takes up to 30 bytes for each."""
 _KEPT_BYTES: Final = 16 << 20
 _LONG_VALID: Final[dict[int, bytes]] = {}
 """The last long documents that are surely valid, by length: a tree of rendered charts repeats them."""
@@ -160,7 +162,7 @@ def _is_valid_text(data: bytes) -> bool:
 
 def _value_of(document: Document) -> Any:
     """Return `quick_value`. Equal texts share their value, as aliases do: nothing changes a value."""
-    is_long = len(document.data) > _LONG or document.masks
+    is_long = len(document.data) > _LONG_VALUE or document.masks
     return quick_value(document) if is_long else _value_of_text(document.data)
 
 

@@ -289,7 +289,7 @@ def test_what_cannot_be_written_is_said_in_one_line_with_status_3(
 def test_the_exit_status_is_the_same_if_standard_error_cannot_be_written(file: str) -> None:
     command = [sys.executable, "-m", "policies.cli", "lint", file or "docs/examples/hello-crowd.yaml"]
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=full)
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=full, timeout=60)
     assert done.returncode == (2 if file else 0)
 
 
