@@ -437,6 +437,7 @@ def is_helper(path: str) -> bool:
 
 
 _TEMPLATE_FILES: Final = (".yaml", ".yml", ".tpl")
+_SCHEMA: Final = ".schema.json"
 
 
 def _values_of(chart: str, given: Input) -> Iterator[File]:
@@ -447,7 +448,7 @@ def _values_of(chart: str, given: Input) -> Iterator[File]:
         return
     for name in names:
         file = given.sources.get(os.path.join(chart, name))
-        if file is not None and name.startswith("values"):
+        if file is not None and name.startswith("values") and not name.endswith(_SCHEMA):
             yield file
 
 

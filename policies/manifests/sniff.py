@@ -70,7 +70,8 @@ _A_LINE: Final = 100
 _LONG: Final = 1 << 20
 _DEEP: Final = b" " * 200
 _DEEP_LIST: Final = b"- - - -"
-_ANY_TYPE: Final = later(rb"(?<![^\s{,\"'-])(kind|apiVersion)[\"']?[ \t]*:[ \t]*[\"']?([A-Za-z]\w*)?")
+_ANY_KIND: Final = later(rb"kind(?<![^\s{,\"'-]kind)[\"']?[ \t]*:[ \t]*[\"']?([A-Za-z]\w*)?")
+_ANY_VERSION: Final = later(rb"apiVersion(?<![^\s{,\"'-]apiVersion)[\"']?[ \t]*:")
 _MAX_KINDS: Final = 1_000
 _ANY_KEY: Final = later(rb"\n([ \t]*)(?:- +)*(?:[\"']?[A-Za-z][\w./-]*[\"']?)[ \t]*:(?=\s)")
 _TYPE_KEY: Final = later(rb"\n([ \t]*)(?:- +)*[\"']?(?:kind|apiVersion)[\"']?[ \t]*:")
@@ -103,9 +104,9 @@ def named_kinds(data: bytes) -> set[str]:
 
     Of very many kinds, "" replaces the rest.
     """
-    entries = [(match[1], match[2]) for match in islice(_ANY_TYPE.finditer(data), _MAX_KINDS)]
-    kinds = {(value or b"").decode() for key, value in entries if key == b"kind"}
-    return kinds | ({""} if entries and (not kinds or len(entries) == _MAX_KINDS) else set())
+    kinds = [(match[1] or b"").decode() for match in islice(_ANY_KIND.finditer(data), _MAX_KINDS)]
+    is_more = len(kinds) == _MAX_KINDS or (not kinds and _ANY_VERSION.search(data))
+    return {*kinds, ""} if is_more else set(kinds)
 
 
 def is_typed(data: bytes) -> bool:
@@ -117,6 +118,8 @@ def is_typed(data: bytes) -> bool:
     start = text.lstrip()[:2]
     if start[:1] in (b"{", b"[") and start not in (b"{{", b"{%", b"{#"):
         return _is_typed_in_braces(text)
+    if _NO_TYPE.search(b"\n" + text):
+        return True
     columns = [len(match[1]) for match in islice(_ANY_KEY.finditer(b"\n" + text), _MAX_KEYS)]
     lowest = min(columns, default=0)
     return any(len(match[1]) <= lowest for match in _TYPE_KEY.finditer(b"\n" + text))
