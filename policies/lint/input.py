@@ -363,7 +363,8 @@ def _count_uses(content: bytes, given: Input) -> None:
 
 def _add_names(content: bytes, file: File, given: Input, reading: Reading) -> None:
     """Add the PriorityClass names in a file; where they stand outside of objects that rules read, only later."""
-    _count_uses(content, given)
+    if file.name not in given.engines:  # else counted with its template
+        _count_uses(content, given)
     _count_variable(content, file, given, reading)
     is_all_read = len(reading.subjects) == reading.objects and not reading.diagnostics
     if not is_all_read or any(s.within or group_kind(s.object) in (*PRESETS, *ONLY_LINTED) for s in reading.subjects):
