@@ -100,6 +100,13 @@ class ChangedObject(NamedTuple):
         """Whether the change only replaces Pods with equal ones."""
         return [field.name for field in self.fields] == [TEMPLATE]
 
+    @property
+    def is_rollout(self) -> bool:
+        """Whether the change replaces Pods."""
+        others = any(field.name.partition("[")[0] not in _OF_WORKLOADS for field in self.fields)
+        rolled_out = {kind.rpartition("/")[2] for kind in _ROLLED_OUT}
+        return others and self.operation == "changed" and self.kind in rolled_out
+
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 

@@ -316,7 +316,7 @@ def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) 
         *whatif.other_effects([answer._replace(workloads=(), pdbs={})]),
         _capital(whatif.on_new_nodes(answer)),
         _told("Not simulated: ", answer.not_simulated, "object"),
-        _told("Not modelled: ", answer.not_modelled, "part"),
+        _told("Not modelled: ", [text.removeprefix("not modelled: ") for text in answer.not_modelled], "part"),
     ]
     return [sentence for sentence in sentences if sentence]
 
@@ -437,6 +437,8 @@ def _named(diff: Diff, scaled_down: Container[str]) -> dict[str, str]:
             of_new = (f"{field.name} {field.after}" for field in changed.fields if field.name in _OF_NEW)
             fields = ["new", *of_new] if new else [*map(str, others)]
             what = listed([one_line(field) for field in fields], _NAMED if new else 2)
+            # New Pods start beside the old ones, so that a rollout can preempt even with lower requests.
+            what = f"rollout: {what}" if changed.is_rollout else what
             named[name] = f"{one_line(name)} ({what})" if what else one_line(name)
     return named
 

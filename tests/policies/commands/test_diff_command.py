@@ -835,6 +835,8 @@ def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tupl
     assert done.stdout.startswith("c: 1 replica lost, 1 Pod preempted\n"), done.stdout
     assert "    Deployment shop/web: new Pod template\n" in done.stdout
     assert done.returncode == 0, done.stderr
+    comment = forewarn("diff", *sides, *given, "-o", "markdown").stdout
+    assert "  - shop/web (rollout: new Pod template) preempts 1 Pod of shop/batch.\n" in comment
     assert forewarn("diff", *sides).stdout.startswith("no change of priorities, requests, replicas, quotas or PDBs\n")
     snapshot(tmp_path / "c.yaml", 4, ("batch", 4, "low"))
     assert forewarn("diff", *sides, *given).stdout.startswith("no replica lost, no Pod preempted or newly Pending\n")
