@@ -338,7 +338,9 @@ def _autoscaled(
             at(each, "spec", key) for each, key in zip((after.object, obj, obj), _SIZES, strict=True)
         )
         replicas, least = 1 if replicas is None else replicas, 1 if least is None else least
-        if isinstance(replicas, int) and isinstance(least, int) and isinstance(most, int) and replicas:
+        if not (isinstance(replicas, int) and isinstance(least, int) and isinstance(most, int) and replicas):
+            continue
+        if changed.operation == "changed" or not least <= replicas <= most:
             yield Autoscaled(name, scaler, replicas, least, most)
 
 
@@ -346,8 +348,8 @@ _SIZES: Final = ("replicas", "minReplicas", "maxReplicas")
 
 
 def _passed(new_pods: Sequence[Ranked], snapshot: ClusterSnapshot) -> list[Passed]:
-    steps = {(of.before.priority, of.after.priority) for of in new_pods if of.before and of.after}
-    own = {of.workload for of in new_pods}
+    ranked = [(of.workload, of.before.priority, of.after.priority) for of in new_pods if of.before and of.after]
+    own, steps = {name for name, *_ in ranked}, {(before, after) for _, before, after in ranked}
     above, below = Counter[str](), Counter[str]()
     for pod in snapshot.pods.values() if steps else ():
         priority = pod.effective_priority

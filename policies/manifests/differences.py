@@ -142,8 +142,10 @@ def supporting(before: Version, after: Version) -> list[Difference]:
 
 def of_kinds(version: Version, kinds: Container[str]) -> list[Difference]:
     """Return the objects of these `group/Kind` as if they were new."""
-    found = sorted(_by_place(version, kinds).items())
-    return [Difference(ChangedObject(place[0], *obj.ref[1:], "created", ()), None, obj) for place, obj in found]
+    return [
+        Difference(ChangedObject(directory, *subject.ref[1:], "created", ()), None, subject)
+        for directory, _, subject in _members(version, kinds)
+    ]
 
 
 class Version(NamedTuple):
@@ -157,12 +159,15 @@ _Place = tuple[str, "Identity"]
 
 
 def _by_place(version: Version, kinds: Container[str] | None = None) -> dict[_Place, ReviewedObject]:
-    root, kinds = os.path.realpath(version.root), _KINDS if kinds is None else kinds
-    return {
-        (os.path.relpath(os.path.abspath(member.directory), root), member.identity): member.subject
-        for member in version.members
-        if member.reported and not member.subject.is_partial and group_kind(member.subject.object) in kinds
-    }
+    members = _members(version, _KINDS if kinds is None else kinds)
+    return {(directory, identity): subject for directory, identity, subject in members}
+
+
+def _members(version: Version, kinds: Container[str]) -> Iterator[tuple[str, Identity, ReviewedObject]]:
+    root = os.path.realpath(version.root)
+    for member in version.members:
+        if member.reported and not member.subject.is_partial and group_kind(member.subject.object) in kinds:
+            yield os.path.relpath(os.path.abspath(member.directory), root), member.identity, member.subject
 
 
 def other_objects(values: Iterable[Any]) -> dict[str, list[Any]]:

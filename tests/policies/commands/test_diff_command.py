@@ -856,10 +856,17 @@ def test_replicas_that_an_autoscaler_sets_do_not_last(
     write(tmp_path / "c.yaml", *objects, *([scaler] if place == "cluster" else []))
     beside = [scaler] if place == "manifests" else []
     others = [deployment("other", 2), *beside]
-    sides = versions({"w.yaml": [deployment("web", 2), *others]}, {"w.yaml": [deployment("web", 3), *others]})
+    names = ("within", "beyond")
+    scalers = [json.loads(json.dumps(scaler).replace("web", name).replace("by-load", name)) for name in names]
+    new = [deployment("within", 4), deployment("beyond", 6), *scalers]
+    sides = versions({"w.yaml": [deployment("web", 2), *others]}, {"w.yaml": [deployment("web", 3), *others, *new]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
     lines = [line.strip() for line in done.stdout.splitlines()]
-    assert "Replicas that do not last: shop/web (3, then HorizontalPodAutoscaler by-load sets 1 to 5)" in lines
+    (told,) = (line for line in lines if line.startswith("Replicas that do not last: "))
+    assert set(told.partition(": ")[2].split(" and ")) == {
+        "shop/beyond (6, then HorizontalPodAutoscaler beyond sets 1 to 5)",
+        "shop/web (3, then HorizontalPodAutoscaler by-load sets 1 to 5)",
+    }
     assert [line for line in lines if line.startswith("Fix: ")] == [
         "Fix: leave out spec.replicas of workloads that a HorizontalPodAutoscaler scales"
     ]
