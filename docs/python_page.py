@@ -35,6 +35,9 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "Autoscalers": ("cluster_autoscaler", "karpenter"),
     "Autoscaling": ("cutoff", "node_delay", "grows", "assumes"),
     "ClassChange": ("before", "after", "taken_from", "may_preempt", "totals", "changed", "restarting", "restarted"),
+    "Context": ("stored_classes", "minor", "of_kind"),
+    "Problem": ("message", "path", "remediation", "object", "detail", "severity"),
+    "ReviewedObject": ("object", "operation", "old", "namespace"),
     "Cluster": ("nodes", "zones", "pods", "autoscaling"),
     "Finding": ("file", "line", "column", "severity", "rule", "message", "fix", "object", "path", "detail"),
     "Headroom": (
@@ -66,7 +69,7 @@ _INTERNAL: Final = frozenset(
     (
         *("Alternative", "Applied", "Buffers", "CapacityBuffers", "ClusterSnapshot", "Config", "DumpCache", "Evidence"),
         *("Given", "Grouping", "Input", "Options", "Outcome", "Places", "Placement", "PodGroup", "Report", "Shard"),
-        *("Simulation", "Snapshot", "Start", "Summary", "Victim"),
+        *("Details", "Rule", "Simulation", "Snapshot", "Start", "Summary", "Text", "Victim"),
     )
 )
 """Types that the page omits, with the members, parameters and methods that need them."""
@@ -98,7 +101,7 @@ _ERRORS: Final = """
 Errors of single files and objects are in `faults` of a result: the result covers the others.
 """
 _TYPES: Final = """
-These types have no name in the package `forewarn`; results contain them.
+Results contain these types; `forewarn.types` exports them.
 """
 _EXAMPLES: Final = {
     "Load a cluster, predict, and lose each zone": "zones.py",
@@ -115,8 +118,6 @@ A rule is a module with `ID`, `TARGETS`, `SEVERITY`, `check` and a docstring. It
 [Write a rule in your own package](../guides/write-a-rule.md) has the complete module, its entry point and the setting
 `rules` that enables it in `lint(…, config=…)`.
 """
-_OF_RULES: Final = ("Context", "Problem", "ReviewedObject", "Target")
-"""Types that only rules use: the guide describes them."""
 
 
 def page() -> str:
@@ -134,7 +135,7 @@ def page() -> str:
 
 def exported() -> list[Any]:
     """The functions and types of the package, without exceptions and aliases."""
-    items = [getattr(forewarn, name) for name in forewarn.__all__ if name not in _OF_RULES]
+    items = [getattr(forewarn, name) for name in forewarn.__all__]
     return [item for item in items if inspect.isfunction(item) or (inspect.isclass(item) and not _is_error(item))]
 
 
@@ -308,8 +309,8 @@ def _type(hint: Any) -> str:
         return f"Literal[{', '.join(map(json.dumps, arguments))}]"
     if origin is Callable:
         return f"Callable[[{', '.join(map(_type, arguments[0]))}], {_type(arguments[1])}]"
-    if hint is Ellipsis:
-        return "..."
+    if hint is Ellipsis or hint is types.ModuleType:
+        return "..." if hint is Ellipsis else "ModuleType"
     name = "None" if hint is type(None) else getattr(origin or hint, "__name__", str(hint).rpartition(".")[2])
     return f"{name}[{', '.join(map(_type, arguments))}]" if arguments else str(name)
 

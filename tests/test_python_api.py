@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import forewarn
+import forewarn.types
 from forewarn.policies.application.changes import Change
 from forewarn.policies.sources import status_of
 from forewarn.policies.whatif.sweep import Tally
@@ -87,8 +88,24 @@ def test_the_page_describes_each_type_that_it_names_once() -> None:
     page = python_page.page()
     named = set(re.findall(r"^    (?:#.*|\w+: ([^#=\n]+))", page, re.MULTILINE))
     words = {word for hint in named for word in re.findall(r"\b[A-Z]\w+", re.sub("'[^']*'", "", hint))}
-    generic = {"Any", "Callable", "Counter", "Exception", "Literal", "Manifest", "Mapping", "None", "Sequence"}
+    generic = {
+        "Any",
+        "Callable",
+        "Counter",
+        "Exception",
+        "Literal",
+        "Manifest",
+        "Mapping",
+        "ModuleType",
+        "None",
+        "Sequence",
+    }
     assert words - generic - names.keys() == set()
+
+
+def test_the_types_of_parts_of_results_have_names() -> None:
+    parts = {item.__name__: item for item in python_page.inside(python_page.exported())}
+    assert {name: item for name, item in vars(forewarn.types).items() if name[0] != "_"} == parts
 
 
 def test_the_page_shows_types_that_a_type_checker_accepts() -> None:

@@ -148,7 +148,7 @@ def pod_key(name: str, namespace: str) -> tuple[str, str]:
     if where and where[-1].lower() in POD_NAMES:
         where.pop()
     if len(where) > 1 or not all((*where, pod)):
-        raise InvalidInput(f"{quote(cut(name, 80))}: not a Pod. Fix: write NAMESPACE/POD, or POD with -n NAMESPACE")
+        raise InvalidInput(f"{quote(cut(name, 80))}: not a Pod. Fix: write NAMESPACE/POD")
     return (where[0] if where else namespace), pod
 
 

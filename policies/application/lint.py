@@ -24,7 +24,7 @@ from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.errors import MissingFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.cluster.answer_head import AnswerHead
@@ -61,6 +61,16 @@ class Lint(NamedTuple):
     def faults(self) -> Sequence[Exception]:
         """The errors of files that could not be read; the others are checked."""
         return self.given.unreadable
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The files that were checked."""
+        return [*self.given.reported]
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """Number of files that were not checked, by reason."""
+        return self.given.omitted
 
     @property
     def report(self) -> Report:

@@ -203,7 +203,7 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
 def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
     """The message for a name that is no Pod's but that of workloads; "" without such a workload."""
     kinds = sorted({key[0].rpartition("/")[2] for key in cluster.workloads if key[1:] == (namespace, name)})
-    uses = [f"for the {kind}, write {kind.lower()}/{name} -n {namespace}" for kind in kinds[:3]]
+    uses = [f"for the {kind}, write {namespace}/{kind.lower()}/{name}" for kind in kinds[:3]]
     return f"Pod not found in the cluster. Fix: {'; '.join(uses)}" if uses else ""
 
 
@@ -213,7 +213,7 @@ def _workload(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence,
         near = elsewhere(cluster, evidence.kind, evidence.namespace, evidence.name)
         first = request.name.partition("/")[0]
         if (first, evidence.name) in cluster.pods:
-            near = f". Fix: for the Pod, write pod/{evidence.name} -n {first}"
+            near = f". Fix: for the Pod, write {first}/{evidence.name}"
         raise InvalidInput(f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}")
     return WorkloadWhy(head_of(cluster), evidence.namespace, evidence.name, kind, pods, evidence.missing())
 

@@ -30,6 +30,7 @@ from forewarn.policies.terminal import as_json, complain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from types import ModuleType
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.commands.printing import Output
@@ -268,16 +269,17 @@ NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """The time for the evaluation of the examples."""
 
 
-def findings_of(rule: Rule, heading: str) -> list[Finding]:
+def findings_of(rule: Rule | ModuleType, heading: str) -> list[Finding]:
     """Return the findings of a rule for its example with this heading (Bad or Good), and errors of other rules.
 
-    As in the linter; in the webhook if the example says so; in `forewarn audit` if the rule is about the whole
-    cluster.
+    The findings are those of the linter; of the webhook for an example of a review; of `forewarn audit` if the rule is
+    about the whole cluster.
     """
-    examples = documentation_of(rule).examples
+    module: Any = rule
+    examples = documentation_of(module).examples
     (example,) = [e for e in examples if e.heading == heading]
-    ours = (rule.ID, example.also)
-    return [f for f in _all_on(rule, example, examples) if f.rule in ours or f.severity is Severity.ERROR]
+    ours = (module.ID, example.also)
+    return [f for f in _all_on(module, example, examples) if f.rule in ours or f.severity is Severity.ERROR]
 
 
 def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[Finding]:

@@ -312,7 +312,7 @@ def _named(
         namespace = kind
     if not resource or not name:
         listing = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
-        fix = _with_kind(cluster, workload, namespace, kinds) or f"write KIND/NAME -n NAMESPACE; known: {listing}"
+        fix = _with_kind(cluster, workload, namespace, kinds) or f"write NAMESPACE/KIND/NAME; known: {listing}"
         raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload. Fix: {fix}")
     version, kind = resource.split(" ")
     if cluster.workload(_kind_of(resource), namespace, name) is None:
@@ -338,7 +338,7 @@ def _of_one_kind(
 
 
 def _with_kind(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> str:
-    """Return a fix for a name without a kind, such as `write deployment/web -n shop`; "" for unknown names."""
+    """Return a fix for a name without a kind, such as `write shop/deployment/web`; "" for unknown names."""
     resources = {_kind_of(prefix): names[0] for names, prefix in kinds.items()}
     matches = [
         (key[1] != namespace, key[1], resources[key[0]]) for key in cluster.workloads if _is_named(key, name, resources)
@@ -346,7 +346,7 @@ def _with_kind(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Mappi
     if not matches:
         return ""
     elsewhere, there, resource = min(matches)
-    return f"write {resource}/{name}{f' -n {there}' if elsewhere else ''}"
+    return f"write {f'{there}/' if elsewhere else ''}{resource}/{name}"
 
 
 def _is_named(key: tuple[str, str, str], name: str, kinds: Container[str]) -> bool:
@@ -363,7 +363,7 @@ def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) ->
     """Return a message suffix with other objects that the name of a workload may refer to. `kind`: `group/Kind`."""
     named = sorted({key[1] for key in cluster.workloads if (key[0], key[2]) == (kind, name)})
     if named:
-        return f"; found in {listed(named)}. Fix: pass -n {named[0]}"
+        return f"; found in {listed(named)}. Fix: pass namespace {named[0]} (-n)"
     there = [key[2] for key in cluster.workloads if key[:2] == (kind, namespace)]
     return suggested(name, there) or namespace_not_found(cluster, namespace)
 

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.why import WorkloadWhy as WorkloadWhy
     from forewarn.policies.application.why import why as why
     from forewarn.policies.cluster.answer_head import AnswerHead as AnswerHead
+    from forewarn.policies.commands.explain import findings_of as findings_of
     from forewarn.policies.config.model import ConfigError as ConfigError
     from forewarn.policies.controllers.recreated import Recreator as Recreator
     from forewarn.policies.expectations import Expectations as Expectations
@@ -125,6 +126,7 @@ _MODULES: Final = {
     "policies.config.model": ("ConfigError",),
     "policies.rules.support.context": ("Context", "Target"),
     "policies.objects.reviewed_object": ("ReviewedObject",),
+    "policies.commands.explain": ("findings_of",),
 }
 """Module -> its names in this package, in the order of docs/reference/python.md."""
 __all__ = ["__version__", *(name for names in _MODULES.values() for name in names)]

@@ -506,16 +506,16 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
         ),
         (["lose", "node", "x", "--cluster", SHOWN], 2, 'node "x" not found in the cluster'),
         (["lose", "pool", "web", "--cluster", SHOWN], 2, 'invalid selector "web". Fix: write LABEL=VALUE'),
-        (["scale", "web", "3", "--cluster", SHOWN], 2, '"web": not a workload. Fix: write deployment/web -n shop'),
+        (["scale", "web", "3", "--cluster", SHOWN], 2, '"web": not a workload. Fix: write shop/deployment/web'),
         (
             ["scale", "deploy/shop/web", "3", "--cluster", SHOWN],
             2,
-            "Fix: write KIND/NAME -n NAMESPACE; known: deployment",
+            "Fix: write NAMESPACE/KIND/NAME; known: deployment",
         ),
         (
             ["scale", "deploy/web", "3", "--cluster", SHOWN],
             2,
-            "Deployment default/web not found; found in shop. Fix: pass -n shop",
+            "Deployment default/web not found; found in shop. Fix: pass namespace shop (-n)",
         ),
         (["scale", "deploy/web", "-1", "--cluster", SHOWN], 2, ""),
         (["scale", "deploy/web", "99999999999", "--cluster", SHOWN], 2, "must be between 0 and"),
@@ -532,7 +532,7 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
         (
             ["scale", "rc.apps/web", "1", "--cluster", SHOWN],
             2,
-            '"rc.apps/web": not a workload. Fix: write KIND/NAME -n NAMESPACE; known: deployment',
+            '"rc.apps/web": not a workload. Fix: write NAMESPACE/KIND/NAME; known: deployment',
         ),
         (["scale", "DaemonSet/web", "1", "--cluster", SHOWN], 2, "known: deployment (deploy), replicaset (rs)"),
         (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 2, "a system class"),
@@ -950,8 +950,11 @@ def test_workloads_with_another_class_change_priority(
     ("arguments", "problem"),
     [
         (["--workloads", "namespace=shpo"], 'namespace "shpo" not found; did you mean "shop"?'),
-        (["--workloads", "deployment/web"], "Deployment default/web not found; found in shop. Fix: pass -n shop"),
-        (["--workloads", "job/web"], '"job/web": not a workload. Fix: write KIND/NAME -n NAMESPACE; known: deployment'),
+        (
+            ["--workloads", "deployment/web"],
+            "Deployment default/web not found; found in shop. Fix: pass namespace shop (-n)",
+        ),
+        (["--workloads", "job/web"], '"job/web": not a workload. Fix: write NAMESPACE/KIND/NAME; known: deployment'),
         (["--workloads", "team=a", "-n", "shop"], 'no workload in namespace "shop" matches "team=a"'),
         (["--workloads", "namespace=shop", "-f", "x.yaml"], "--workloads and -f are given. Fix: pass one of them"),
         (["--workloads", "namespace=shop", "--delete"], "--delete goes without"),

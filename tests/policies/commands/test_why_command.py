@@ -373,7 +373,7 @@ def test_the_name_of_a_workload_is_answered_with_the_command_for_it(
     )
     status, out, err = run(capsys, tmp_path, [make_node("n1"), web], *given)
     assert (status, out) == (2, "")
-    assert "shop/web: Pod not found in the cluster. Fix: for the Deployment, write deployment/web -n shop" in err
+    assert "shop/web: Pod not found in the cluster. Fix: for the Deployment, write shop/deployment/web" in err
 
 
 def event(reason: str, message: str, name: str = "new", uid: str = "", **fields: Any) -> Made:

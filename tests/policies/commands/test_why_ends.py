@@ -393,7 +393,7 @@ def test_a_namespace_with_the_name_of_a_kind_is_hinted_at(tmp_path: Path, capsys
     made = [make_node("n1"), make_pod("web").metadata(namespace="jobs").on("n1")]
     status, _, err = why(capsys, tmp_path, made, "jobs/web")
     assert status == 2
-    assert "Job default/web not found, and no Event names its Pods. Fix: for the Pod, write pod/web -n jobs" in err
+    assert "Job default/web not found, and no Event names its Pods. Fix: for the Pod, write jobs/web" in err
     assert why(capsys, tmp_path, made, "pod/web", "-n", "jobs")[0] == 0
 
 

@@ -11,7 +11,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.rules.support.names import suggested
 
 SAMPLE = "webhook/sample/cluster.yaml"
-POD_FORM = "not a Pod. Fix: write NAMESPACE/POD, or POD with -n NAMESPACE"
+POD_FORM = "not a Pod. Fix: write NAMESPACE/POD"
 CASES = [
     ("whatif lose node node-z", 'whatif: node "node-z" not found in the cluster; known: node-a, node-b, node-c'),
     ("whatif lose node nod-a", 'whatif: node "nod-a" not found in the cluster; did you mean "node-a"?'),
@@ -24,10 +24,13 @@ CASES = [
     ("whatif lose pool kubernetes.io/arch=adm64", 'did you mean "amd64"?'),
     ("whatif lose pool kubernetes.io/arc=amd64", 'did you mean "kubernetes.io/arch"?'),
     ("whatif upgrade --pool web", 'whatif: invalid selector "web". Fix: write LABEL=VALUE'),
-    ("whatif scale web 3", 'whatif: "web": not a workload. Fix: write deployment/web -n shop'),
+    ("whatif scale web 3", 'whatif: "web": not a workload. Fix: write shop/deployment/web'),
     ("whatif scale web 3 -n shop", 'whatif: "web": not a workload. Fix: write deployment/web'),
-    ("whatif scale x 3", 'whatif: "x": not a workload. Fix: write KIND/NAME -n NAMESPACE; known: deployment (deploy)'),
-    ("whatif scale deploy/web 3", "whatif: Deployment default/web not found; found in shop. Fix: pass -n shop"),
+    ("whatif scale x 3", 'whatif: "x": not a workload. Fix: write NAMESPACE/KIND/NAME; known: deployment (deploy)'),
+    (
+        "whatif scale deploy/web 3",
+        "whatif: Deployment default/web not found; found in shop. Fix: pass namespace shop (-n)",
+    ),
     ("whatif scale deploy/wbe 3 -n shop", 'whatif: Deployment shop/wbe not found; did you mean "web"?'),
     ("whatif scale deploy/a 3 -n shp", 'Deployment shp/a not found; namespace "shp" not found; did you mean "shop"?'),
     ("whatif scale deploy/web 100001 -n shop", "whatif: scale to 100,001 replicas; the limit is 100,000"),
