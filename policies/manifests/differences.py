@@ -85,6 +85,10 @@ class ChangedField(NamedTuple):
         return f"{self.name} {self.before or absent[0]} → {self.after or absent[1]}"
 
 
+def _is_of_pods(field: ChangedField) -> bool:
+    return re.split(r"[.[]", field.name)[0] not in _OF_WORKLOADS
+
+
 class ChangedObject(NamedTuple):
     """An object that differs. `directory`: of its file, or of its chart or kustomization."""
 
@@ -103,9 +107,8 @@ class ChangedObject(NamedTuple):
     @property
     def is_rollout(self) -> bool:
         """Whether the change replaces Pods."""
-        others = any(field.name.partition("[")[0] not in _OF_WORKLOADS for field in self.fields)
         rolled_out = {kind.rpartition("/")[2] for kind in _ROLLED_OUT}
-        return others and self.operation == "changed" and self.kind in rolled_out
+        return any(map(_is_of_pods, self.fields)) and self.operation == "changed" and self.kind in rolled_out
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
@@ -242,9 +245,9 @@ def _content(subject: ReviewedObject) -> tuple[ObjectRef, str]:
 def _difference(directory: str, before: ReviewedObject | None, after: ReviewedObject | None) -> Difference | None:
     fields = changed_fields(before.object if before else {}, after.object if after else {})
     subject = after or before
-    if before and after and not fields and group_kind(after.object) in _ROLLED_OUT:
+    if before and after and group_kind(after.object) in _ROLLED_OUT and not any(map(_is_of_pods, fields)):
         templates = [at(version.object, "spec", "template") for version in (before, after)]
-        fields = (ChangedField(TEMPLATE, "", "changed"),) if templates[0] != templates[1] else ()
+        fields += (ChangedField(TEMPLATE, "", "changed"),) if templates[0] != templates[1] else ()
     if subject is None or (before and after and not fields):
         return None
     ref, operation = subject.ref, _OPERATIONS[before is not None, after is not None]

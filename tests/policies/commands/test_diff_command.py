@@ -837,6 +837,9 @@ def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tupl
     assert done.returncode == 0, done.stderr
     comment = forewarn("diff", *sides, *given, "-o", "markdown").stdout
     assert "  - shop/web (rollout: new Pod template) preempts 1 Pod of shop/batch.\n" in comment
+    (sides[0] / "web.yaml").write_text(yaml.safe_dump({**web, "spec": {**web["spec"], "replicas": 3}}))
+    assert "    Deployment shop/web: replicas 3 → 1, new Pod template\n" in forewarn("diff", *sides, *given).stdout
+    (sides[0] / "web.yaml").write_text(yaml.safe_dump(web))
     assert forewarn("diff", *sides).stdout.startswith("no change of priorities, requests, replicas, quotas or PDBs\n")
     snapshot(tmp_path / "c.yaml", 4, ("batch", 4, "low"))
     assert forewarn("diff", *sides, *given).stdout.startswith("no replica lost, no Pod preempted or newly Pending\n")
