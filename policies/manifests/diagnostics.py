@@ -42,7 +42,7 @@ _ALONE: Final = re.compile(r"[ \t]*+\$(?:\{[^}\n]*+\}|[A-Z_]\w*+)[ \t]*+\r?\n")
 _SURE: Final = "{{"
 """Template syntax that breaks YAML everywhere except in text; others are reported only on the line of an error."""
 _OPENS_BLOCK: Final = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")
-_MAX_LINES: Final = 2_000
+MAX_LINES: Final = 2_000
 """The maximum number of lines above braces that are searched for the start of a block scalar."""
 _FIX_SYNTAX: Final = "fix the syntax here"
 _FIX_END: Final = "replace `...` with ---, or remove what follows it"
@@ -78,7 +78,7 @@ def _braces(text: str, fault: int) -> re.Match[str] | None:
     if _ALONE.fullmatch(text[above : min(line_start, above + _A_LINE)]):
         line_start = above
     line_end = text.find("\n", fault)
-    left = _MAX_LINES
+    left = MAX_LINES
     for match in islice(_BRACES.finditer(text, 0, len(text) if line_end < 0 else line_end), 1000):
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         if "#" in before and (before.lstrip().startswith("#") or " #" in before):
@@ -86,13 +86,13 @@ def _braces(text: str, fault: int) -> re.Match[str] | None:
         if match.start() >= line_start and not (match[0].startswith("${") and _IN_VALUE.search(before)):
             return match
         if match[0].startswith(_SURE) and not (before.count('"') % 2 or before.count("'") % 2):
-            left, is_text = _in_block(text, match.start(), left)
+            left, is_text = in_block(text, match.start(), left)
             if not is_text:
                 return match
     return None
 
 
-def _in_block(text: str, at: int, most: int) -> tuple[int, bool]:
+def in_block(text: str, at: int, most: int) -> tuple[int, bool]:
     """Report whether a position is in a block scalar (`|`, `>`), by the lines above it.
 
     `most`: maximum number of lines to read. Returns (the remaining number, the result; true if it is 0).

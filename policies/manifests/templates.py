@@ -21,11 +21,13 @@ from forewarn.policies.kinds.registry import (
     RELEASE_NAMESPACE,
     removed_version,
 )
+from forewarn.policies.manifests.diagnostics import MAX_LINES, in_block
 from forewarn.policies.manifests.documents import as_utf8
 from forewarn.policies.manifests.object_finder import intended_type
 from forewarn.policies.manifests.reading import read
 from forewarn.policies.manifests.yaml.source import YamlSource
 from forewarn.policies.objects.fields import at, group_kind
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -311,6 +313,7 @@ _FAR: Final = 3
 _UNKNOWN_VERSION: Final = re.compile(
     rf"^(apiVersion:[ ]+)({UNKNOWN.pattern}{{10,500}})(?=[ ]*\r?\nkind:[ ]+(\w+)[ ]*\r?$)", re.MULTILINE
 )
+_LONGEST_LINE: Final = 500
 _NEAR: Final = 500
 """Maximum lines above a repeated key in which the first one is searched."""
 
@@ -518,8 +521,10 @@ def _known(value: Any) -> Any:
 def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked, text: str) -> Iterator[FileDiagnostic]:
     lines = masked.text.split("\n")
     for diagnostic in diagnostics:
-        if diagnostic.rule == "parse-error" and _is_of_text(diagnostic, masked, text):
-            yield diagnostic
+        if diagnostic.rule == "parse-error":
+            found = diagnostic if _is_of_text(diagnostic, masked, text) else _unended_quote(diagnostic, masked, text)
+            if found is not None:
+                yield found
             continue
         is_certain = diagnostic.rule in _ON_TEXT and UNKNOWN.search(diagnostic.message) is None
         if is_certain and (
@@ -527,6 +532,32 @@ def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked, text: str) -
         ):
             ref = diagnostic.object and ObjectRef(*("" if UNKNOWN.search(part) else part for part in diagnostic.object))
             yield diagnostic._replace(object=ref)
+
+
+_UNENDED: Final = later(r"([ ]*(?:- +)*)[\w.-]+:[ ]+([\"'])(?:(?!\2)[^{}\\])*+$")
+_KEY: Final = later(r"([ ]*(?:- +)*)[\w./-]+:(?:\s|$)")
+
+
+def _unended_quote(diagnostic: FileDiagnostic, masked: Masked, text: str) -> FileDiagnostic | None:
+    """Return a syntax error as the error of the quote in a line above that has no end; None if there is none.
+
+    The next key is no deeper than the key with the quote, so it cannot belong to the quoted text.
+    """
+    lines, shown, last = text.split("\n"), masked.text.split("\n"), diagnostic.location.line - 1
+    following = ""
+    for number in range(last, max(last - _NEAR, -1), -1):
+        line = lines[number].rstrip("\r")
+        opened = _UNENDED.match(line) if len(line) <= _LONGEST_LINE else None
+        key = _KEY.match(following) if opened and masked.lost[number] == _NOTHING else None
+        if opened and key and len(key[1]) <= len(opened[1]):
+            at = sum(map(len, lines[:number])) + number
+            if in_block(text, at + len(opened[1]), MAX_LINES)[1]:
+                return None
+            column = opened.start(2) + 1
+            place = diagnostic.location._replace(line=number + 1, column=column, end_column=len(line) + 1)
+            return diagnostic._replace(message="the quote that begins here has no end", location=place)
+        following = shown[number] if shown[number].strip() else following
+    return None
 
 
 def _is_of_text(diagnostic: FileDiagnostic, masked: Masked, text: str) -> bool:
