@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.forks import cores, forked
-from forewarn.policies.manifests import BROKEN, Reading, read
+from forewarn.policies.manifests import BROKEN, Reading, is_definition, read
 from forewarn.policies.sources import SourceError, read_file
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ _MAX_FILES: Final = 8_000
 _MAX_PROCESSES: Final = 3
 _TICKET: Final = 4
 _CLASS: Final = b"riorityClassName"
-_DEFINITION: Final = b"CustomResourceDefinition"
 _KIND: Final = re.compile(rb"kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)")
 
 
@@ -135,7 +134,7 @@ def skimmed(file: File, wanted: Collection[str]) -> Reading | None:
 
 def _has_names(content: bytes) -> bool:
     """Report whether a file may name PriorityClasses outside of the objects that rules read."""
-    return _CLASS in content and _DEFINITION not in content
+    return _CLASS in content and not is_definition(content)
 
 
 def _readings(pipe: int) -> Iterator[tuple[int, Reading]]:

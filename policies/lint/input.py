@@ -23,7 +23,7 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
 )
-from forewarn.policies.manifests import BROKEN, NO_KIND, Fault, is_typed, named_kinds, read, values
+from forewarn.policies.manifests import BROKEN, NO_KIND, Fault, is_definition, is_typed, named_kinds, read, values
 from forewarn.policies.manifests.groups import Grouping, Member, grouped, matches
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
@@ -383,7 +383,7 @@ def _read_other_names(given: Input) -> None:
         place = file.called or file.path
         is_json = content.lstrip()[:1] in (b"{", b"[")
         is_template = any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics)
-        if not (is_json or is_template or b"CustomResourceDefinition" in content or _is_of_chart(file.path)):
+        if not (is_json or is_template or is_definition(content) or _is_of_chart(file.path)):
             given.members += (Member(s, file.path) for s in other_names(content, file.name, subjects[place]))
 
 

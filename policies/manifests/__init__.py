@@ -3,7 +3,7 @@
 from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.object_finder import NO_KIND, filled_in, items_of
 from forewarn.policies.manifests.reading import BROKEN, MAX_FILE, UNUSABLE, Reading, only_found, read
-from forewarn.policies.manifests.sniff import is_typed, named_kinds
+from forewarn.policies.manifests.sniff import is_definition, is_typed, named_kinds
 from forewarn.policies.manifests.values import Value, values
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Reading",
     "Value",
     "filled_in",
+    "is_definition",
     "is_typed",
     "items_of",
     "named_kinds",

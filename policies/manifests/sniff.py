@@ -72,6 +72,7 @@ _DEEP: Final = b" " * 200
 _DEEP_LIST: Final = b"- - - -"
 _ANY_KIND: Final = later(rb"kind(?<![^\s{,\"'-]kind)[\"']?[ \t]*:[ \t]*[\"']?([A-Za-z]\w*)?")
 _ANY_VERSION: Final = later(rb"apiVersion(?<![^\s{,\"'-]apiVersion)[\"']?[ \t]*:")
+_DEFINITION: Final = later(rb"^kind:[ \t]*[\"']?CustomResourceDefinition\b", re.MULTILINE)
 _MAX_KINDS: Final = 1_000
 _ANY_KEY: Final = later(rb"\n([ \t]*)(?:- +)*(?:[\"']?[A-Za-z][\w./-]*[\"']?)[ \t]*:(?=\s)")
 _TYPE_KEY: Final = later(rb"\n([ \t]*)(?:- +)*[\"']?(?:kind|apiVersion)[\"']?[ \t]*:")
@@ -107,6 +108,11 @@ def named_kinds(data: bytes) -> set[str]:
     kinds = [(match[1] or b"").decode() for match in islice(_ANY_KIND.finditer(data), _MAX_KINDS)]
     is_more = len(kinds) == _MAX_KINDS or (not kinds and _ANY_VERSION.search(data))
     return {*kinds, ""} if is_more else set(kinds)
+
+
+def is_definition(data: bytes) -> bool:
+    """Report whether a text contains a CustomResourceDefinition in the usual notation, and does not only name one."""
+    return b"CustomResourceDefinition" in data and bool(_DEFINITION.search(data))
 
 
 def is_typed(data: bytes) -> bool:
