@@ -73,10 +73,15 @@ def _path(ref: ObjectRef) -> str:
 
 def summary(pods: int, objects: int, findings: Sequence[Finding], suppressed: int) -> str:
     """One line with the numbers of checked objects and of findings."""
+    checked = f"{plural(objects, 'object')} and {plural(pods, 'Pod')} checked"
+    return f"{found(findings, suppressed)}: {checked}{_on_new_nodes(findings)}"
+
+
+def found(findings: Sequence[Finding], suppressed: int) -> str:
+    """The numbers of findings as a phrase."""
     counts = [(severity, sum(finding.severity is severity for finding in findings)) for severity in Severity]
-    found = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "no findings"
-    found += f" ({suppressed} suppressed)" if suppressed else ""
-    return f"{found}: {plural(objects, 'object')} and {plural(pods, 'Pod')} checked{_on_new_nodes(findings)}"
+    text = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "no findings"
+    return f"{text} ({suppressed} suppressed)" if suppressed else text
 
 
 def _on_new_nodes(findings: Sequence[Finding]) -> str:

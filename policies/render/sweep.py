@@ -89,7 +89,8 @@ def _nothing(sweep: Sweep) -> str:
     return "no Pods lost, Pending or preempted"
 
 
-def _answer(sweep: Sweep, rows: list[Row]) -> str:
+def verdict(sweep: Sweep, rows: list[Row]) -> str:
+    """A phrase about the cases that do harm, the `rows`."""
     cases = plural(len(sweep.rows), "case")
     if not rows:
         return f"{cases}, {_nothing(sweep)}"
@@ -97,13 +98,13 @@ def _answer(sweep: Sweep, rows: list[Row]) -> str:
     counts = f"{worst.fewer} fewer, {worst.pending} Pending, {worst.preempted} preempted"
     if end := with_nodes(worst.node_groups):
         counts += f"; with new nodes {end}"
-    return f"{len(rows)} of {cases} do harm, the worst is {worst.case} ({counts})"
+    return f"{len(rows)} of {cases} {'does' if len(rows) == 1 else 'do'} harm, the worst is {worst.case} ({counts})"
 
 
 def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
     """The table as text lines."""
     harmed = harmful(sweep)
-    yield paint(f"{_answer(sweep, harmed)}: what if {EVERY[sweep.sweep]}", "bold")
+    yield paint(f"{verdict(sweep, harmed)}: what if {EVERY[sweep.sweep]}", "bold")
     yield f"  before: {before(sweep)}"
     if without_event := without(sweep):
         yield f"  {without_event}"
@@ -123,7 +124,7 @@ def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
 def markdown(sweep: Sweep) -> str:
     """The sweep as Markdown for a pull request."""
     harmed, heads = harmful(sweep), heads_of(sweep)
-    lines = [f"### {text_of(_answer(sweep, harmed))}", "", f"What if {EVERY[sweep.sweep]}."]
+    lines = [f"### {text_of(verdict(sweep, harmed))}", "", f"What if {EVERY[sweep.sweep]}."]
     lines += ["", f"Before: {before(sweep)}" + (f"; {without(sweep)}" if sweep.without_change else "")]
     if harmed:
         rows = [cells_of(sweep, row) for row in harmed[:MAX_ROWS]]

@@ -187,7 +187,7 @@ QUESTIONS: Final = {
             _NEW_VALUE._replace(required=True),
             _POLICY,
             Field("workloads", "Its workloads", "workloads", "", "words", "workloads", "KIND/NAME"),
-            Field("delete", "Delete class", "delete", "--delete", "words", "classes"),
+            Field("replaced", "Delete class", "delete", "--delete", "words", "classes"),
             _NAMESPACE,
         ),
         answer="plan",

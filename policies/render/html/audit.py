@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.findings import counts
 from forewarn.policies.findings import Severity, plural
+from forewarn.policies.render.audit import found
 from forewarn.policies.render.html.elements import MAX_ROWS, Page, display_text, element, section, table, tile
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ def report(findings: Sequence[Finding], objects: int, pods: int, suppressed: int
         class_="tiles",
     )
     lead = element("p", display_text(f"No prediction: {unknown}"), class_="lead") if unknown else None
-    header = element("header", element("p", "forewarn", class_="brand"), element("h1", _TITLE), lead, figures)
+    header = element(
+        "header", element("p", "forewarn", class_="brand"), element("h1", found(findings, suppressed)), lead, figures
+    )
     parts = [_by_rule(findings, shown), _findings(findings, shown)]
     if not findings:
         parts = [section("Findings", "findings", element("p", "No findings."))]

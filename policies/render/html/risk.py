@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.render.html.elements import Page, display_text, element, section, table, tile
-from forewarn.policies.render.risk import cells, heads_of, notes, preempted_by
+from forewarn.policies.render.risk import cells, heads_of, notes, preempted_by, verdict
 
 if TYPE_CHECKING:
     from forewarn.policies.whatif.risk import Risks
@@ -25,7 +25,9 @@ def report(risks: Risks) -> Page:
         tile("zones and nodes simulated", f"{sum(risks.simulated)} of {sum(risks.total)}", bad=False),
         class_="tiles",
     )
-    header = element("header", element("p", "forewarn", class_="brand"), element("h1", _TITLE), figures)
+    header = element(
+        "header", element("p", "forewarn", class_="brand"), element("h1", display_text(verdict(risks))), figures
+    )
     rows = table(_TITLE, heads_of(risks), map(cells, risks.workloads), len(risks.workloads))
     parts = [header, section("Workloads, largest loss first", "rows", rows)]
     items = [element("li", display_text(note)) for note in notes(risks)]

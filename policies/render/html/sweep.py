@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.findings import duration
 from forewarn.policies.render.html.elements import Page, display_text, element, table
-from forewarn.policies.render.sweep import SETTLED, before, cells_of, harmful, heads_of, without
+from forewarn.policies.render.sweep import SETTLED, before, cells_of, harmful, heads_of, verdict, without
 from forewarn.policies.whatif import EVERY
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def report(sweep: Sweep) -> Page:
     header = element(
         "header",
         element("p", "forewarn", class_="brand"),
-        element("h1", title),
-        element("p", f"{lead}.", class_="lead"),
+        element("h1", display_text(verdict(sweep, harmful(sweep)))),
+        element("p", display_text(f"{title}. {lead}."), class_="lead"),
         element("dl", *_tiles(sweep), class_="tiles"),
     )
     rows = table(title, _heads(sweep), (_cells(sweep, row) for row in sweep.rows), len(sweep.rows))

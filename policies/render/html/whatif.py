@@ -28,6 +28,7 @@ from forewarn.policies.render.whatif import (
     class_change,
     fix_of_failures,
     new_node_lines,
+    row,
     times,
     too_few_healthy,
     verdict,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.class_change import ClassChange
 
 _MAX_NOTES: Final = 100
+_OPEN_PDBS: Final = 3
 _MAX_OPEN: Final = 40
 """The most events of a timeline that is shown unfolded."""
 
@@ -57,7 +59,7 @@ def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[st
     parts = [
         _header(answer, change),
         *_change(change),
-        *_listed("PodDisruptionBudgets", "pdbs", _pdbs(answer)),
+        *_listed("PodDisruptionBudgets", "pdbs", _pdbs(answer), _OPEN_PDBS),
         *_workloads(answer),
         *_other_facts(answer, notes),
         nodes(drawn),
@@ -72,19 +74,22 @@ def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[st
 
 
 def _header(answer: Answer, change: ClassChange | None) -> Element:
-    pending = sum(standing.pending for standing in answer.workloads)
-    before = sum(standing.pending_before for standing in answer.workloads)
-    broken = sum(answer.summary.violated_pdbs.values())
+    others = [standing for standing in answer.workloads if standing.workload not in answer.placeholders]
+    pending = sum(standing.pending for standing in others)
+    before = sum(standing.pending_before for standing in others)
+    preempted, _, _, broken, _ = row(answer)
+    reserving = len(answer.preempted) - preempted
     failed = sum(bool(standing.failure) for standing in answer.workloads)
     tiles = [
         tile(
             "running", f"{answer.running_before} → {answer.running_after}", answer.running_after < answer.running_before
         ),
         tile("Pending", f"{before} → {pending}" if before else f"{pending}", pending > before),
-        tile("preempted", f"{len(answer.preempted)}", bool(answer.preempted)),
+        tile("preempted", f"{preempted}", bool(preempted)),
         tile("PDB violations", f"{broken}", bool(broken)),
         tile("cascade depth", f"{answer.summary.cascade_depth}", answer.summary.cascade_depth > 1),
         *([tile("Jobs failed", f"{failed}", bad=True)] if failed else ()),
+        *([tile("placeholders preempted", f"{reserving}", bad=False)] if reserving else ()),
         tile("time to steady state", duration(answer.summary.settled_at), not answer.summary.settled),
     ]
     figures = element("dl", *tiles, class_="tiles")
@@ -181,9 +186,15 @@ def _pdbs(answer: Answer) -> list[str]:
     return lines + [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.pdbs.items())]
 
 
-def _listed(title: str, name: str, lines: list[str]) -> Iterator[Element]:
-    if lines:
-        items = [element("li", display_text(line)) for line in lines[:_MAX_NOTES]]
-        more = f"and {len(lines) - _MAX_NOTES} more; use -o json for all"
-        items += [element("li", more)] if len(lines) > _MAX_NOTES else []
-        yield section(title, name, element("ul", *items, class_="plain"))
+def _listed(title: str, name: str, lines: list[str], unfolded: int = _MAX_NOTES + 1) -> Iterator[Element]:
+    """Yield the section with the lines, if there are any; those after `unfolded` are folded."""
+    items = [element("li", display_text(line)) for line in lines[:_MAX_NOTES]]
+    more = f"and {len(lines) - _MAX_NOTES} more; use -o json for all"
+    items += [element("li", more)] if len(lines) > _MAX_NOTES else []
+    if not items:
+        return
+    others = None
+    if items[unfolded:]:
+        rest = element("ul", *items[unfolded:], class_="plain")
+        others = element("details", element("summary", f"{len(lines) - unfolded} more"), rest)
+    yield section(title, name, element("ul", *items[:unfolded], class_="plain"), others)

@@ -1023,5 +1023,10 @@ def test_a_verdict_about_placeholder_pods_alone_says_so(tmp_path: Path, capsys: 
         ),
     ):
         (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), pause, *extra]))
-        assert main(["whatif", "apply", "-f", str(new), "--cluster", str(tmp_path / "cluster.json")]) == 0
+        command = ["whatif", "apply", "-f", str(new), "--cluster", str(tmp_path / "cluster.json")]
+        assert main(command) == 0
         assert capsys.readouterr().out.startswith(verdict)
+        assert main([*command, "-o", "html"]) == 0
+        page = capsys.readouterr().out
+        assert ("<dt>preempted</dt><dd>1</dd>" in page) is (", 1 Pod preempted" in verdict), "as in the verdict"
+        assert ("<dt>placeholders preempted</dt><dd>1</dd>" in page) is ("placeholder" in verdict)

@@ -15,6 +15,7 @@ from unittest.mock import patch
 import pytest
 
 from forewarn.policies.render.html.elements import Page
+from forewarn.webhook.ui import questions
 from forewarn.webhook.ui.answers import _with_lines
 from tests.in_process import forewarn
 from tests.json_outputs import validator
@@ -367,3 +368,13 @@ def test_hostile_names_are_text(hostile: Desk, path: str) -> None:
     assert "alert(1)" in page or path == "/predict"
     assert "\x1b" not in page
     assert "\u202e" not in page
+
+
+def test_an_input_that_questions_share_is_of_one_kind() -> None:
+    """The page has one input for each key, and shows it for the questions with that key."""
+    kinds: dict[str, set[str]] = {}
+    for question in questions.QUESTIONS.values():
+        for field in question.fields:
+            kind = field.kind if field.kind in ("flag", "policy", "text") else "typed"
+            kinds.setdefault(field.key, set()).add(kind)
+    assert {key: found for key, found in kinds.items() if len(found) > 1} == {}
