@@ -45,10 +45,10 @@ class Field(NamedTuple):
 
     name: str
     key: str
-    optional: bool = False
-    nullable: bool = False
-    hidden: bool = False
-    inlined: bool = False
+    optional: bool
+    nullable: bool
+    hidden: bool
+    inlined: bool
 
     def omits(self, value: Any) -> bool:
         if value is None:
