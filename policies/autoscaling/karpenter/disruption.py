@@ -244,7 +244,8 @@ class Disruption:
     ) -> None:
         self._state, self._pods, self._node_pools, self._types = state, pods, node_pools, instance_types
         self._pending, self._eviction, self._now = pending, eviction, now
-        self._options, self._choices, self._spot_to_spot = options, choices or Choices(), spot_to_spot
+        self._options, self._choices = options._replace(waits_for_reservations=False), choices or Choices()
+        self._spot_to_spot = spot_to_spot
         limited(node_pools, MAX_NODE_POOLS, "NodePools")
         self.pools = {pool.name: pool for pool in map(self._pool, node_pools)}
         self._offered = {name: self._types_of(name) for name in self.pools}

@@ -337,9 +337,13 @@ def min_values_text(unsatisfied: Iterable[str]) -> str:
 
 
 class Reservations:
-    """How many NodeClaims may still use each capacity reservation. Source: reservationmanager.go."""
+    """How many NodeClaims may still use each capacity reservation. Source: reservationmanager.go.
 
-    def __init__(self, types: Iterable[InstanceType]) -> None:
+    `strict`: whether Pods wait for a reservation (ReservedOfferingModeStrict).
+    """
+
+    def __init__(self, types: Iterable[InstanceType], *, strict: bool) -> None:
+        self.strict = strict
         self._capacity: dict[str, int] = {}
         self._held: dict[str, set[str]] = {}
         for type_ in types:

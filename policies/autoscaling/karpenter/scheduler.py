@@ -199,10 +199,14 @@ PLACEHOLDER: Final = "hostname-placeholder"
 
 
 class Options(NamedTuple):
-    """Karpenter's settings: `preferences` (preference-policy Respect), `best_effort` (min-values-policy BestEffort)."""
+    """Karpenter's settings: `preferences` (preference-policy Respect), `best_effort` (min-values-policy BestEffort).
+
+    `waits_for_reservations`: in provisioning, but not in disruption.
+    """
 
     preferences: bool = True
     best_effort: bool = False
+    waits_for_reservations: bool = True
 
 
 class Failure(Exception):
@@ -381,6 +385,8 @@ class NewNodeClaim:
             if offering.capacity_type == label.RESERVED and offering.suits(requirements)
         ]
         reserved = [o for o in offered if self._scheduler.reservations.available(self.hostname, o)]
+        if not self._scheduler.reservations.strict:
+            return reserved
         if offered and not reserved:
             raise Failure(lambda: _NOT_RESERVED, reserved=True)
         if self._reserved and not reserved:
@@ -462,7 +468,9 @@ class Scheduler:
         offered = {pool: types for pool, types in pools.items() if types}
         self.topology = Topology(state, state.active, offered, own_types, choices, preferences=options.preferences)
         self._tolerate = any(taint.effect == PREFER_NO_SCHEDULE for pool in pools for taint in pool.taints)
-        self.reservations = Reservations(known for types in pools.values() for known in types)
+        self.reservations = Reservations(
+            (known for types in pools.values() for known in types), strict=options.waits_for_reservations
+        )
         daemons = [KarpenterPod.of(pod) for pod in state.daemons if not pod.spec.claims_devices]
         self._templates = self._usable_templates(pools, daemons)
         self._remaining = {pool.name: dict(pool.limits) for pool in pools if pool.limits is not None}

@@ -156,7 +156,8 @@ def test_a_budget_of_one_leaves_the_choice_between_equal_nodes(example: Example)
     assert "or it removes" in example.run(*TYPES)[1]
 
 
-def test_a_node_is_replaced_only_by_a_cheaper_one(example: Example) -> None:
+def one_node_with_one_pod(example: Example) -> Any:
+    """Keep only node a-2; returns its Pod."""
     example.remove("Pod", "PodDisruptionBudget")
     for name in ("a-1", "b-1", "b-2", "b-3"):
         example.remove(name, f"general-{name}")
@@ -168,6 +169,11 @@ def test_a_node_is_replaced_only_by_a_cheaper_one(example: Example) -> None:
         "status": {"phase": "Running"},
     }
     example.objects.append(pod)
+    return pod
+
+
+def test_a_node_is_replaced_only_by_a_cheaper_one(example: Example) -> None:
+    pod = one_node_with_one_pod(example)
     answer = example.answer()
     assert names(answer) == ["a-2"]
     assert [(new["instanceType"], new["price"], new["pods"]) for new in answer["added"]] == [
@@ -178,8 +184,20 @@ def test_a_node_is_replaced_only_by_a_cheaper_one(example: Example) -> None:
     assert [(new["instanceType"], new["fails"]) for new in example.answer()["added"]] == [("m5.large", True)]
     assert "the launch fails" in example.run(*TYPES)[1]
     pool["requirements"] = required
-    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "3"  # type: ignore[index]
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "3"
     assert reasons(example.answer()) == {"a-2": "no cheaper node is possible"}
+
+
+def test_a_removal_does_not_wait_for_a_used_up_reservation(example: Example, tmp_path: Path) -> None:
+    one_node_with_one_pod(example)
+    example.get("NodePool")["spec"]["template"]["spec"]["requirements"][0]["values"] = ["on-demand", "reserved"]
+    types = yaml.safe_load((EXAMPLE / "instance-types.yaml").read_text())
+    reserved = {"capacityType": "reserved", "reservationId": "r", "reservationCapacity": 0, "price": 0.0001}
+    types[0]["offerings"].append({**types[0]["offerings"][0], **reserved})
+    file = tmp_path / "types.json"
+    file.write_text(json.dumps(types))
+    answer = json.loads(example.run("--instance-types", str(file), "-o", "json")[1])
+    assert names(answer) == ["a-2"]
 
 
 def test_a_drifted_node_is_removed_and_one_of_an_older_nodepool_is_named(example: Example) -> None:
