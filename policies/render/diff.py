@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
 from html import escape
@@ -68,7 +69,9 @@ _MORE_REPLICAS: Final = "The cluster runs more replicas than the manifests have,
 _FIX_OF_REPLICAS: Final = (
     "Fix: if a HorizontalPodAutoscaler scales them, leave out spec.replicas; otherwise, raise it in the manifests"
 )
-_FIX_OF_AUTOSCALED: Final = "Fix: leave out spec.replicas of workloads that a HorizontalPodAutoscaler scales"
+_FIX_OF_AUTOSCALED: Final = (
+    "Fix: change minReplicas and maxReplicas of the autoscaler; without spec.replicas, client-side apply may set 1 once"
+)
 _SIMULATED: Final = "Simulation: the change is applied to the recorded state of each cluster"
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
@@ -77,7 +80,7 @@ _OF_WHOLE: Final = (
     "hook",
 )  # fmt: skip
 """Fields that are shown of created and deleted objects."""
-_OF_NEW: Final = ("replicas", "requests")
+_OF_NEW: Final = ("priorityClassName", "replicas", "requests")
 
 
 def for_audience(diff: Diff, disclose: Disclose) -> Diff:
@@ -181,7 +184,7 @@ def verdict(diff: Diff) -> str:
     if pdbs := _blocking(diff):
         others.insert(0, f"{plural(len(pdbs), 'changed PDB never allows', 'changed PDBs never allow')} an eviction")
     if not diff.objects:
-        return f"{', '.join(others)}; no other{NOTHING.removeprefix('no')}" if others else NOTHING
+        return f"{', '.join(others)}; otherwise {NOTHING}" if others else NOTHING
     absent = len({name for cluster in diff.clusters for name in cluster.absent})
     others += [f"{plural(absent, 'changed workload')} missing in a cluster (simulated as new)"] if absent else []
     if kept := _kept(diff):
@@ -335,14 +338,15 @@ def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
     autoscaled = {item.workload for item in cluster.autoscaled}
     yield _FIX_OF_REPLICAS if any(item.workload not in autoscaled for item in cluster.scaled_down) else ""
     scalers = [_autoscaled(item) for item in cluster.autoscaled]
-    yield _told("Replicas that do not last: ", scalers, "workload")
+    yield _told("Simulated with the replicas of the manifests, which an autoscaler replaces: ", scalers, "workload")
     yield _FIX_OF_AUTOSCALED if scalers else ""
-    yield _told(f"Already differs from {diff.base}, so that applying also changes ", cluster.differing, "workload")
+    differs = f"The cluster differs from {diff.base}: besides this change, applying it also changes "
+    yield _told(differs, cluster.differing, "workload")
 
 
 def _autoscaled(item: Autoscaled) -> str:
-    between = f"{item.least} to {item.most}"
-    return f"{item.workload} ({item.replicas}, then HorizontalPodAutoscaler {item.autoscaler} sets {between})"
+    between = f"between {item.least} and {item.most}"
+    return f"{item.workload} ({item.replicas}; HorizontalPodAutoscaler {item.autoscaler} decides {between})"
 
 
 def _passed(cluster: OnCluster) -> str:
@@ -354,7 +358,7 @@ def _passed(cluster: OnCluster) -> str:
     below = [(each.outranking, each.priority_class) for each in cluster.passed if each.outranking]
     for of, verb in ((above, "outrank"), (below, "rank below")):
         if of:
-            names = [one_line(name) if name != NO_CLASS else "no class" for _, name in of]
+            names = [f"PriorityClass {one_line(name)}" if name != NO_CLASS else "no class" for _, name in of]
             counted = [f"{count} of {name}" for (count, _), name in zip(of, names, strict=True)]
             classes = _all_of(counted if of[1:] else [f"of {names[0]}"], "PriorityClass")
             pods = plural(sum(count for count, _ in of), "running Pod")
@@ -371,7 +375,7 @@ def _running(diff: Diff, answer: Answer) -> str:
     fails = rejected or answer.over_quota or answer.not_simulated
     fails = fails or any(item.pending or item.missed or item.failure for item in changed)
     return (
-        "" if fails or not changed or not answer.summary.settled else "All Pods of the changed workloads run at the end"
+        "" if fails or not objects or not answer.summary.settled else "All Pods of the changed workloads run at the end"
     )
 
 
@@ -402,7 +406,10 @@ def _ends(answer: Answer, named: Mapping[str, str], placeholders: Sequence[str])
     fewer.sort(key=lambda item: (not item.failure, -max(item.missed, item.pending)))
     ends = [_end(item, once) for item in fewer]
     more = len(ends) - _NAMED
+    failed = sum(bool(item.failure) for item in fewer[_NAMED:])
+    jobs = f", {plural(failed, 'Job')} of them failed" if failed else ""
     rest = f"; {plural(more, 'more workload has', 'more workloads have')} fewer or Pending Pods" if more > 0 else ""
+    rest = f"{rest}{jobs}"
     return f"At the end, {'; '.join(ends[:_NAMED])}{rest}" if ends else ""
 
 
@@ -434,9 +441,10 @@ def _named(diff: Diff, scaled_down: Container[str]) -> dict[str, str]:
             new = changed.operation == "created"
             name = f"{changed.namespace}/{changed.name}"
             others = [field for field in changed.fields if field.name != "replicas" or name not in scaled_down]
-            of_new = (f"{field.name} {field.after}" for field in changed.fields if field.name in _OF_NEW)
-            fields = ["new", *of_new] if new else [*map(str, others)]
-            what = listed([one_line(field) for field in fields], _NAMED if new else 2)
+            after = {field.name: field.after for field in changed.fields}
+            of_new = (f"{field} {after[field]}" for field in _OF_NEW if field in after)
+            fields = [f"new {changed.kind}", *of_new] if new else [*map(str, others)]
+            what = listed([one_line(field) for field in fields], _NAMED + 1 if new else 2)
             # New Pods start beside the old ones, so that a rollout can preempt even with lower requests.
             what = f"rollout: {what}" if changed.is_rollout else what
             named[name] = f"{one_line(name)} ({what})" if what else one_line(name)
@@ -482,7 +490,7 @@ def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
         return f"{plural(of[0][1], noun)} of {of[0][0]}"
     names = [f"{count} of {name}" for name, count in of[:_NAMED]]
     if others := of[_NAMED:]:
-        names.append(f"{sum(count for _, count in others)} of {plural(len(others), 'other workload')}")
+        names.append(f"{sum(count for _, count in others)} in {plural(len(others), 'other workload')}")
     return f"{plural(len(preemptions), noun)} ({', '.join(names)})" if of else ""
 
 
@@ -495,13 +503,16 @@ def _end(workload: WorkloadCount, named: Mapping[str, str]) -> str:
 
 
 def _of_all_nodes(message: str) -> str:
-    """The first reason of a message of kube-scheduler, with the number of all nodes."""
-    count, colon, reason = one_line(in_short(message)).partition(";")[0].partition(": ")
+    """The first reason of a message of kube-scheduler, with the number of all nodes; the second for other nodes."""
+    first, _, others = one_line(in_short(message)).partition("; ")
+    count, _, reason = first.partition(": ")
     total, number = _ALL_NODES.match(message), count.partition(" ")[0]
     if not total or count not in (f"{number} nodes", f"{number} node"):
-        return f"{count}{colon}{reason}"
-    among = f"all {count}" if number == total[1] else f"{number} of {plural(int(total[1]), 'node')}"
-    return f"{among if total[1] != '1' else count}: {reason}"
+        return first
+    if number == total[1]:
+        return f"{f'all {count}' if number != '1' else count}: {reason}"
+    second = others.partition("; ")[0]
+    return f"{number} of {plural(int(total[1]), 'node')}: {reason}{f'; {second}' if second else ''}"
 
 
 _ALL_NODES: Final = re.compile(r"0/(\d{1,7}) nodes are available")
@@ -544,7 +555,7 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
 
     `details`: of each cluster, with names of Pods.
     """
-    clusters = filter(needs_attention, diff.clusters)
+    clusters = sorted(filter(needs_attention, diff.clusters), key=_harmless)
     parts = chain(_summary(diff, details=details), (_details_of(cluster, details=details) for cluster in clusters))
     return "\n\n".join(_fitting(filter(None, parts), MAX_BYTES, "part"))
 
@@ -591,7 +602,7 @@ def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
 
 
 def _item(clusters: list[str], sentences: Sequence[str]) -> Iterator[str]:
-    who = f"- **{text_of(listed(clusters))}**{' (each)' if len(clusters) > 1 else ''}"
+    who = f"- **{text_of(listed(clusters))}**{' (the same in each)' if len(clusters) > 1 else ''}"
     if len(sentences) == 1:
         yield f"{who}: {_sentence(sentences[0])}"
     else:
@@ -612,10 +623,24 @@ def _in_all(lists: Sequence[Sequence[str]]) -> list[str]:
     return [reason for reason in lists[0] if all(reason in others for others in lists)]
 
 
+def _harmless(cluster: OnCluster) -> tuple[int, int, int]:
+    """Sorts the clusters with more faults, lost replicas and preempted Pods first; those without an answer lead."""
+    if cluster.answer is None:
+        return -sys.maxsize, 0, 0
+    answer = cluster.answer.answer
+    return (
+        -sum(map(len, _faults(cluster))) - _scaled_down(cluster),
+        -sum(workload.missed for workload in answer.workloads),
+        -len(answer.preempted),
+    )
+
+
 def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
     title, names = verdict(diff), tuple(f"{cluster.cluster}: " for cluster in diff.clusters)
     yield f"### {text_of(title if title.startswith(names) else _capital(title))}"
-    affected = [cluster for cluster in diff.clusters if needs_attention(cluster)]
+    affected = sorted(filter(needs_attention, diff.clusters), key=_harmless)
+    if len(diff.notes) <= _NAMED:
+        yield "\n".join(f"- Not compared: {_sentence(cut(note, _LONGEST_REASON))}" for note in diff.notes)
     if blocking := [one_line(changed.namespace + "/" + changed.name) for changed in _blocking(diff)]:
         which = text_of(_all_of(blocking, "PDB"))
         yield f"- PDBs that never allow an eviction, and so block node drains: {which}."
@@ -648,7 +673,8 @@ def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> It
         text = "\n".join([*markdown_table(heads, rows[:_MAX_OBJECTS]), "", _more(rows, "namespace")]).strip()
         yield text if len(rows) <= _FEW_ROWS else _folded(plural(len(rows), "affected namespace"), text)
     meanings = [f"{head}: {meaning}" for head, meaning in _LEGEND.items() if head in known]
-    yield " ".join([*meanings, *([_SUMS] if len(affected) > 1 else [])])
+    if meanings:
+        yield _folded("What the numbers mean", " ".join([*meanings, *([_SUMS] if len(affected) > 1 else [])]))
 
 
 def _details_of_objects(diff: Diff) -> Iterator[str]:
@@ -657,7 +683,7 @@ def _details_of_objects(diff: Diff) -> Iterator[str]:
         objects = [f"- {text_of(f'{obj.directory}: {obj.operation} {_object(obj)}')}" for obj in diff.objects]
         body = "\n".join(_fitting(objects, MAX_BYTES // 4, "object"))
         yield _folded(f"{_counts(diff)} ({diff.base} → {diff.head})", body)
-    others, notes = len(diff.not_compared), diff.notes
+    others, notes = len(diff.not_compared), diff.notes if len(diff.notes) > _NAMED else ()
     if others or notes:
         unread = plural(others, "changed object not compared", "changed objects not compared") if others else ""
         what = ", ".join(filter(None, [unread, plural(len(notes), "note") if notes else ""]))

@@ -114,7 +114,9 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     assert done.stdout.count("preempts 1 Pod of shop/batch") == 1
     assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
     text = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "-o", "markdown").stdout
-    sentence = "  - shop/web (new, replicas 1, requests cpu 2) preempts 1 Pod of shop/batch"
+    sentence = (
+        "  - shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2) preempts 1 Pod of shop/batch"
+    )
     assert f"{sentence}.\n  - At the end, shop/batch: 1 → 0 running.\n" in text
 
 
@@ -413,7 +415,7 @@ def test_changed_objects_that_are_not_compared_are_named(
     (tmp_path / "two/d.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     lines = forewarn("diff", *sides).stdout.splitlines()
     unread = "3 changed objects not compared (HorizontalPodAutoscaler, HelmRelease, values)"
-    nothing = "no other change of priorities, requests, replicas, quotas or PDBs"
+    nothing = "otherwise no change of priorities, requests, replicas, quotas or PDBs"
     assert lines[0] == f"{unread}, not everything could be compared; {nothing}"
     assert [line.removeprefix("not compared: ") for line in lines[3:]] == [
         *("a.yaml: HorizontalPodAutoscaler shop/web", "b.yaml: HelmRelease loki"),
@@ -598,7 +600,10 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     assert pruned.startswith(first), pruned
     effects = [
         f"  - New Pods of shop/named with PriorityClass low {rejected}.",
-        "  - New Pods of 1 workload get priority 20 instead of 0, and now outrank 1 running Pod of others (of low).",
+        (
+            "  - New Pods of 1 workload get priority 20 instead of 0, and now outrank 1 running Pod of others "
+            "(of PriorityClass low)."
+        ),
         "  - Fix: keep low until no workload has it.",
     ]
     assert "  new Pods of shop/named: priority 10 → rejected (0 Pods)\n" in pruned
@@ -627,10 +632,10 @@ def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[
         lines[0]
         == "### Pods of 1 changed workload rejected, 2 replicas lost, 2 Pods preempted; 2 of 2 clusters affected"
     )
-    new = "shop/web (new, replicas 1, requests cpu 2)"
+    new = "shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2)"
     fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
     assert lines[4:11] == [
-        f'- **one, two** (each): Pods rejected: Deployment shop/wrong: {fault}; did you mean "high"?',
+        f'- **one, two** (the same in each): Pods rejected: Deployment shop/wrong: {fault}; did you mean "high"?',
         "- **one**",
         f"  - {new} preempts 1 Pod of shop/one.",
         "  - At the end, shop/one: 1 → 0 running.",
@@ -700,10 +705,15 @@ def test_a_workload_that_is_not_as_in_the_first_version_is_named(
     before = [deployment("web", 1), deployment("same", 0)]
     after = [deployment("web", 2, priorityClassName="high"), deployment("same", 0, priorityClassName="high")]
     sides = versions({"web.yaml": before}, {"web.yaml": after})
-    reported = [f"Already differs from {sides[0]}, so that applying also changes shop/web (requests.cpu 2 → 1)"]
+    reported = [
+        (
+            f"The cluster differs from {sides[0]}: besides this change, applying it also changes shop/web "
+            "(requests.cpu 2 → 1)"
+        )
+    ]
     given = (*sides, "--cluster", tmp_path / "c.yaml")
     assert [
-        line.strip() for line in forewarn("diff", *given).stdout.splitlines() if "Already differs" in line
+        line.strip() for line in forewarn("diff", *given).stdout.splitlines() if "The cluster differs" in line
     ] == reported
     (cluster,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"]
     assert cluster["differing"] == ["shop/web (requests.cpu 2 → 1)"]
@@ -739,7 +749,7 @@ def test_a_change_whose_objects_are_all_rejected_has_an_answer(
     assert (done.returncode, done.stderr) == (1, "forewarn: fails on rejected (--fail-on)\n")
     lines = done.stdout.splitlines()
     assert lines[0] == "### Pods of 1 changed workload rejected; 2 of 2 clusters affected"
-    assert lines[2].startswith("- **one, two** (each): Pods rejected: Deployment shop/web: ")
+    assert lines[2].startswith("- **one, two** (the same in each): Pods rejected: Deployment shop/web: ")
 
 
 def test_pending_pods_of_others_are_not_hidden_by_lost_replicas(
@@ -865,14 +875,13 @@ def test_replicas_that_an_autoscaler_sets_do_not_last(
     sides = versions({"w.yaml": [deployment("web", 2), *others]}, {"w.yaml": [deployment("web", 3), *others, *new]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
     lines = [line.strip() for line in done.stdout.splitlines()]
-    (told,) = (line for line in lines if line.startswith("Replicas that do not last: "))
-    assert set(told.partition(": ")[2].split(" and ")) == {
-        "shop/beyond (6, then HorizontalPodAutoscaler beyond sets 1 to 5)",
-        "shop/web (3, then HorizontalPodAutoscaler by-load sets 1 to 5)",
+    (told,) = (line for line in lines if line.startswith("Simulated with the replicas of the manifests"))
+    assert set(told.partition(": ")[2].replace(") and ", "), ").split(", ")) == {
+        "shop/beyond (6; HorizontalPodAutoscaler beyond decides between 1 and 5)",
+        "shop/web (3; HorizontalPodAutoscaler by-load decides between 1 and 5)",
     }
-    assert [line for line in lines if line.startswith("Fix: ")] == [
-        "Fix: leave out spec.replicas of workloads that a HorizontalPodAutoscaler scales"
-    ]
+    fix = "Fix: change minReplicas and maxReplicas of the autoscaler; without spec.replicas, client-side apply may "
+    assert [line for line in lines if line.startswith("Fix: ")] == [f"{fix}set 1 once"]
 
 
 def test_each_changed_workload_is_named_with_its_victims(
@@ -882,8 +891,9 @@ def test_each_changed_workload_is_named_with_its_victims(
     new = [deployment("big", 1, "4", priorityClassName="high"), deployment("small", 1, "3", priorityClassName="high")]
     given = (*versions({"a.yaml": []}, {"a.yaml": new}), "--cluster", tmp_path / "c.yaml", "-o", "markdown")
     lines = forewarn("diff", *given).stdout.splitlines()
-    assert "  - shop/big (new, replicas 1, requests cpu 4) preempts 1 Pod of shop/one." in lines
-    assert "  - shop/small (new, replicas 1, requests cpu 3) preempts 1 Pod of shop/two." in lines
+    for name, cpu, victim in (("big", 4, "one"), ("small", 3, "two")):
+        new_one = f"shop/{name} (new Deployment, priorityClassName high, replicas 1, requests cpu {cpu})"
+        assert f"  - {new_one} preempts 1 Pod of shop/{victim}." in lines
 
 
 def test_a_reason_of_pending_pods_has_the_number_of_all_nodes(
