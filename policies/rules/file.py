@@ -259,10 +259,9 @@ def _in_containers(template: PodTemplate) -> Iterator[Problem]:
     for holder in ("initContainers", "containers", "ephemeralContainers"):
         containers = template.spec.get(holder)
         for index, container in enumerate(containers if isinstance(containers, list) else ()):
-            for path, value, field in _words(container) if isinstance(container, Mapping) else ():
-                if value is not None and not isinstance(value, str):
-                    text = f"cannot unmarshal {json_type(value)} into Go struct field {field} of type string"
-                    yield Problem(text, template.at(holder, index, *path), "quote the value")
+            for path, value, field in _wrong_words(container) if isinstance(container, Mapping) else ():
+                text = f"cannot unmarshal {json_type(value)} into Go struct field {field} of type string"
+                yield Problem(text, template.at(holder, index, *path), "quote the value")
 
 
 def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
@@ -319,16 +318,18 @@ def _quantity_fix(text: str) -> str:
     return f"write {right}" if right else "write a quantity, such as 500m or 128Mi"
 
 
-def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
-    """Yield the fields of a container that must be strings: path, value, and the field's name in Go."""
+def _wrong_words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
+    """Yield the fields of a container that must be strings and are not: path, value, and the field's name in Go."""
     variables = container.get("env")
     for place, variable in enumerate(variables if isinstance(variables, list) else ()):
-        if isinstance(variable, Mapping):
-            yield ("env", place, "value"), variable.get("value"), "EnvVar.value"
+        value = variable.get("value") if isinstance(variable, Mapping) else None
+        if value is not None and not isinstance(value, str):
+            yield ("env", place, "value"), value, "EnvVar.value"
     for field in ("command", "args"):
         words = container.get(field)
         for place, word in enumerate(words if isinstance(words, list) else ()):
-            yield (field, place), word, f"Container.{field}"
+            if word is not None and not isinstance(word, str):
+                yield (field, place), word, f"Container.{field}"
 
 
 def _not_strings(path: Path, obj: ApiObject) -> Iterator[Problem]:
