@@ -8,11 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from forewarn.policies.findings import cut, no_command, one_line, quote
+from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.patterns import later
 from forewarn.policies.terminal import as_invoked, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _LONGEST: Final = 400
 """Maximum characters of an error."""
@@ -21,21 +22,23 @@ _UNRECOGNIZED: Final = later(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
 _NO_VALUE: Final = later(r"argument ((?:-\w/)?(--[\w-]+)): expected one argument$")
 _NO_CHOICE: Final = later(r"(argument .{1,200}): invalid choice: '?(.{0,200}?)'? \(choose from (.{0,2000})\)$")
 _QUOTE: Final = "'"
+_FILES: Final = ("-f", "--file", "--filename")
 _UNEXPECTED: Final = later(r"unrecognized arguments: ([^- ]\S*)$")
 
 
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser with examples and short errors, for arguments of any length and content.
 
-    `examples`: command lines without `forewarn`, shown at the end of the help.
+    `examples`: command lines without `forewarn`, shown at the end of the help. `hints`: an unknown value -> what it
+    probably means.
     """
 
-    def __init__(self, *, examples: Sequence[str] = (), **arguments: Any) -> None:
+    def __init__(self, *, examples: Sequence[str] = (), hints: Mapping[str, str] = NOTHING, **arguments: Any) -> None:
         arguments.setdefault("formatter_class", partial(argparse.HelpFormatter, width=columns()))
         arguments.setdefault("allow_abbrev", False)
         super().__init__(**arguments)
         self.prog = as_invoked(self.prog)
-        self._examples = examples
+        self._examples, self._hints = examples, hints
 
     def format_help(self) -> str:
         """Return argparse's help with the examples."""
@@ -54,21 +57,43 @@ class Parser(argparse.ArgumentParser):
     def _did_you_mean(self, message: str) -> str:
         if unset := _NO_VALUE.match(message):
             return self._form_of(unset[2])
-        unknown, choice = _UNRECOGNIZED.match(message), _NO_CHOICE.match(message)
-        if unknown is None and choice is None:
-            file = _UNEXPECTED.match(message) if "-f" in self._option_string_actions else None
-            return f"; did you mean -f {cut(one_line(file[1]), 80)}?" if file else ""
-        from difflib import get_close_matches
+        if choice := _NO_CHOICE.match(message):
+            return self._instead_of_value(choice[1], choice[2], choice[3].replace(_QUOTE, "").split(", "))
+        unknown = _UNRECOGNIZED.match(message)
+        if unknown is None:
+            return self._instead_of(word[1]) if (word := _UNEXPECTED.match(message)) else ""
+        arguments = self._arguments()
+        if unknown[1] in arguments or (arguments and unknown[1] in _FILES):
+            return f". Fix: write {self.prog} {' '.join(arguments.values())}"
+        near = _nearest(unknown[1], self._long_options())
+        return f"; did you mean {near}?" if near else ""
 
-        options = [name for name in self._option_string_actions if name[:2] == "--"]
-        arguments = {f"--{action.dest}": action.metavar for action in self._actions if not action.option_strings}
-        if unknown and unknown[1] in arguments:
-            return f". Fix: write {self.prog} {' '.join(map(str, arguments.values()))}"
-        if choice and f"--{choice[2]}" in options:
-            return f"; did you mean --{choice[2]}?"
-        names = choice[3].replace(_QUOTE, "").split(", ") if choice else options
-        near = get_close_matches((choice[2] if choice else unknown[1])[:80], names)  # type: ignore[index]
-        return f"; did you mean {quote(near[0]) if choice else near[0]}?" if near else ""
+    def _long_options(self) -> list[str]:
+        return [name for name in self._option_string_actions if name[:2] == "--"]
+
+    def _instead_of_value(self, argument: str, value: str, known: Sequence[str]) -> str:
+        """A message suffix for an unknown value. `argument`: such as `argument --each`."""
+        if value in self._hints:
+            return f"; did you mean {quote(self._hints[value])}?"
+        if f"--{value}" in self._long_options():
+            return f"; did you mean --{value}?"
+        if near := _nearest(value, known):
+            return f"; did you mean {quote(near)}?"
+        arguments = self._arguments()
+        is_option = argument.startswith("argument -")
+        return "" if is_option or len(arguments) < 2 else f". Fix: write {self.prog} {' '.join(arguments.values())}"
+
+    def _arguments(self) -> dict[str, str]:
+        """The arguments without an option: `--` and their name -> how the help writes them."""
+        return {f"--{each.dest}": str(each.metavar) for each in self._actions if not each.option_strings}
+
+    def _instead_of(self, word: str) -> str:
+        """A message suffix for one argument too many."""
+        if "-f" in self._option_string_actions:
+            return f"; did you mean -f {cut(one_line(word), 80)}?"
+        if arguments := self._arguments():
+            return f". Fix: write {self.prog} {' '.join(arguments.values())}"
+        return ". Fix: pass only options"
 
     def _form_of(self, option: str) -> str:
         """A message suffix with the form of an option's value; "" for a value of any form.
@@ -84,6 +109,12 @@ class Parser(argparse.ArgumentParser):
         except ValueError:
             pass
         return ""
+
+
+def _nearest(word: str, names: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word[:80], names)), "")
 
 
 def integer_between(least: int, most: int) -> Callable[[str], int]:

@@ -69,6 +69,7 @@ def argument_parser() -> argparse.ArgumentParser:
         "change.",
         epilog="Exit status: 0: simulated. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=("whatif lose zone eu-1a", "whatif upgrade --fail-on blocked"),
+        hints={scope: f"lose {scope}" for scope in SCOPES},
     )
     kinds = parser.add_subparsers(dest="what", required=True, metavar="CHANGE")
 

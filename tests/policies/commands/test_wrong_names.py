@@ -86,7 +86,7 @@ def test_objects_are_named_by_namespace_or_by_kind(command: str, said: str, caps
         ("whatif uprade", '; did you mean "upgrade"?'),
         ("whatif lose zon eu-1a", '; did you mean "zone"?'),
         ("whatif upgrade --fail-on blokced", '; did you mean "blocked"?'),
-        ("whatif lose xyz a", "; known: node, zone, pool"),
+        ("whatif lose xyz a", ". Fix: write forewarn whatif lose node|zone|pool NAME"),
         (
             "whatif upgrade --away 10d",
             "argument --away: must be seconds, or a duration in s, m or h such as 90s, 5m or 1h",
