@@ -162,7 +162,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     forever. kube-scheduler may preempt the Pods all the same.
 
     Details: the finding is a warning if `minAvailable` is at least `replicas` of a selected workload, because this may
-    be a mistake. It is a note for `maxUnavailable: 0` and `minAvailable: 100%`, which state the intention. The rule
+    be a mistake. It is a note for `maxUnavailable: 0` and `minAvailable: 100%`, which show the intention. The rule
     ignores workloads without `replicas`, which an autoscaler may scale. kube-apiserver rejects a PodDisruptionBudget
     with both fields, so the rule reports it, too.
 
