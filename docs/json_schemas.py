@@ -35,9 +35,8 @@ from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
 from forewarn.policies.documents import VERSION, Always, Spelled, fields_of, optional_in_json, properties_of
-from forewarn.policies.documents.answers import DryRun
+from forewarn.policies.documents.answers import DryRun, Head
 from forewarn.policies.documents.findings import Impact
-from forewarn.policies.documents.head import Head
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
 from forewarn.policies.documents.ui import UiCluster, UiFault, UiPrediction, UiWarnings
 from forewarn.policies.documents.webhook import Accuracy, Checks

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.cluster.origin import Origin
-    from forewarn.policies.documents.head import Head
+    from forewarn.policies.documents.answers import Head
     from forewarn.policies.findings import Finding
 
 
