@@ -77,6 +77,11 @@ class Meter:
         if self._remaining <= 0:
             self._check_time()
 
+    @property
+    def left(self) -> int:
+        """The units of work that remain."""
+        return self._most
+
     def check_time(self) -> None:
         """Check immediately if the time is up, after a step of unknown duration. Raises CutShort."""
         if self._expired():

@@ -213,7 +213,7 @@ def whatif(
         with Branch(question, after, End.of) as branch:
             answered = ask if runs > 1 else typical
             answer = answered(question, world, progress, watch, branch.autoscaling, run=branch.run)
-            answer = with_new_nodes(answer, after, branch)
+            answer = with_new_nodes(answer, branch)
         answer = answer._replace(
             new_pods=_new_pods(cluster.snapshot, cache.snapshot(), question),
             placeholders=_placeholders(answer, cluster),

@@ -48,10 +48,11 @@ def _considered(name: str, counted: Considered) -> str:
 
 def _as_planned(counted: Considered, plan: ScaleUps) -> str:
     """The sentence about cluster-autoscaler, if the plan for its node groups is known."""
-    helped = sum(scale_up.pods for scale_up in plan.scale_ups)
+    if not plan.scale_ups and (plan.truncated or plan.not_predicted):
+        return _considered("cluster-autoscaler", counted)
     left = sum(item.pods for item in plan.no_scale_up)
     others = {**counted.ignored, "fits on a node": plan.fit_existing_nodes, "no node group helps": left}
-    return f"cluster-autoscaler would scale up for {_some(helped, counted.pending, others)}"
+    return f"cluster-autoscaler would scale up for {_some(plan.pods, counted.pending, others)}"
 
 
 def _as_launched(counted: Considered, launches: Launches) -> str:

@@ -106,14 +106,14 @@ def has_new_nodes(risks: Risks) -> bool:
 
 
 def _with_new_nodes(risks: Risks) -> str:
-    """A phrase with the number of replicas of all losses that run again on new nodes; "" without losses or groups."""
-    lost = sum(sum(risk.loses_replicas_with.values()) for risk in risks.workloads)
+    """A phrase with the workloads that lose replicas even with new nodes; "" without losses or groups."""
     after = [each for risk in risks.workloads for each in (risk.with_new_nodes or {}).values()]
     if not after:
         return ""
-    back = lost - sum(each.replicas for each in after)
-    when = f" within {duration(_last(after))}" if back > 0 else ""
-    return f"; with new nodes, {max(back, 0)} of {plural(lost, 'lost replica')} run again{when}"
+    lasting = sum(bool(risk.lasting_losses) for risk in risks.workloads)
+    if not lasting:
+        return f"; with new nodes, all lost replicas run again within {duration(_last(after))}"
+    return f"; with new nodes, {plural(lasting, 'workload')} still {'loses' if lasting == 1 else 'lose'} replicas"
 
 
 def _last(after: Iterable[AfterNewNodes]) -> float:

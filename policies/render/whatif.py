@@ -78,7 +78,13 @@ def on_new_nodes(answer: Answer) -> str:
     arrived = answer.with_new_nodes
     if arrived is None:
         return ""
+    if (upgrade := answer.upgrade) is not None:
+        in_time = "" if arrived.upgraded_at is None else f" in {duration(arrived.upgraded_at)}"
+        return f"with new nodes, {arrived.upgraded} of {plural(len(upgrade.steps), 'node')} upgraded{in_time}"
     pending = sum(workload.pending for workload in answer.workloads)
+    if not answer.fewer and not pending:
+        count = plural(sum(arrived.nodes.values()), "new node")
+        return f"{count} from {duration(arrived.first_node_at)} on, for Pods that are Pending before"
     noun = "lost Pod" if _counts(answer, placeholders=True)[2] else "lost replica"
     lost = plural(answer.fewer, noun), answer.fewer - arrived.fewer
     of, back = lost if answer.fewer else (plural(pending, "Pending Pod"), pending - arrived.pending)

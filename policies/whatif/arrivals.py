@@ -1,10 +1,6 @@
-"""Nodes arrive: the simulation continues with the nodes that autoscalers add for Pending Pods.
+"""Nodes arrive: the rounds of autoscalers are part of the simulation, and their nodes arrive after a fixed delay.
 
-Assumes that a scan of cluster-autoscaler follows SCAN seconds after the first failed scheduling attempt of the Pods
-that stay Pending, one scan for each scale-up, and that nodes are ready after a fixed delay. Not simulated: scale-ups
-for Pods that are Pending only for a while. Preemption does not change: kube-scheduler does not wait
-for nodes. If new Pods are Pending when the nodes are there, for example the next Pods of a StatefulSet,
-cluster-autoscaler adds nodes again. The rounds of Karpenter's provisioner are simulated (`KarpenterRounds`).
+Preemption does not change: kube-scheduler does not wait for nodes.
 """
 
 from __future__ import annotations
@@ -12,48 +8,60 @@ from __future__ import annotations
 import os
 import pickle
 from collections import Counter
-from contextlib import suppress
-from itertools import islice
+from copy import copy
+from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from forewarn.policies.findings import one_line
 from forewarn.policies.forks import forked
+from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.rules.support.details import NewNodes
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Names, names_in, waiting_in
+from forewarn.policies.simulation.summary import names_in, waiting_in
 from forewarn.policies.whatif.answer import WorkloadCount
 from forewarn.policies.whatif.autoscalers import (
     SCAN,
+    Autoscalers,
     WithNewNodes,
     WorkloadBack,
     WorstMoment,
     after_predictions,
     after_simulation,
-    first_failures,
-    first_reaction,
     not_predicted,
+    seen_by_cluster_autoscaler,
     waiting_pods,
 )
-from forewarn.policies.whatif.comparison import count_by_workload
-from forewarn.policies.whatif.new_nodes import MAX_NODES, MAX_ROUNDS, arrivals_of, namer
+from forewarn.policies.whatif.comparison import count_by_workload, prepare
+from forewarn.policies.whatif.new_nodes import Rounds
+from forewarn.policies.whatif.scale_up import Scans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.node import Node
     from forewarn.policies.scheduling.schedule_one import Prediction
-    from forewarn.policies.simulation.scenario import World
+    from forewarn.policies.simulation.api_server import Change
+    from forewarn.policies.simulation.summary import Names
     from forewarn.policies.whatif.answer import Answer
-    from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling
-    from forewarn.policies.whatif.karpenter import KarpenterRounds
+    from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.new_nodes import NewNode
     from forewarn.policies.whatif.questions import Question
+    from forewarn.policies.whatif.scale_up import ScaleUps
+    from forewarn.policies.whatif.upgrade import UpgradeStep
 
     Workload = tuple[str, str]
 
 _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 """The events after which a Pod does not run."""
+_NEW: Final = 2.0
+"""Seconds for which cluster-autoscaler waits for more Pods. Source: unschedulablePodTimeBuffer."""
+_IRRELEVANT: Final = ("Workload", "Status", "PodGroup")
+"""Kinds of changes after which no Pod needs another node."""
+_LEAST_STEP: Final = 1e-6
+"""Seconds of a step of a simulation before the first node, at least."""
 
 
 class Worst(NamedTuple):
@@ -124,190 +132,209 @@ def last_scheduled(simulation: Simulation) -> dict[Workload, float]:
     return {event.origin.workload: event.t for event in events if event.origin is not None}
 
 
-class Grown(NamedTuple):
-    """The result of a simulation with new nodes, and the nodes of all rounds with the reactions after the first one.
+class ClusterAutoscalerRounds(Rounds):
+    """Scans of cluster-autoscaler follow each other every SCAN seconds, from SCAN seconds after the first Pod that
+    kube-scheduler marks Unschedulable.
 
-    `omitted`: number of nodes that did not arrive because of a limit. `at_end`: with Karpenter, the reaction at the end
-    with the nodes of all its rounds.
+    Scans in which nothing has changed are left out. In a cluster, a scan may follow at once. Source: loop/trigger.go.
+    """
+
+    autoscaler = "node_groups"
+
+    def __init__(self, simulation: Simulation, autoscaling: Autoscaling, delay: float) -> None:
+        self._autoscaling, self._scans = autoscaling, Scans(autoscaling.groups, autoscaling.settings)
+        self._groups = {group.name: group for group in autoscaling.groups}
+        self._next: float | None = None
+        self._seen = set[str]()
+        """Identities of the Pods that were Unschedulable at the last scan."""
+        self._expected = False
+        super().__init__(simulation, delay)
+
+    def result(self, names: Names, pending: Collection[str]) -> ScaleUps | None:
+        """The scale-ups of all scans, and the Pods that they do not help; None without any scan."""
+        origins = self._simulation.timeline.origins
+        if not self._scans.has_begun:
+            return None
+        return self._scans.result(lambda pod: names.of(origins[pod.key].workload), pending)
+
+    def _handle(self, change: Change) -> None:
+        super()._handle(change)
+        if self._waiting and not self._expected:
+            self._trigger("")
+
+    def _matters(self, change: Change) -> bool:
+        """Report whether a scan may add nodes after this change: a node or volume changes, a Pod loses its nomination,
+        or a Pod that the last scan did not see is bound. Removed Pods only leave more room.
+        """
+        if change.kind != "Pod":
+            return change.kind not in _IRRELEVANT
+        if change.new is None or change.old is None:
+            return False
+        old, new = change.old.pod, change.new.pod
+        if old.node_name != new.node_name:
+            return new.uid not in self._seen
+        return bool(old.nominated_node_name and not new.nominated_node_name)
+
+    def _trigger(self, _: str) -> None:
+        """Expect the next scan."""
+        if self._expected or self._stopped:
+            return
+        clock, self._expected = self._simulation.clock, True
+        late = 1.0 if self._next is None else max(ceil((clock.now - self._next) / SCAN), 0)
+        self._next = (clock.now if self._next is None else self._next) + late * SCAN
+        clock.at(self._next, partial(self._scan, self._next))
+
+    def _scan(self, time: float) -> None:
+        self._expected, self._next = False, time + SCAN
+        states, api = self._pending(), self._simulation.api
+        if not states or not self._changed or self._stopped:
+            return
+        if all(state.created + _NEW > api.seconds for state in states):
+            self._trigger("")
+            return
+        self._changed, self._seen = False, {state.pod.uid for state in states}
+        upcoming = Counter(arrival.group for arrival in self._upcoming())
+        pods, snapshot = seen_by_cluster_autoscaler(
+            [state.pod for state in states], self._simulation.cache.snapshot(), self._autoscaling.cutoff
+        )
+        daemon_sets = [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
+        arrivals = self._scans.scan(pods, snapshot, daemon_sets, upcoming) if pods else []
+        self._launch((each.group, self._new_node(each.group), each) for each in arrivals)
+        if self._scans.has_ended:
+            self.omitted = self._scans.omitted
+            self._give_up(self._scans.not_predicted)
+        elif arrivals:
+            self._trigger("")
+
+    def _new_node(self, group: str) -> Node:
+        return self._groups[group].real_node(self._name_of(group))
+
+
+class Grown(NamedTuple):
+    """The result of a simulation with new nodes, and the nodes of all rounds. `reaction`: at its end.
+
+    `omitted`: number of nodes that did not arrive because of a limit. `steps`: of an upgrade.
     """
 
     result: Any
     nodes: Sequence[NewNode]
-    later: Sequence[Autoscalers]
     omitted: int
-    at_end: Autoscalers | None = None
+    reaction: Autoscalers
+    steps: Sequence[UpgradeStep] = ()
 
 
 class Branch:
-    """Runs a simulation, and continues a fork of it with new nodes, so that what both have in common is simulated once.
+    """Runs a simulation without new nodes, and a fork with new nodes, so that what both have in common is simulated
+    once.
 
-    The fork is made at the earliest time at which a node can arrive. `measure`: returns the result of the fork.
+    The fork is made when the first node arrives. `measure`: returns the result of the fork. `autoscaling`: what is left
+    to react at the end of the simulation: not the autoscalers whose rounds are simulated.
     """
 
     def __init__(self, question: Question, autoscaling: Autoscaling, measure: Callable[[Simulation], Any]) -> None:
-        may_grow = autoscaling.grows and question.upgrade is None
-        self._delay = autoscaling.node_delay if may_grow else None
-        self._karpenter = autoscaling.karpenter if self._delay is not None else None
-        self.autoscaling = autoscaling._replace(karpenter=None) if self._karpenter else autoscaling
-        """What is left to react at the end of the simulation: not Karpenter, whose rounds are simulated."""
-        self._measure = measure
-        self._world: World | None = None
+        self._grows = autoscaling if autoscaling.grows and autoscaling.node_delay is not None else None
+        self.autoscaling = autoscaling._replace(groups=(), karpenter=None) if self._grows else autoscaling
+        self._question, self._measure = question, measure
         self._ran: Simulation | None = None
-        self._rounds: KarpenterRounds | None = None
-        self._fork: tuple[int, int, int] | None = None
-        """Process, pipe of the result, pipe of the nodes."""
+        self._rounds: list[Rounds] = []
+        self._fork: tuple[int, int] | None = None
+        """Process, and pipe of the result."""
 
     def __enter__(self) -> Self:
         """End the fork at the end of the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._of_fork(None)
+        self._of_fork()
 
     def run(self, simulation: Simulation) -> None:
         """Run a simulation to its end. Raises NotPredicted."""
-        self._world, self._ran = simulation.world, simulation
-        self._rounds = self._start_rounds(simulation)
-        if self._delay is not None and self._pauses(simulation, self._delay):
-            nodes, nodes_of_fork = os.pipe()
-            started = forked(lambda result: self._continue(simulation, nodes, result))
-            os.close(nodes)
-            if started is None:
-                os.close(nodes_of_fork)
-            else:
-                self._fork = (*started, nodes_of_fork)
-        if self._rounds is not None and self._rounds.launched:
-            self._rounds.stop()
+        self._ran, self._rounds = simulation, self._started(simulation)
+        if self._rounds and self._runs_to_first_node(simulation):
+            self._fork = forked(lambda result: _send(result, self._grown(simulation, self._rounds, self._question)))
+            for rounds in self._rounds:
+                rounds.stop()
         simulation.run()
 
-    def _start_rounds(self, simulation: Simulation) -> KarpenterRounds | None:
-        if self._karpenter is None or self._delay is None:
-            return None
-        from forewarn.policies.whatif.karpenter import KarpenterRounds
+    def _started(self, simulation: Simulation) -> list[Rounds]:
+        """Return the autoscalers, from now on in a simulation."""
+        found: list[Rounds] = []
+        if self._grows is not None and (delay := self._grows.node_delay) is not None:
+            if self._grows.groups:
+                found.append(ClusterAutoscalerRounds(simulation, self._grows, delay))
+            if self._grows.karpenter is not None:
+                from forewarn.policies.whatif.karpenter import KarpenterRounds
 
-        return KarpenterRounds(simulation, self._karpenter, self._delay)
+                found.append(KarpenterRounds(simulation, self._grows.karpenter, delay))
+        return found
 
-    def _pauses(self, simulation: Simulation, delay: float) -> bool:
-        if self._rounds is not None and not self.autoscaling.groups:
-            return self._rounds.run_to_first_node()
-        if self._rounds is None:
-            return _pauses(simulation, SCAN, SCAN + delay)
-        lead = self._rounds.lead  # Karpenter's nodes may be the first
-        return _pauses(simulation, min(lead, SCAN), lead)
+    def _runs_to_first_node(self, simulation: Simulation) -> bool:
+        """Run up to the time at which the first node arrives, or to the end; return whether a node is launched."""
+        delay = self._grows.node_delay if self._grows else None
+        clock, ended, step = simulation.clock, False, min(max(delay or 0.0, _LEAST_STEP), SCAN)
+        while not ended and not any(rounds.launched for rounds in self._rounds):
+            ended = simulation.run(max(clock.now, clock.next_time or 0.0) + step)
+        launched = [at for rounds in self._rounds for (_, _, at), _ in rounds.launched]
+        if launched and not ended:
+            simulation.run(min(launched))
+        return bool(launched)
 
-    def _continue(self, simulation: Simulation, nodes: int, result: int) -> None:
-        added = _received(nodes)
-        if added is not None:
-            simulation.silence()
-            _send(result, self._grown(simulation, self._rounds, added))
+    def grown(self) -> Grown | None:
+        """Return the end with new nodes, of a new simulation if there is no fork; None if no autoscaler is simulated.
 
-    def with_nodes(self, nodes: Sequence[NewNode]) -> Grown | None:
-        """Return the result with these nodes of cluster-autoscaler and those of Karpenter, of a new simulation if there
-        is no fork; None without nodes.
+        If no node arrives, its result is None.
         """
-        nodes, omitted = nodes[:MAX_NODES], len(nodes[MAX_NODES:])
-        is_alone = not nodes and self._fork is None and not (self._rounds and self._rounds.launched)
-        grown = None if is_alone else self._of_fork(nodes)
-        if grown is None and self._world is not None and not is_alone:
-            simulation = Simulation(self._world)
-            grown = self._grown(simulation, self._start_rounds(simulation), nodes)
-        return grown and grown._replace(omitted=max(grown.omitted, omitted))  # a further round asks for them again
+        if not self._rounds or self._ran is None:
+            return None
+        if not any(rounds.launched for rounds in self._rounds):
+            return Grown(None, [], 0, self._reaction(self._ran, self._rounds))
+        if (grown := self._of_fork()) is not None:
+            return grown
+        question = self._question._replace(upgrade=copy(self._question.upgrade))
+        simulation = Simulation(self._ran.world)
+        prepare(simulation, question)
+        return self._grown(simulation, self._started(simulation), question)
 
-    def _of_fork(self, nodes: Sequence[NewNode] | None) -> Grown | None:
+    def _of_fork(self) -> Grown | None:
         if self._fork is None:
             return None
-        (process, result, pipe), self._fork = self._fork, None
+        (process, result), self._fork = self._fork, None
         try:
-            with suppress(OSError):
-                _send(pipe, nodes and list(nodes))
-            os.close(pipe)
             grown: Grown | None = _received(result)
             return grown
         finally:
             os.close(result)
             os.waitpid(process, 0)
 
-    def _grown(self, simulation: Simulation, rounds: KarpenterRounds | None, nodes: Sequence[NewNode]) -> Grown:
-        """Run a simulation in which these nodes arrive to its end, with the nodes of further rounds."""
-        simulation.add(arrivals_of(nodes))
-        if rounds is not None:
+    def _grown(self, simulation: Simulation, every: Sequence[Rounds], question: Question) -> Grown:
+        """Run a simulation in which nodes arrive to its end."""
+        simulation.silence()
+        for rounds in every:
             rounds.deliver()
-        added, last, omitted, hopeless = [*nodes], nodes[-1][2] if nodes else 0.0, 0, set[str]()
-        later: list[Autoscalers] = []
-        while nodes and _next_failure(simulation, last, hopeless):
-            autoscaling = self.autoscaling.after_growth(Counter(group for group, _, _ in added))
-            reaction = after_simulation(simulation, autoscaling, names_in(simulation))
-            hopeless.update(_unschedulable(simulation))
-            more = arriving(simulation, reaction, autoscaling, last)
-            if len(later) == MAX_ROUNDS or len(added) + len(more) > MAX_NODES:
-                omitted = len(more)
-                later.append(reaction.cut_short())
-                break
-            later.append(reaction)  # even without nodes it has the reasons
-            if more:
-                simulation.add(arrivals_of(more))
-                added += more
-                last = more[-1][2]
         simulation.run()
-        if rounds is None:
-            return Grown(self._measure(simulation), added, later, omitted)
-        names = names_in(simulation)
-        added += [node for node, _ in rounds.launched]
-        end = after_simulation(simulation, self.autoscaling._replace(groups=()), names).after(rounds.helped())
-        at_end = end._replace(node_pools=rounds.result(names))
-        return Grown(self._measure(simulation), added, later, omitted + rounds.omitted, at_end)
+        nodes = [node for rounds in every for node, _ in rounds.launched if node[2] <= simulation.clock.now]
+        steps = question.upgrade.steps if question.upgrade else ()
+        omitted = sum(rounds.omitted for rounds in every)
+        return Grown(self._measure(simulation), nodes, omitted, self._reaction(simulation, every), steps)
 
-    def after(self, simulation: Simulation, reaction: Autoscalers, grown: Grown | None) -> Autoscalers:
-        """Return the reaction with the nodes of all rounds. `reaction`: at the end of this simulation, without them."""
-        with_later = reaction.followed_by(grown.later) if grown else reaction
-        if grown is not None and grown.at_end is not None:
-            end = grown.at_end
-            return end._replace(
-                cluster_autoscaler=with_later.cluster_autoscaler if self.autoscaling.groups else end.cluster_autoscaler,
-                node_groups=with_later.node_groups,
-            )
-        if self._rounds is None or not reaction.karpenter.considered:
-            return with_later
-        if simulation is not self._ran:  # another of several runs, without rounds
-            alone = self.autoscaling._replace(karpenter=self._karpenter, groups=())
-            return with_later._replace(node_pools=after_simulation(simulation, alone, names_in(simulation)).node_pools)
-        return with_later._replace(node_pools=self._rounds.result(names_in(simulation)))
-
-
-def _next_failure(simulation: Simulation, since: float, known: Container[str]) -> bool:
-    """Run up to the scan after kube-scheduler finds no node for a Pod that is not known, or to the end; return whether
-    there is such a Pod. `since`: the time of the first scan.
-    """
-    ended, time = simulation.run(since), since
-    while not ended:
-        time = max(time, simulation.clock.next_time or 0.0) + SCAN
-        ended = simulation.run(time)
-        if any(uid not in known for uid in _unschedulable(simulation)):
-            return True
-    return False
-
-
-def _unschedulable(simulation: Simulation) -> Iterator[str]:
-    """Yield the UIDs of Pods for which autoscalers may add nodes."""
-    for item in waiting_pods(simulation):
-        if item.tried and not item.pod.nominated_node_name:
-            yield item.pod.uid
-
-
-def _pauses(simulation: Simulation, step: float, lead: float) -> bool:
-    """Run up to the earliest time at which a node can arrive, `lead` seconds after a Pod becomes unschedulable, or to
-    the end; false if no Pod does. `step`: at most `lead`.
-    """
-    events, seen, ended, time = simulation.timeline.events, 0, False, step
-    while not ended:
-        ended = simulation.run(time)
-        for event in islice(events, seen, None):
-            if event.event == "unschedulable":
-                if not ended:
-                    simulation.run(event.t + lead)
-                return True
-        seen, time = len(events), max(time, simulation.clock.next_time or 0.0) + step
-    return False
+    def _reaction(self, simulation: Simulation, every: Sequence[Rounds]) -> Autoscalers:
+        """Return the reaction of autoscalers until the end of a simulation."""
+        names, pending = names_in(simulation), {item.pod.key for item in waiting_pods(simulation)}
+        helped = {rounds.autoscaler: len(rounds.helped() - pending) for rounds in every}
+        total = len(set[str]().union(*(rounds.helped() for rounds in every)) - pending)
+        end = after_simulation(simulation, self.autoscaling, names)
+        results = {rounds.autoscaler: rounds.result(names, pending) for rounds in every}
+        plan, considered = results.get("node_groups"), end.cluster_autoscaler.considered
+        if plan is not None:  # `end` counts the Pods that fit where Pods below the cutoff run
+            left = considered - sum(item.pods for item in plan.no_scale_up)
+            plan = plan._replace(fit_existing_nodes=min(plan.fit_existing_nodes, max(left, 0)))
+            known = plan.scale_ups or considered or plan.not_predicted or plan.truncated
+            results["node_groups"] = plan if known else None
+        return Autoscalers(
+            end.cluster_autoscaler.after(helped.get("node_groups", total), total),
+            end.karpenter.after(helped.get("node_pools", total), total),
+            **results,
+        )
 
 
 def _send(pipe: int, value: Any) -> None:
@@ -324,30 +351,17 @@ def _received(pipe: int) -> Any:
     return pickle.loads(data) if size and len(data) == size else None
 
 
-def arriving(
-    simulation: Simulation, reaction: Autoscalers, autoscaling: Autoscaling, since: float = 0.0
-) -> list[NewNode]:
-    """Return the nodes that cluster-autoscaler adds after a simulation, by time. `since`: when the nodes of the last
-    round have arrived.
-    """
-    delay = autoscaling.node_delay
-    if delay is None:
-        return []
-    first, names = min(first_failures(simulation, since).values(), default=since), namer(simulation.api.nodes)
-    return sorted(_new_nodes(reaction, autoscaling, first + delay, names), key=lambda each: each[2])
-
-
-def with_new_nodes(answer: Answer, autoscaling: Autoscaling, branch: Branch) -> Answer:
+def with_new_nodes(answer: Answer, branch: Branch) -> Answer:
     """Return the answer with the end of the simulation in which the nodes arrive that autoscalers add, if any.
 
-    `autoscaling`: after the loss of the question. `branch`: ran the simulation of the event. Raises ValueError.
+    `branch`: ran the simulation of the event. Raises ValueError.
     """
-    if answer.upgrade is not None:
+    grown = branch.grown()
+    if grown is None:
         return answer
-    grown = branch.with_nodes(arriving(answer.simulation, answer.autoscalers, autoscaling))
-    reaction = branch.after(answer.simulation, answer.autoscalers, grown)
-    arrived = _with_new_nodes(answer, grown) if grown and grown.nodes else None
-    return answer._replace(with_new_nodes=arrived, autoscalers=reaction)
+    return answer._replace(
+        with_new_nodes=_with_new_nodes(answer, grown) if grown.nodes else None, autoscalers=grown.reaction
+    )
 
 
 def _with_new_nodes(answer: Answer, grown: Grown) -> WithNewNodes:
@@ -355,7 +369,7 @@ def _with_new_nodes(answer: Answer, grown: Grown) -> WithNewNodes:
     milli_cpu = Counter[str]()
     for group, node, _ in nodes:
         milli_cpu[group] += node.allocatable.milli_cpu
-    rows = list(_rows(answer, end))
+    rows, back = list(_rows(answer, end)), [step.back_at for step in grown.steps if step.back_at is not None]
     return WithNewNodes(
         nodes=dict(Counter(group for group, _, _ in nodes)),
         milli_cpu=milli_cpu.total(),
@@ -368,6 +382,8 @@ def _with_new_nodes(answer: Answer, grown: Grown) -> WithNewNodes:
         settled_at=end.settled_at,
         workloads=[back for back, _ in rows],
         nodes_not_simulated=grown.omitted,
+        upgraded=len(back) if grown.steps else None,
+        upgraded_at=max(back) if back and len(back) == len(grown.steps) else None,
     )
 
 
@@ -400,17 +416,6 @@ def _only_with_nodes(answer: Answer, end: End) -> Iterator[WorkloadCount]:
             yield WorkloadCount(name, *about, count.running, count.running, 0, 0, "")
 
 
-def after_growth(simulation: Simulation, autoscaling: Autoscaling, branch: Branch) -> tuple[Autoscalers, Any] | None:
-    """Return the autoscalers' reaction after a simulation, and the result of the branch with their nodes, which is None
-    if no node arrives; None without node groups. Raises InvalidObject.
-    """
-    if not autoscaling.grows:
-        return None
-    reaction = first_reaction(simulation, branch.autoscaling, Names())  # callers only count
-    grown = branch.with_nodes(arriving(simulation, reaction, autoscaling))
-    return branch.after(simulation, reaction, grown), grown.result if grown and grown.nodes else None
-
-
 def added_for(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling) -> NewNodes:
     """Return the nodes that autoscalers add for the Pending Pods of sequential predictions."""
     try:
@@ -420,21 +425,10 @@ def added_for(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autos
     plan, launches = reaction.node_groups, reaction.node_pools
     scale_ups = plan.scale_ups if plan else ()
     nodes, pods = sum(number for each in scale_ups for _, number in each.added), plan.fit_existing_nodes if plan else 0
-    pods += sum(each.pods for each in scale_ups)
+    pods += plan.pods if plan else 0
     if launches is not None and not launches.not_predicted:
         nodes += len(launches.arrivals)
         pods += reaction.karpenter.considered - launches.left
     seconds = (autoscaling.node_delay or 0.0) + SCAN * max(len(scale_ups), 1)
     why = "" if nodes else next(not_predicted(reaction), "")
     return NewNodes(nodes, min(pods, reaction.cluster_autoscaler.pending), seconds, why)
-
-
-def _new_nodes(
-    reaction: Autoscalers, autoscaling: Autoscaling, ready: float, name_of: Callable[[str], str]
-) -> Iterator[NewNode]:
-    """Yield the nodes that cluster-autoscaler adds, those of one scan after those of the scan before."""
-    plan, groups = reaction.node_groups, {group.name: group for group in autoscaling.groups}
-    for scan, scale_up in enumerate(plan.scale_ups if plan else (), 1):
-        for group, number in scale_up.added:
-            for _ in range(number):
-                yield group, groups[group].real_node(name_of(group)), ready + scan * SCAN

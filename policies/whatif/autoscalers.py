@@ -15,10 +15,12 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
+from forewarn.policies.autoscaling.cluster_autoscaler.autoscaler import without_daemon_pods
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import ZONE
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable, without_expendable
+from forewarn.policies.autoscaling.karpenter.pods import is_provisionable
 from forewarn.policies.findings import cut, duration, listed, one_line, plural
 from forewarn.policies.kinds.registry import CLAIM, DAEMON_SET
 from forewarn.policies.objects.fields import at
@@ -26,10 +28,10 @@ from forewarn.policies.objects.pod_spec import shared_labels
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
-from forewarn.policies.whatif.scale_up import LOST, plan, without_daemon_pods, without_schedulable
+from forewarn.policies.whatif.scale_up import LOST, plan, without_schedulable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
@@ -50,7 +52,6 @@ MAX_ROUNDS: Final = 20
 """Maximum rounds: limits let Karpenter launch fewer nodes in a round than needed."""
 _MAX_LINES: Final = 20
 _NAMED: Final = 5
-LIMIT_REACHED: Final = "further nodes (limit of nodes or rounds reached)"
 SCAN: Final = 10.0
 """Seconds between two scans of cluster-autoscaler. Source: --scan-interval."""
 _LONGEST: Final = 300
@@ -135,15 +136,6 @@ def _merged(arrivals: Sequence[Arrival], workloads: Mapping[str, str]) -> list[L
     return [Launch(*kind, nodes, [*starmap(PodsOfWorkload, pods[kind].items())]) for kind, nodes in counts.items()]
 
 
-def _scale_ups_of(rounds: Sequence[ScaleUps]) -> ScaleUps:
-    """Return the scale-ups of all rounds, with what is not known of any."""
-    return rounds[-1]._replace(
-        scale_ups=[scale_up for plan in rounds for scale_up in plan.scale_ups],
-        truncated=any(plan.truncated for plan in rounds),
-        not_predicted=next((plan.not_predicted for plan in rounds if plan.not_predicted), ""),
-    )
-
-
 NODE_DELAY: Final = 180.0
 """Seconds from a scale-up until the new nodes are ready."""
 _NO_INSTANCE_TYPES: Final = "no new nodes of Karpenter (not predicted without --instance-types)"
@@ -192,7 +184,6 @@ class Autoscaling(NamedTuple):
         names += [f"{len(self.groups) - _NAMED} more groups"] if len(self.groups) > _NAMED else []
         ready = f"nodes of {', '.join([*names, *['Karpenter'] * bool(self.karpenter)])} ready "
         ready += f"{duration(self.node_delay)} after a scale-up"
-        ready += " of groups for Pods that stay Pending" if self.groups else ""  # Karpenter's rounds are simulated
         is_unknown = self.has_node_pools and self.karpenter is None
         return (*([ready] if self.grows else ()), *([_NO_INSTANCE_TYPES] if is_unknown else ()))
 
@@ -204,10 +195,6 @@ class Autoscaling(NamedTuple):
             groups=[_after_loss(group, dict(lost)) for group in self.groups],
             karpenter=self.karpenter and self.karpenter.after_loss(dict(lost)),
         )
-
-    def after_growth(self, added: Mapping[str, int]) -> Autoscaling:
-        """Return the settings after node groups have added these numbers of nodes."""
-        return self._replace(groups=[g._replace(size=g.size + added.get(g.name, 0)) for g in self.groups])
 
 
 def _after_loss(group: NodeGroup, lost: Mapping[str, str]) -> NodeGroup:
@@ -234,9 +221,9 @@ class Considered(NamedTuple):
     ignored: Mapping[str, int]
     pending: Hidden[int]
 
-    def after(self, helped: int) -> Considered:
-        """Return the numbers with those of Pods for which earlier scale-ups were made."""
-        return self._replace(considered=self.considered + helped, pending=self.pending + helped)
+    def after(self, helped: int, by_all: int) -> Considered:
+        """Return the numbers with those of Pods for which nodes were added: by this autoscaler, and by all."""
+        return self._replace(considered=self.considered + helped, pending=self.pending + by_all)
 
 
 class Autoscalers(NamedTuple):
@@ -250,34 +237,6 @@ class Autoscalers(NamedTuple):
     karpenter: Considered
     node_groups: ScaleUps | None = None
     node_pools: Launches | None = None
-
-    def followed_by(self, later: Sequence[Autoscalers]) -> Autoscalers:
-        """Return the reaction with the nodes of later reactions, each after the earlier nodes have arrived.
-
-        The last reaction knows which Pods still have no node, and why.
-        """
-        if not later:
-            return self
-        *before, last = self, *later
-        plans = [plan for each in (self, *later) if (plan := each.node_groups)]
-        helped = sum(each.helped for each in before)
-        return last.after(helped)._replace(node_groups=_scale_ups_of(plans) if plans else None)
-
-    def after(self, helped: int) -> Autoscalers:
-        """Return the reaction with the numbers of Pods for which earlier nodes were added."""
-        return self._replace(
-            cluster_autoscaler=self.cluster_autoscaler.after(helped), karpenter=self.karpenter.after(helped)
-        )
-
-    @property
-    def helped(self) -> int:
-        """The number of Pods for which cluster-autoscaler adds nodes."""
-        return sum(scale_up.pods for scale_up in self.node_groups.scale_ups) if self.node_groups else 0
-
-    def cut_short(self) -> Autoscalers:
-        """Return the reaction without its nodes, with the statement that a limit was reached."""
-        groups = self.node_groups
-        return self._replace(node_groups=groups and groups._replace(scale_ups=[], not_predicted=LIMIT_REACHED))
 
 
 class WorkloadBack(NamedTuple):
@@ -308,6 +267,7 @@ class WithNewNodes(NamedTuple):
     """The end of the simulation if autoscalers add nodes. `nodes`: by node group or NodePool.
 
     `fewer`: replicas that do not run at the end. `nodes_not_simulated`: the nodes beyond the limit of a simulation.
+    `upgraded`: number of nodes that an upgrade upgrades. `upgraded_at`: seconds until all are; absent if not all are.
     """
 
     nodes: Mapping[str, int]
@@ -321,46 +281,24 @@ class WithNewNodes(NamedTuple):
     settled_at: float
     workloads: Sequence[WorkloadBack]
     nodes_not_simulated: int
+    upgraded: int | None = None
+    upgraded_at: float | None = None
 
 
-def after_simulation(
-    simulation: Simulation, autoscaling: Autoscaling, names: Names, without: Container[str] = ()
-) -> Autoscalers:
-    """Return the autoscalers' reaction at the end of a simulation. `names`: display names of workloads. `without`: keys
-    of Pods that do not count.
+def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Names) -> Autoscalers:
+    """Return the autoscalers' reaction at the end of a simulation. `names`: display names of workloads.
 
     Raises InvalidObject for a DaemonSet with an invalid template.
     """
     api, origins = simulation.api, simulation.timeline.origins
     daemon_sets = [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
     return autoscalers(
-        (item for item in waiting_pods(simulation) if item.pod.key not in without),
+        waiting_pods(simulation),
         simulation.cache.snapshot(),
         autoscaling,
         daemon_sets,
         lambda pod: names.of(origins[pod.key].workload),
     )
-
-
-def first_failures(simulation: Simulation, since: float = 0.0) -> dict[str, float]:
-    """Return Pod -> the time of its first failed scheduling attempt, for the Pods that are Pending now."""
-    waiting, first = {item.pod.key for item in waiting_pods(simulation)}, dict[str, float]()
-    for event in simulation.timeline.events:
-        if event.event == "unschedulable" and event.t >= since and event.pod in waiting:
-            first.setdefault(event.pod, event.t)
-    return first
-
-
-def first_reaction(simulation: Simulation, autoscaling: Autoscaling, names: Names) -> Autoscalers:
-    """Return the reaction to the Pods that are Pending at the end and failed before the first node could be there.
-
-    Later rounds are for the others. Without nodes for the first ones: the reaction to all. Raises InvalidObject.
-    """
-    failures = first_failures(simulation) if autoscaling.groups and autoscaling.node_delay is not None else {}
-    arrives = min(failures.values(), default=0.0) + SCAN + (autoscaling.node_delay or 0.0)
-    later = {pod for pod, time in failures.items() if time > arrives}
-    reaction = after_simulation(simulation, autoscaling, names, later)
-    return reaction if reaction.helped or not later else after_simulation(simulation, autoscaling, names)
 
 
 def after_predictions(
@@ -432,6 +370,14 @@ def not_predicted(reaction: Autoscalers) -> Iterator[str]:
         yield f"nodes of Karpenter not predicted: {launches.not_predicted}"
 
 
+def seen_by_cluster_autoscaler(pods: Iterable[Pod], snapshot: Snapshot, cutoff: int) -> tuple[list[Pod], Snapshot]:
+    """Return the Unschedulable Pods that cluster-autoscaler considers, with those of DaemonSets, and the cluster as it
+    sees it.
+    """
+    taken = [pod for pod in pods if _why_not_cluster_autoscaler(Waiting(pod), snapshot, cutoff) in ("", _DAEMON)]
+    return taken, without_expendable(snapshot, cutoff)
+
+
 def _as_seen(
     snapshot: Snapshot, pods: list[Pod], daemons: list[Pod], cutoff: int
 ) -> tuple[Snapshot, list[Pod], list[Pod]]:
@@ -492,8 +438,7 @@ def _why_not_karpenter(waiting: Waiting, snapshot: Snapshot) -> str:
         return _NOMINATED
     if lacks_claim(waiting.pod, snapshot.objects):
         return _NO_CLAIM
-    owner = waiting.pod.owner
-    return _DAEMON if owner is not None and (owner.api_version, owner.kind) == ("apps/v1", "DaemonSet") else ""
+    return "" if is_provisionable(waiting.pod) else _DAEMON
 
 
 def lacks_claim(pod: Pod, objects: ClusterObjects) -> bool:

@@ -69,11 +69,7 @@ def ask(
     replicas = _replicas(simulation, question, before)
     all_pdbs = frozenset(simulation.api.keys_of(PDB))
     blocking = blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ())
-    if question.upgrade is not None:
-        question.upgrade.start(simulation)
-    for _, start in _first_starts(question, world):
-        if start <= world.horizon:
-            simulation.await_time(start + _JOB_STARTS)
+    prepare(simulation, question)
     run(simulation)
     after, summary = count_by_workload(simulation), summarize(simulation)
     stuck = {name: left for name in sorted(question.drained) if (left := _stuck(simulation, name))}
@@ -81,7 +77,6 @@ def ask(
     failures = _failures(simulation, failed)
     losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, failed))
     starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
-    react = autoscalers.after_simulation if question.upgrade else autoscalers.first_reaction
     return Answer(
         change=question.title,
         running_before=sum(count.running for count in before.values()),
@@ -105,7 +100,7 @@ def ask(
         simulation=simulation,
         summary=summary,
         without_change=_without_change(world) if without else None,
-        autoscalers=react(simulation, autoscaling.after(question.lost), summary.names),
+        autoscalers=autoscalers.after_simulation(simulation, autoscaling.after(question.lost), summary.names),
         occupancy=occupancy,
         upgrade=question.upgrade,
         drained=() if question.upgrade is not None else question.drained,
@@ -114,6 +109,15 @@ def ask(
         pending_daemon_sets=starved,
         pod_losses=losses,
     )
+
+
+def prepare(simulation: Simulation, question: Question) -> None:
+    """Expect what the arrivals of a question do not contain: the steps of an upgrade, and the starts of CronJobs."""
+    if question.upgrade is not None:
+        question.upgrade.start(simulation)
+    for _, start in _first_starts(question, simulation.world):
+        if start <= simulation.world.horizon:
+            simulation.await_time(start + _JOB_STARTS)
 
 
 def _first_starts(question: Question, world: World) -> Iterator[tuple[ApiObject, float]]:

@@ -5,26 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.karpenter.autoscaler import is_provisionable
+from forewarn.policies.autoscaling.karpenter.pods import is_provisionable
 from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.copies import replace
 from forewarn.policies.simulation.scenario import read_node
-from forewarn.policies.simulation.scheduler import UNSCHEDULABLE
-from forewarn.policies.whatif.autoscalers import LIMIT_REACHED, lacks_claim, launches_of
-from forewarn.policies.whatif.new_nodes import MAX_NODES, MAX_ROUNDS, arrivals_of, namer
+from forewarn.policies.whatif.autoscalers import lacks_claim, launches_of
+from forewarn.policies.whatif.new_nodes import Rounds
+from forewarn.policies.whatif.scale_up import LIMIT_REACHED, MAX_NODES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping
     from random import Random
 
     from forewarn.policies.autoscaling.autoscaler import Arrival
     from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
+    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.simulation.api_server import Change
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
     from forewarn.policies.whatif.autoscalers import Launches
-    from forewarn.policies.whatif.new_nodes import NewNode
 
 IDLE: Final = 1.0
 """Seconds without another Pending Pod that end a batch. Source: --batch-idle-duration."""
@@ -34,96 +33,46 @@ RETRY: Final = 10.0
 """Seconds until Karpenter considers a Pending Pod again. Source: `PodController.Reconcile`."""
 _MAX_DECISIONS: Final = 200
 """Maximum rounds of Karpenter in a simulation."""
-_JITTER: Final = 1.0
-"""Maximum seconds by which a node is late in randomized runs."""
-_STEP: Final = 10.0
-"""Seconds of a step while no node is launched."""
+_MAX_LAUNCHES: Final = 50
+"""Maximum rounds of Karpenter that launch nodes."""
 
 
-class KarpenterRounds:
+class KarpenterRounds(Rounds):
     """A round of Karpenter's provisioner follows each batch of Pods that kube-scheduler marks Unschedulable, and all
     Pods that stay Pending are considered again every RETRY seconds.
 
     Source: provisioning/batcher.go, controller.go.
     """
 
+    autoscaler = "node_pools"
+
     def __init__(
         self, simulation: Simulation, karpenter: Karpenter, delay: float, random: Random | None = None
     ) -> None:
-        """`delay`: seconds from the launch of a node until it is ready. `random`: for delays, for the order of equal
-        Pods, which upstream takes from random UIDs, and for choices of upstream without an order.
+        """`random`: for delays, for the order of equal Pods, which upstream takes from random UIDs, and for choices of
+        upstream without an order.
         """
-        self._simulation, self._karpenter, self._delay = simulation, karpenter, delay
-        self._random, self._uids = random, dict[str, str]()
-        self.launched: list[tuple[NewNode, Arrival]] = []
         self.errors: Mapping[str, str] = {}
         """Pod -> why the last round found no node."""
-        self.omitted = 0
-        """Number of nodes that were not launched because of a limit."""
-        self.not_predicted = ""
-        self._waiting: dict[tuple[str, str], str] = {}
-        """Key -> uid of Pods that were marked Unschedulable."""
+        self._karpenter, self._uids = karpenter, dict[str, str]()
         self._batch: set[str] = set()
         self._opened = self._last = 0.0
-        self._retries = self._delivers = self._stopped = False
-        self._changed = True
+        self._retries = False
         self._decisions = self.launches = 0
-        self._name_of = namer(simulation.api.nodes)
-        simulation.api.watchers.append(self._handle)
-        for state in [state for state in simulation.api.pods.values() if state.pod.uid in simulation.api.conditions]:
-            self._consider(state.pod)
+        super().__init__(simulation, delay, random)
 
-    @property
-    def lead(self) -> float:
-        """Seconds from the first Pending Pod to the first node, at least."""
-        return IDLE + self._delay
-
-    def stop(self) -> None:
-        """Launch no more nodes."""
-        self._stopped = True
-
-    def deliver(self) -> None:
-        """Let nodes arrive from now on."""
-        self._delivers = True
-        self._simulation.add(arrivals_of(node for node, _ in self.launched))
-
-    def run_to_first_node(self) -> bool:
-        """Run up to the time at which the first node can arrive, or to the end; false if no node is launched."""
-        clock, ended, step = self._simulation.clock, False, min(max(self._delay, IDLE), _STEP)
-        while not ended and not self.launched:
-            ended = self._simulation.run(max(clock.now, clock.next_time or 0.0) + step)
-        if self.launched and not ended:
-            self._simulation.run(min(at for (_, _, at), _ in self.launched))
-        return bool(self.launched)
-
-    def result(self, names: Names) -> Launches:
-        """The nodes of all rounds, and the Pods that stay Pending, at this time of the simulation."""
+    def result(self, names: Names, pending: Collection[str]) -> Launches | None:
+        """The nodes of all rounds, and the Pods that stay Pending; None without any round."""
+        if not self._decisions:
+            return None
         origins = self._simulation.timeline.origins
-        pending = {pod.key for pod in self._provisionable()}
         errors = {key: why for key, why in self.errors.items() if key in pending}
         keys = {key for _, arrival in self.launched for key in arrival.pods} | errors.keys()
         workloads = {key: names.of(origins[key].workload) for key in keys}
         return launches_of([arrival for _, arrival in self.launched], errors, workloads, self.not_predicted)
 
-    def helped(self) -> int:
-        """The number of Pods for which nodes were launched, without those that are Pending at this time."""
-        pending = {pod.key for pod in self._provisionable()}
-        return len({key for _, arrival in self.launched for key in arrival.pods} - pending)
-
-    def _handle(self, change: Change) -> None:
-        self._changed = True
-        if change.kind == "Pod" and change.new is not None and not self._stopped:
-            self._consider(change.new.pod)
-
-    def _consider(self, pod: Pod) -> None:
-        if self._is_provisionable(pod) and not self._stopped:
-            self._waiting[pod.namespace, pod.name] = pod.uid
-            self._trigger(pod.uid)
-
-    def _is_provisionable(self, pod: Pod) -> bool:
-        if pod.node_name or self._simulation.api.conditions.get(pod.uid, ("", ""))[0] != UNSCHEDULABLE:
-            return False
-        return not pod.terminal and is_provisionable(pod)
+    def _takes(self, pod: Pod) -> bool:
+        return super()._takes(pod) and is_provisionable(pod)
 
     def _trigger(self, uid: str) -> None:
         clock = self._simulation.clock
@@ -157,49 +106,32 @@ class KarpenterRounds:
 
     def _provisionable(self) -> list[Pod]:
         """The Pods that Karpenter considers, with the time of their creation."""
-        found = []
-        for key, uid in [*self._waiting.items()]:
-            state = self._simulation.api.pods.get(key)
-            if state is None or state.pod.uid != uid or state.pod.node_name:
-                del self._waiting[key]
-            elif self._is_provisionable(state.pod):
-                found.append(replace(state.pod, created=int(state.created)))
-        return found
+        return [replace(state.pod, created=int(state.created)) for state in self._pending()]
 
     def _decide(self) -> None:
-        snapshot, now = self._simulation.cache.snapshot(), self._simulation.clock.now
+        snapshot = self._simulation.cache.snapshot()
         pods = [self._in_order(pod) for pod in self._provisionable() if not lacks_claim(pod, snapshot.objects)]
         if not pods:
             return None
         self._changed = False
         self._decisions += 1
-        upcoming = [arrival for (_, node, at), arrival in self.launched if at > now]
         try:
-            more, self.errors = self._karpenter.decide(pods, snapshot, upcoming, Choices(self._random))
+            more, self.errors = self._karpenter.decide(pods, snapshot, self._upcoming(), Choices(self._random))
         except NotPredicted as reason:
             return self._give_up(str(reason))
         self.launches += bool(more)
-        if self._decisions > _MAX_DECISIONS or self.launches > MAX_ROUNDS or len(self.launched) + len(more) > MAX_NODES:
+        nodes = len(self.launched) + len(more)
+        if self._decisions > _MAX_DECISIONS or self.launches > _MAX_LAUNCHES or nodes > MAX_NODES:
             self.omitted = len(more)
             return self._give_up(LIMIT_REACHED)
-        return self._launch(more)
+        return self._launch(map(self._named, more))
 
-    def _launch(self, launched: Sequence[Arrival]) -> None:
-        ready = self._simulation.clock.now + self._delay
-        for arrival in launched:
-            metadata = {**arrival.node["metadata"], "name": self._name_of(f"karpenter-{arrival.group}")}
-            late = self._random.uniform(0, _JITTER) if self._random else 0.0
-            node = arrival.group, read_node({**arrival.node, "metadata": metadata}), ready + late
-            self.launched.append((node, arrival))
-            self._changed = True
-            if self._delivers:
-                self._simulation.add(arrivals_of([node]))
+    def _named(self, arrival: Arrival) -> tuple[str, Node, Arrival]:
+        metadata = {**arrival.node["metadata"], "name": self._name_of(f"karpenter-{arrival.group}")}
+        return arrival.group, read_node({**arrival.node, "metadata": metadata}), arrival
 
     def _in_order(self, pod: Pod) -> Pod:
         """Return the Pod with a random UID if the order of Pods is random."""
         if self._random is None:
             return pod
         return replace(pod, uid=self._uids.setdefault(pod.uid, f"{self._random.random():.12f}"))
-
-    def _give_up(self, reason: str) -> None:
-        self.not_predicted, self._stopped = reason, True

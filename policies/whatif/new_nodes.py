@@ -1,29 +1,129 @@
-"""Added nodes: their arrival, the first Pods on these nodes, and DaemonSets whose Pods for these nodes stay Pending."""
+"""Added nodes: rounds of autoscalers in a simulation, the arrival of the nodes, the first Pods on these nodes, and
+DaemonSets whose Pods for these nodes stay Pending.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.documents import in_json
 from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.scheduler import UNSCHEDULABLE
 from forewarn.policies.whatif.node_groups import free_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+    from random import Random
 
+    from forewarn.policies.autoscaling.autoscaler import Arrival as Added
+    from forewarn.policies.controllers.view import PodState
     from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.simulation.api_server import Change
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
 
     NewNode = tuple[str, Node, float]
     """Group, node, and seconds until it is ready."""
 
-MAX_NODES: Final = 2_000
-"""Maximum nodes that arrive in a simulation."""
-MAX_ROUNDS: Final = 50
-"""Maximum rounds of an autoscaler in a simulation, without those of Karpenter that launch no node."""
+_JITTER: Final = 1.0
+"""Maximum seconds by which a node is late in randomized runs."""
+
+
+class Rounds:
+    """The rounds of an autoscaler in a simulation, which follow Pods that kube-scheduler marks Unschedulable.
+
+    `launched`: the nodes. `omitted`: number of nodes that were not launched because of a limit. `not_predicted`: why
+    further nodes are unknown, or "". `autoscaler`: the field of `Autoscalers` for `result`.
+    """
+
+    autoscaler: ClassVar[str]
+
+    def __init__(self, simulation: Simulation, delay: float, random: Random | None = None) -> None:
+        """`delay`: seconds from the launch of a node until it is ready. `random`: for delays."""
+        self.launched: list[tuple[NewNode, Added]] = []
+        self.omitted, self.not_predicted = 0, ""
+        self._simulation, self._delay, self._random = simulation, delay, random
+        self._waiting: dict[tuple[str, str], str] = {}
+        """Key -> uid of Pods that were marked Unschedulable."""
+        self._delivers = self._stopped = False
+        self._changed = True
+        self._name_of = namer(simulation.api.nodes)
+        simulation.api.watchers.append(self._handle)
+        for state in [state for state in simulation.api.pods.values() if state.pod.uid in simulation.api.conditions]:
+            self._consider(state.pod)
+
+    def stop(self) -> None:
+        """Launch no more nodes."""
+        self._stopped = True
+
+    def deliver(self) -> None:
+        """Let nodes arrive from now on."""
+        self._delivers = True
+        self._simulation.add(arrivals_of(node for node, _ in self.launched))
+
+    def result(self, names: Names, pending: Collection[str]) -> Any:
+        """The nodes of all rounds, and the Pods that they do not help. `pending`: keys of the Pending Pods."""
+        raise NotImplementedError
+
+    def helped(self) -> set[str]:
+        """The keys of Pods for which nodes were launched."""
+        return {key for _, arrival in self.launched for key in arrival.pods}
+
+    def _handle(self, change: Change) -> None:
+        self._changed = self._changed or self._matters(change)
+        if change.kind == "Pod" and change.new is not None:
+            self._consider(change.new.pod)
+
+    def _consider(self, pod: Pod) -> None:
+        if self._takes(pod) and not self._stopped:
+            self._changed = self._changed or self._waiting.get((pod.namespace, pod.name)) != pod.uid
+            self._waiting[pod.namespace, pod.name] = pod.uid
+            self._trigger(pod.uid)
+
+    def _matters(self, change: Change) -> bool:  # noqa: ARG002  (of subclasses)
+        """Report whether a round after this change may decide differently than the one before."""
+        return True
+
+    def _takes(self, pod: Pod) -> bool:
+        """Report whether a Pod may be the reason for a round."""
+        if pod.node_name or self._simulation.api.conditions.get(pod.uid, ("", ""))[0] != UNSCHEDULABLE:
+            return False
+        return not pod.terminal
+
+    def _trigger(self, uid: str) -> None:
+        """Expect a round."""
+
+    def _pending(self) -> list[PodState]:
+        """The Pods that may be the reason for a round now."""
+        found = []
+        for key, uid in [*self._waiting.items()]:
+            state = self._simulation.api.pods.get(key)
+            if state is None or state.pod.uid != uid or state.pod.node_name:
+                del self._waiting[key]
+            elif self._takes(state.pod):
+                found.append(state)
+        return found
+
+    def _upcoming(self) -> list[Added]:
+        """The nodes on their way: a node that arrives now may not be there yet."""
+        now, existing = self._simulation.clock.now, self._simulation.api.nodes
+        return [added for (_, node, at), added in self.launched if at >= now and node.name not in existing]
+
+    def _launch(self, nodes: Iterable[tuple[str, Node, Added]]) -> None:
+        """Add nodes. `nodes`: (group, node, what the autoscaler decided)."""
+        ready, before = self._simulation.clock.now + self._delay, len(self.launched)
+        for group, node, added in nodes:
+            late = self._random.uniform(0, _JITTER) if self._random else 0.0
+            self.launched.append(((group, node, ready + late), added))
+            self._changed = True
+        if self._delivers:
+            self._simulation.add(arrivals_of(node for node, _ in self.launched[before:]))
+
+    def _give_up(self, reason: str) -> None:
+        self.not_predicted, self._stopped = reason, True
 
 
 class ScheduledOnNewNodes(NamedTuple):

@@ -21,7 +21,7 @@ from forewarn.policies.scheduling.responsible import NodeFilters
 from forewarn.policies.scheduling.victim import pod_priority
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import missing
-from forewarn.policies.whatif.arrivals import Branch, after_growth, last_scheduled
+from forewarn.policies.whatif.arrivals import Branch, last_scheduled
 from forewarn.policies.whatif.autoscalers import Autoscaling, not_predicted
 from forewarn.policies.whatif.comparison import Losses
 from forewarn.policies.whatif.node_bands import zone_of
@@ -89,7 +89,7 @@ class PreemptedTogether(NamedTuple):
 class AfterNewNodes(NamedTuple):
     """A workload after new nodes have arrived: number of replicas that still do not run.
 
-    `backAt`: seconds until its last Pod was scheduled; absent if no nodes arrive.
+    `backAt`: seconds until its last Pod was scheduled; absent if none was, or no nodes arrive.
     """
 
     replicas: int
@@ -181,7 +181,7 @@ class Tried:
             branch.run(simulation)
             lost, names = self._losses.by_workload(simulation), self._losses.names
             rejected = missing(simulation, names).items()
-            growth = after_growth(simulation, autoscaling, branch)
+            growth = branch.grown()
         by_name = {names.of(workload): count for workload, count in lost.items()}
         return {
             "lost": by_name,
@@ -190,8 +190,8 @@ class Tried:
             "stopped": simulation.stopped,
             "at": simulation.clock.now,
             "unread": sorted(simulation.controllers.unreadable.values()),
-            "notModelled": [*simulation.storage.not_modelled, *(not_predicted(growth[0]) if growth else ())],
-            "withNodes": growth and _after(by_name, growth[1]),
+            "notModelled": [*simulation.storage.not_modelled, *(not_predicted(growth.reaction) if growth else ())],
+            "withNodes": growth and _after(by_name, growth.result),
         }
 
     def _end(self, simulation: Simulation) -> tuple[dict[str, int], dict[str, float]]:
@@ -205,7 +205,7 @@ def _after(lost: dict[str, int], end: tuple[dict[str, int], dict[str, float]] | 
         return {workload: AfterNewNodes(replicas) for workload, replicas in lost.items()}
     left, last = end
     return {
-        workload: AfterNewNodes(left.get(workload, 0), round(last.get(workload, 0.0), 4))
+        workload: AfterNewNodes(left.get(workload, 0), round(last[workload], 4) if workload in last else None)
         for workload in {**lost, **left}
     }
 

@@ -1,4 +1,4 @@
-"""The scale-ups of cluster-autoscaler in sequence, until no node group helps the remaining Pending Pods.
+"""The scale-ups of cluster-autoscaler in sequence: each scan counts the nodes that earlier ones added.
 
 If upstream depends on the order of a Go map (Pods of equal score, nodes of a snapshot), the order here is the input
 order.
@@ -11,28 +11,33 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.cluster_autoscaler.estimator import NOT_TRIED, group_by_scheduling_properties
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod, template_info
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Decision, Orchestrator, Settings
+from forewarn.policies.autoscaling.cluster_autoscaler.autoscaler import ClusterAutoscaler
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import NOT_TRIED
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable
 from forewarn.policies.metering import CutShort, metered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup, Estimate
+    from forewarn.policies.autoscaling.autoscaler import Arrival
+    from forewarn.policies.autoscaling.cluster_autoscaler.autoscaler import Scan
+    from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup
     from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
+    from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Decision
     from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 
+LIMIT_REACHED: Final = "further nodes (limit of nodes or rounds reached)"
 MAX_SCALE_UPS: Final = 100
-"""Maximum scale-ups in sequence, as cluster-autoscaler's loop would continue with the remaining Pods."""
-MAX_WORK: Final = 20_000_000
-"""Maximum units of work for one plan: less than a minute."""
+"""Maximum scale-ups in sequence."""
+MAX_NODES: Final = 2_000
+"""Maximum nodes of all scale-ups of one simulation."""
+MAX_WORK: Final = 60_000_000
+"""Maximum units of work for all scans of one simulation: about a minute."""
 
 
 _USUAL: Final = Settings()
@@ -81,16 +86,95 @@ class NoScaleUp(NamedTuple):
 class ScaleUps(NamedTuple):
     """The scale-ups in their order. `lost`: node groups whose nodes would be in what is lost.
 
-    `truncated`: whether the work exceeded a limit, so that further scale-ups are unknown. `not_predicted`: what
-    forewarn does not model, or "".
+    `pods`: number of different Pods for which nodes are added. `truncated`: whether the work exceeded a limit, so that
+    further scale-ups are unknown. `not_predicted`: what forewarn does not model, or "".
     """
 
     scale_ups: Sequence[ScaleUp]
+    pods: int
     no_scale_up: Sequence[NoScaleUp]
     fit_existing_nodes: int
     lost: Sequence[str]
     truncated: bool
     not_predicted: str
+
+
+class Scans:
+    """Scans in sequence. `added`: number of new nodes by group. `helped`: keys of the Pods for which nodes are added.
+
+    `omitted`: number of nodes that are not added because of a limit.
+    """
+
+    def __init__(self, groups: Sequence[NodeGroup], settings: Settings = _USUAL) -> None:
+        self.added, self.helped, self.omitted = Counter[str](), set[str](), 0
+        self._groups, self._settings, self._work = groups, settings, MAX_WORK
+        self._daemon_sets: list[ApiObject] = []
+        self._autoscaler: ClusterAutoscaler | None = None
+        self._decisions: list[Decision] = []
+        self._hints: dict[str, str] = {}
+        """Pod -> its node in the last scan."""
+        self._last: Scan | None = None
+        self._truncated, self.not_predicted = False, ""
+
+    def scan(
+        self, pods: Sequence[Pod], snapshot: Snapshot, daemon_sets: list[ApiObject], upcoming: Mapping[str, int]
+    ) -> list[Arrival]:
+        """Return the nodes that the next scan adds. Raises InvalidObject.
+
+        `pods`: including Pods of DaemonSets, which only use existing nodes. `snapshot`: the cluster as
+        cluster-autoscaler sees it. `upcoming`: number of added nodes that are not in it, by group.
+        """
+        if self.has_ended:
+            return []
+        try:
+            with metered(lambda: False, self._work) as work:
+                autoscaler = self._with(daemon_sets, snapshot)
+                self._last = scan = autoscaler.decide(pods, snapshot, self.added, upcoming, self._hints)
+            self._work = work.left
+        except CutShort:
+            self._truncated = True
+            return []
+        except NotPredicted as reason:
+            self.not_predicted = str(reason)
+            return []
+        arrivals = scan.arrivals
+        if arrivals and (len(self._decisions) == MAX_SCALE_UPS or self.added.total() + len(arrivals) > MAX_NODES):
+            self.omitted, self.not_predicted = len(arrivals), LIMIT_REACHED
+            return []
+        if arrivals:
+            self._decisions.append(scan.decision)
+            self.added.update(dict(scan.decision.added))
+            self.helped.update(key for arrival in arrivals for key in arrival.pods)
+        return arrivals
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a scan."""
+        return self._last is not None or self.has_ended
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether further scale-ups are unknown."""
+        return self._truncated or bool(self.not_predicted)
+
+    def _with(self, daemon_sets: list[ApiObject], snapshot: Snapshot) -> ClusterAutoscaler:
+        if self._autoscaler is None or list(map(id, daemon_sets)) != list(map(id, self._daemon_sets)):
+            self._daemon_sets = daemon_sets
+            self._autoscaler = ClusterAutoscaler(self._groups, daemon_sets, snapshot.semantics, self._settings)
+        return self._autoscaler
+
+    def result(self, workload_of: Callable[[Pod], str], pending: Container[str]) -> ScaleUps:
+        """Return the scale-ups of all scans, and the Pods that they do not help. `pending`: keys of Pending Pods."""
+        expander, last = ",".join(self._settings.expanders), self._last
+        return ScaleUps(
+            scale_ups=[_described(decision, workload_of, expander) for decision in self._decisions],
+            pods=sum(key not in pending for key in self.helped),
+            no_scale_up=_not_helped(last.waiting if last else (), self._groups, workload_of, pending),
+            fit_existing_nodes=sum(pod.key in pending for pod in last.fit) if last else 0,
+            lost=[group.name for group in self._groups if group.blocked == LOST],
+            truncated=self._truncated,
+            not_predicted=self.not_predicted,
+        )
 
 
 def plan(
@@ -101,97 +185,29 @@ def plan(
     workload_of: Callable[[Pod], str],
     settings: Settings = _USUAL,
 ) -> ScaleUps:
-    """Return the nodes to add for these Pending Pods. Raises InvalidObject.
+    """Return the nodes to add for these Pending Pods, until no node group helps. Raises InvalidObject.
 
-    `pods`: including Pods of DaemonSets, which only use existing nodes. `snapshot`: the cluster as cluster-autoscaler
-    sees it. `workload_of`: returns the displayed workload of a Pod.
+    The parameters are those of `Scans`. `workload_of`: returns the displayed workload of a Pod.
     """
-    daemon_sets, pods = list(daemon_sets), list(pods)
-    sequence = _Sequence(snapshot, groups, pods, settings)
-    cut, unknown = False, ""
-    try:
-        with metered(lambda: False, MAX_WORK):
-            if settings.limits:
-                raise NotPredicted("the limits --cores-total and --memory-total are not modelled")
-            templates = {
-                group.name: template_info(
-                    group, daemon_sets, snapshot.semantics, force_daemon_sets=settings.force_daemon_sets
-                )
-                for group in groups
-            }
-            while len(sequence.decisions) < MAX_SCALE_UPS and sequence.scale_up(templates):
-                pass
-    except CutShort:
-        cut = True
-    except NotPredicted as reason:
-        unknown = str(reason)
-    expander = ",".join(settings.expanders)
-    scale_ups = [_described(decision, chosen, workload_of, expander) for decision, chosen in sequence.decisions]
-    not_helped = _not_helped(sequence.unhelped, groups, workload_of)
-    lost = [group.name for group in groups if group.blocked == LOST]
-    return ScaleUps(scale_ups, not_helped, sequence.fit, lost, cut, unknown)
-
-
-class _Sequence:
-    """Scale-ups in sequence. `fit`: number of Pods that fit on existing nodes. `unhelped`: the Pods left."""
-
-    def __init__(
-        self, snapshot: Snapshot, groups: Sequence[NodeGroup], pods: Sequence[Pod], settings: Settings
-    ) -> None:
-        self.decisions: list[tuple[Decision, Estimate]] = []
-        self.fit = 0
-        self.unhelped = group_by_scheduling_properties(without_daemon_pods(pods))
-        self._snapshot, self._groups, self._waiting = snapshot, groups, pods
-        self._tried = Counter[str]()
-        self._settings = settings
-
-    def scale_up(self, templates: Mapping[str, NodeInfo]) -> bool:
-        """Decide on the next scale-up and add its nodes; return whether more may follow."""
-        waiting = without_daemon_pods(self._waiting)
-        self._snapshot, left = filter_out_schedulable(self._snapshot, self._waiting)
-        self._waiting = without_daemon_pods(left)
-        self.fit += len(waiting) - len(self._waiting)
-        self.unhelped = group_by_scheduling_properties(self._waiting)
-        if not self.unhelped:
-            return False
-        orchestrator = Orchestrator(self._snapshot, self._groups, templates, self._settings, {}, self._tried)
-        decision = orchestrator.decide(self.unhelped)
-        if not decision.added or decision.chosen is None:
-            return False
-        self._add(decision.chosen, dict(decision.added), templates)
-        self.decisions.append((decision, decision.chosen))
-        return bool(self._waiting)
-
-    def _add(self, chosen: Estimate, added: Mapping[str, int], templates: Mapping[str, NodeInfo]) -> None:
-        """Add the nodes of a scale-up. If they are not those of the estimate, the next scale-up places the Pods."""
-        if added == {chosen.group.name: chosen.nodes}:
-            self._snapshot = chosen.after()
-            placed = {id(pod) for pod, _ in chosen.placed}
-            self._waiting = [pod for pod in self._waiting if id(pod) not in placed]
-            for equivalence_group in self.unhelped:
-                equivalence_group.pods = [pod for pod in equivalence_group.pods if id(pod) not in placed]
-        else:
-            self._snapshot = self._snapshot.with_nodes(list(self._new_nodes(added, templates)))
-        self._tried.update({**added, chosen.group.name: max(chosen.added, added.get(chosen.group.name, 0))})
-        self._groups = [group._replace(size=group.size + added.get(group.name, 0)) for group in self._groups]
-
-    def _new_nodes(self, added: Mapping[str, int], templates: Mapping[str, NodeInfo]) -> Iterator[NodeInfo]:
-        for group in self._groups:
-            for number in range(added.get(group.name, 0)):
-                info = templates[group.name].clone()
-                info.node = group.new_node(self._tried[group.name] + number)
-                yield info
+    pods, scans, daemon_sets = list(pods), Scans(groups, settings), list(daemon_sets)
+    while scans.scan(pods, snapshot, daemon_sets, scans.added):
+        pass
+    return scans.result(workload_of, {pod.key for pod in pods} - scans.helped)
 
 
 def _not_helped(
-    equivalence_groups: Iterable[EquivalenceGroup], groups: Sequence[NodeGroup], workload_of: Callable[[Pod], str]
+    waiting: Iterable[EquivalenceGroup],
+    groups: Sequence[NodeGroup],
+    workload_of: Callable[[Pod], str],
+    pending: Container[str],
 ) -> list[NoScaleUp]:
     """Return the Pods that no node group helps, by workload and reasons."""
     counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
-    for equivalence_group in equivalence_groups:
+    for equivalence_group in waiting:
         reasons = tuple(equivalence_group.reasons.get(group.name, NOT_TRIED) for group in groups)
         for pod in equivalence_group.pods:
-            counts[workload_of(pod), reasons] += 1
+            if pod.key in pending:
+                counts[workload_of(pod), reasons] += 1
     names = [group.name for group in groups]
     return [
         NoScaleUp(workload, count, dict(zip(names, why, strict=True)))
@@ -208,14 +224,10 @@ def without_schedulable(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[Snapsh
         return snapshot, list(pods)
 
 
-def without_daemon_pods(pods: Iterable[Pod]) -> list[Pod]:
-    return [pod for pod in pods if not is_daemon_pod(pod)]
-
-
-def _described(decision: Decision, chosen: Estimate, workload_of: Callable[[Pod], str], expander: str) -> ScaleUp:
+def _described(decision: Decision, workload_of: Callable[[Pod], str], expander: str) -> ScaleUp:
     used: dict[str, set[str]] = {}
     pods = Counter[str]()
-    for pod, node in chosen.placed:
+    for pod, node in decision.chosen.placed if decision.chosen else ():
         workload = workload_of(pod)
         used.setdefault(workload, set()).add(node)
         pods[workload] += 1

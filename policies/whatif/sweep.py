@@ -10,7 +10,7 @@ from forewarn.policies.cluster.answer_head import Result
 from forewarn.policies.documents import fields_of
 from forewarn.policies.simulation.summary import Levels
 from forewarn.policies.whatif import EVERY
-from forewarn.policies.whatif.arrivals import Branch, after_growth
+from forewarn.policies.whatif.arrivals import Branch
 from forewarn.policies.whatif.comparison import Losses, pdbs_below_desired, touched
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Tally:
         autoscaling = self._autoscaling.after(question.lost)
         with Branch(question, autoscaling, self._end) as branch:
             branch.run(simulation)
-            return self._counts(simulation) | {"node_groups": _needs(simulation, autoscaling, branch)}
+            return self._counts(simulation) | {"node_groups": _needs(branch)}
 
     def _end(self, simulation: Simulation) -> tuple[int, int, float]:
         last = max((event.t for event in simulation.timeline.events if event.event == "scheduled"), default=0.0)
@@ -133,12 +133,12 @@ class Tally:
         }
 
 
-def _needs(simulation: Simulation, autoscaling: Autoscaling, branch: Branch) -> Needs | None:
+def _needs(branch: Branch) -> Needs | None:
     """Return the nodes that Pending Pods need after a simulation; None without node groups."""
-    growth = after_growth(simulation, autoscaling, branch)
+    growth = branch.grown()
     if growth is None:
         return None
-    reaction, end = growth
+    reaction, end = growth.reaction, growth.result
     plan, nodes = reaction.node_groups, Counter[str]()
     for scale_up in plan.scale_ups if plan else ():
         nodes.update(dict(scale_up.added))

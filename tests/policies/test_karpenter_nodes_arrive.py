@@ -153,7 +153,7 @@ def test_the_next_pod_of_a_stateful_set_gets_a_node_in_the_next_round(lost: Any)
 
 
 def test_rounds_are_bounded(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(karpenter, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(karpenter, "_MAX_LAUNCHES", 1)
     answer = lost(*stateful_set(5))
     found = of_stateful_set(answer)
     assert (found["after"], found["pending"], answer["withNewNodes"]["nodesNotSimulated"]) == (1, 1, 1)
@@ -202,7 +202,7 @@ def test_a_pod_of_a_later_round_without_a_node_is_explained(lost: Any) -> None:
 
 
 def test_what_a_limit_of_rounds_leaves_out_is_reported(lost: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(karpenter, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(karpenter, "_MAX_LAUNCHES", 1)
     assert "nodes of Karpenter not predicted: further nodes (limit of nodes or rounds reached)" in lost(
         *stateful_set(5), text=True
     )

@@ -15,7 +15,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.whatif import arrivals, questions
+from forewarn.policies.whatif import arrivals, questions, scale_up
 from forewarn.policies.whatif.arrivals import Worst
 from forewarn.policies.whatif.comparison import count_by_workload
 from forewarn.policies.whatif.new_nodes import namer
@@ -122,9 +122,11 @@ def test_no_autoscaler_gives_the_answer_without_new_nodes(capsys: Capture) -> No
 
 
 def test_the_number_of_new_nodes_is_bounded(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "MAX_NODES", 1)
-    arrived = lost(capsys, *GROUPS)["withNewNodes"]
-    assert (arrived["nodes"], arrived["nodesNotSimulated"]) == ({"spot-large": 1}, 1)
+    monkeypatch.setattr(scale_up, "MAX_NODES", 1)
+    answer = lost(capsys, *GROUPS)
+    assert "withNewNodes" not in answer
+    reached = "further nodes (limit of nodes or rounds reached)"
+    assert answer["autoscalers"]["nodeGroups"]["notPredicted"] == reached
 
 
 @pytest.mark.parametrize("delay", ["0", "7", "180", "2000"])
@@ -420,6 +422,31 @@ def test_no_node_arrives_before_the_pod_for_which_it_is_added(tmp_path: Path, ca
     assert arrived["nodes"] == {"spot-large": 3}
     back = {row["workload"]: round(row["at"] / 60) for row in arrived["workloads"]}
     assert back == {"reports/early": 3, "reports/late": 23}
+
+
+def test_pods_that_are_pending_only_for_a_while_get_nodes(tmp_path: Path, capsys: Capture) -> None:
+    """The Job is deleted before the node arrives."""
+    free = {"at": "2m", "delete": job("early", 1, "3")}
+    assert main([*asked_events(tmp_path, {"at": 0, "create": job("early", 1, "3")}, free), "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    (scale_up,) = answer["autoscalers"]["nodeGroups"]["scaleUps"]
+    assert (scale_up["group"], scale_up["nodes"]) == ("spot-large", 1)
+    assert (answer["withNewNodes"]["nodes"], answer["withNewNodes"]["pending"]) == ({"spot-large": 1}, 0)
+    assert main(asked_events(tmp_path, {"at": 0, "create": job("early", 1, "3")}, free)) == 0
+    assert "1 new node from 3 min 10 s on, for Pods that are Pending before" in capsys.readouterr().out
+
+
+def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ["whatif", "upgrade", "--cluster", CLUSTER, *GROUPS]
+    assert main([*asked, "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["withNewNodes"]["upgraded"] == 4
+    assert answer["withNewNodes"]["upgradedAt"] == pytest.approx(625, abs=1)
+    monkeypatch.setattr(arrivals, "forked", lambda _: None)
+    assert main([*asked, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == answer
+    assert main(asked) == 0
+    assert "; with new nodes, 4 of 4 nodes upgraded in 10 min 25 s: " in capsys.readouterr().out
 
 
 def test_jobs_that_complete_on_new_nodes_have_no_time_in_the_first_line(tmp_path: Path, capsys: Capture) -> None:

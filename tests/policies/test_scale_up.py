@@ -20,6 +20,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.estimator import (
 )
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, daemon_pods, template_info
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import MAX_SIZE_REACHED
+from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.objects.pod import Pod
@@ -215,7 +216,7 @@ def test_too_much_to_work_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scale_up, "MAX_WORK", 1000)
     plan = planned([group("g", "1", "4Gi")], replicas("web", 500, "1", "1Gi"))
     assert plan.truncated
-    assert sum(left.pods for left in plan.no_scale_up) == 500
+    assert (plan.scale_ups, plan.pods) == ([], 0)
 
 
 def daemon_set(**spec: Any) -> Any:
@@ -350,8 +351,7 @@ def test_every_pod_is_placed_once_or_told_and_no_node_holds_more_than_it_has(
 ) -> None:
     pods = pods_of(sets)
     plan = planned([group("small", "1", "4Gi", pods=4, most=most), group("large", "4", "8Gi", most=most)], pods)
-    placed = sum(each.pods for each in plan.scale_ups)
-    assert placed + plan.fit_existing_nodes + sum(left.pods for left in plan.no_scale_up) == len(pods)
+    assert plan.pods + plan.fit_existing_nodes + sum(left.pods for left in plan.no_scale_up) == len(pods)
     for name in ("small", "large"):
         assert sum(each.nodes for each in plan.scale_ups if each.group == name) <= most
     for each in plan.scale_ups:
@@ -379,3 +379,15 @@ def test_a_group_that_helps_nobody_changes_nothing(sets: list[tuple[int, int, in
     pods, useful = pods_of(sets), group("g", "2", "4Gi")
     useless = group("tiny", "10m", "1Mi", size=size)
     assert told(planned([useful], pods)) == told(planned([useless, useful], pods))
+
+
+def test_pods_are_first_tried_on_their_nodes_of_the_scan_before() -> None:
+    cache = Cache()
+    for name in "abc":
+        cache.add(make_node(name).has(cpu="1", memory="4Gi", pods="10").obj)
+    snapshot = cache.snapshot().scheduling
+    web, db = (Pod.from_api(replicas(name, 1, "1", "1Gi")[0].obj) for name in ("web", "db"))
+    hints = {web.uid: "c", db.uid: "gone"}
+    filled, left = filter_out_schedulable(snapshot, [web, db], hints)
+    assert (left, hints) == ([], {web.uid: "c", db.uid: "b"})
+    assert [pod.name for pod in filled.node_infos[2].pods] == ["web-0"]

@@ -1,25 +1,25 @@
-"""When the nodes of autoscalers arrive, and for how many Pods, from their reaction alone."""
+"""When cluster-autoscaler scans, when its nodes arrive, and for how many Pods."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from forewarn.policies.autoscaling.autoscaler import Arrival
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.timeline import Event
-from forewarn.policies.whatif import arrivals, questions
-from forewarn.policies.whatif.autoscalers import SCAN, Autoscalers, Autoscaling, Considered, Launches, NoLaunch
+from forewarn.policies.simulation.api_server import Change
+from forewarn.policies.whatif import arrivals
+from forewarn.policies.whatif import scale_up as scale_up_module
+from forewarn.policies.whatif.arrivals import ClusterAutoscalerRounds
+from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, Considered, Launches, NoLaunch
 from forewarn.policies.whatif.node_groups import read_node_groups
 from forewarn.policies.whatif.scale_up import NewNodesOfGroup, ScaleUp, ScaleUps
-from tests.policies.commands.test_whatif_command import random_cluster
+from tests.policies.test_karpenter_rounds import Cluster
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.simulation.simulation import Simulation
 
 TEMPLATE = "template: {status: {allocatable: {cpu: '4', memory: 8Gi, pods: '110'}}}"
 GROUPS = read_node_groups("\n".join(f"- {{name: {name}, maxSize: 9, {TEMPLATE}}}" for name in "ab"), "groups.yaml")
@@ -32,7 +32,8 @@ def scale_up(pods: int, *added: tuple[str, int]) -> ScaleUp:
 
 
 def scale_ups(*made: ScaleUp, fit: int = 0, why: str = "") -> ScaleUps:
-    return ScaleUps(made, [], fit, [], truncated=False, not_predicted=why)
+    pods = sum(each.pods for each in made)
+    return ScaleUps(made, pods, [], fit, [], truncated=False, not_predicted=why)
 
 
 def launches(nodes: int, left: int = 0, why: str = "") -> Launches:
@@ -43,36 +44,6 @@ def launches(nodes: int, left: int = 0, why: str = "") -> Launches:
 def reaction(plan: ScaleUps | None = None, pools: Launches | None = None, pending: int = 9) -> Autoscalers:
     considered = Considered(pending, {}, pending)
     return Autoscalers(considered, considered, plan, pools)
-
-
-def ended(*failed: float) -> Any:
-    """A simulation with a node `a-new-1`, and Pods that failed at these times, and one that ran afterwards."""
-    events = [Event(1.0, "scheduled"), Event(1.0, "unschedulable", pod="ran")]
-    events += [Event(t, "unschedulable", pod=f"p{t}") for t in failed]
-    pods = [SimpleNamespace(key=f"p{t}", uid="", node_name="") for t in failed]
-    states = {pod.key: SimpleNamespace(active=True, pod=pod) for pod in pods}
-    api = SimpleNamespace(nodes={"a-new-1": None}, pods=states, conditions={})
-    return SimpleNamespace(timeline=SimpleNamespace(events=events), api=api)
-
-
-@pytest.mark.parametrize(
-    ("failed", "given", "arriving"),
-    [
-        ([], reaction(scale_ups(scale_up(1, ("a", 1)))), [("a", "a-new-2", 110)]),
-        ([7, 5], reaction(scale_ups(scale_up(1, ("a", 1)))), [("a", "a-new-2", 115)]),
-        (
-            [5],
-            reaction(scale_ups(scale_up(1, ("a", 1), ("b", 2)), scale_up(1, ("b", 1)))),
-            [("a", "a-new-2", 115), ("b", "b-new-1", 115), ("b", "b-new-2", 115), ("b", "b-new-3", 125)],
-        ),
-        ([5], reaction(), []),
-    ],
-)
-def test_a_scan_follows_each_scale_up(
-    failed: list[float], given: Autoscalers, arriving: list[tuple[str, str, float]]
-) -> None:
-    assert [(group, node.name, at) for group, node, at in arrivals.arriving(ended(*failed), given, ON)] == arriving
-    assert arrivals.arriving(ended(*failed), given, ON._replace(node_delay=None)) == []
 
 
 @pytest.mark.parametrize(
@@ -110,20 +81,49 @@ def test_an_invalid_daemon_set_prevents_the_prediction_of_nodes(monkeypatch: pyt
     assert arrivals.added_for([], cast("ClusterSnapshot", None), ON) == (0, 0, 0.0, "no template")
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("delay", [0.0, 60.0])
-def test_the_fork_is_made_when_the_first_node_can_arrive(seed: int, delay: float) -> None:
-    cache = DumpCache()
-    for obj in random_cluster(seed):
-        cache.add(obj)
-    world = world_of(cache, questions.zone_lost(cache.snapshot(), "a").arrivals, until=900.0)
-    whole, paused = Simulation(world), Simulation(world)
-    whole.run()
-    failed = [event.t for event in whole.timeline.events if event.event == "unschedulable"]
-    assert arrivals._pauses(paused, SCAN, SCAN + delay) == bool(failed)
-    if failed:
-        assert paused.clock.now < min(failed) + SCAN + delay
-        upcoming = paused.clock.next_time
-        assert paused.run(0.0) or (upcoming is not None and upcoming >= min(failed) + SCAN + delay)
-    paused.run()
-    assert paused.timeline.events == whole.timeline.events
+class Scanned:
+    """A simulation with Pods, and the times of the scans that see them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, nodes: int = 0) -> None:
+        self.cluster, self.scans, self._nodes = Cluster(), list[tuple[float, int]](), nodes
+        self.cluster.api.keys_of, self.cluster.api.seconds = (lambda _: ()), 1e9
+        seen = lambda pods, snapshot, _: (pods, snapshot)  # noqa: E731
+        monkeypatch.setattr(arrivals, "seen_by_cluster_autoscaler", seen)
+        monkeypatch.setattr(scale_up_module.Scans, "scan", lambda _, pods, *more: self.scan(pods, more[-1].total()))
+        self.rounds = ClusterAutoscalerRounds(cast("Simulation", self.cluster), ON, 100.0)
+
+    def scan(self, pods: Any, upcoming: int) -> list[Arrival]:
+        self.scans.append((round(self.cluster.clock.now, 4), upcoming))
+        added, self._nodes = self._nodes, 0
+        return [Arrival("a", {}, tuple(pod.key for pod in pods))] * added
+
+
+def test_scans_follow_each_other_while_pods_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    scanned = Scanned(monkeypatch, nodes=2)
+    for at, name in ((5.0, "a"), (7.0, "b"), (16.0, "c"), (64.5, "d")):
+        scanned.cluster.mark(at, name)
+    scanned.cluster.mark(9.0, "nominated", nominated="n")
+    scanned.cluster.run(300.0)
+    assert scanned.scans == [(15.0, 0), (25.0, 2), (65.0, 2)]
+    assert [(node.name, at) for (_, node, at), _ in scanned.rounds.launched] == [("a-new-1", 115.0), ("a-new-2", 115.0)]
+    assert scanned.rounds.helped() == {"default/a", "default/b", "default/nominated"}
+
+
+def test_new_pods_wait_for_the_next_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    scanned = Scanned(monkeypatch)
+    scanned.cluster.api.seconds = 14.0
+    scanned.cluster.mark(5.0, "a", created=13.0)
+    scanned.cluster.clock.at(20.0, lambda: setattr(scanned.cluster.api, "seconds", 15.0))
+    scanned.cluster.run(100.0)
+    assert scanned.scans == [(25.0, 0)]
+
+
+def test_changes_that_leave_more_room_cause_no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    scanned = Scanned(monkeypatch)
+    for at, name in ((5.0, "a"), (6.0, "b")):
+        scanned.cluster.mark(at, name)
+    scanned.cluster.bind(18.0, "b")
+    scanned.cluster.clock.at(28.0, lambda: scanned.cluster.notify(Change("Workload", None, None)))
+    scanned.cluster.clock.at(38.0, lambda: scanned.cluster.notify(Change("Node", None, None)))
+    scanned.cluster.run(100.0)
+    assert scanned.scans == [(15.0, 0), (45.0, 0)]

@@ -86,7 +86,7 @@ class Estimate:
         try:
             framework = framework_of(self._with_template, equivalence_group.pods[0])
             rejected = self._rejected(
-                _Prepared(framework, equivalence_group.pods[0]), equivalence_group.pods[0], self._template
+                Prepared(framework, equivalence_group.pods[0]), equivalence_group.pods[0], self._template
             )
         except PluginFault as fault:
             return str(fault)
@@ -97,7 +97,7 @@ class Estimate:
 
         None if the number depends on other nodes.
         """
-        prepared, info = _Prepared(framework_of(self._with_template, pod), pod), self._template.clone()
+        prepared, info = Prepared(framework_of(self._with_template, pod), pod), self._template.clone()
         if not prepared.holds:
             return None
         for number in range(most):
@@ -137,7 +137,7 @@ class Estimate:
 
         Each search starts after the node of the last Pod. Source: upstream `tryToScheduleOnExistingNodes`.
         """
-        prepared: _Prepared | None = None
+        prepared: Prepared | None = None
         for index, pod in enumerate(pods):
             prepared = self._prepared(pod, prepared)
             number = next(
@@ -164,7 +164,7 @@ class Estimate:
 
         Source: upstream `tryToScheduleOnNewNodes`.
         """
-        prepared: _Prepared | None = None
+        prepared: Prepared | None = None
         for pod in pods:
             if self._infos:
                 prepared, last = self._prepared(pod, prepared), self._infos[-1]
@@ -185,7 +185,7 @@ class Estimate:
             self._place(pod, self._infos[-1])
         return True
 
-    def _on_any_other(self, prepared: _Prepared, pod: Pod, rejected: Status) -> bool:
+    def _on_any_other(self, prepared: Prepared, pod: Pod, rejected: Status) -> bool:
         """Return whether a Pod with a topology spread constraint on hostnames fits on any other node, which upstream
         also tries.
 
@@ -220,7 +220,7 @@ class Estimate:
         self.placed.append((pod, name))
         self._snapshot = None
 
-    def _prepared(self, pod: Pod, before: _Prepared | None) -> _Prepared:
+    def _prepared(self, pod: Pod, before: Prepared | None) -> Prepared:
         """Return the result of the Pod's PreFilter plugins.
 
         `before`: the result for an equal Pod, returned if still valid.
@@ -228,15 +228,15 @@ class Estimate:
         if before is not None and (before.holds or self._snapshot is not None):
             return before
         if before is None and not self._repels_pods:
-            of_node_alone = _Prepared(framework_of(self._with_template, pod), pod)
+            of_node_alone = Prepared(framework_of(self._with_template, pod), pod)
             if of_node_alone.holds:
                 return of_node_alone
         if self._snapshot is None:
             charge((len(self._base.node_infos) + 8 * len(self._infos)) // 4)
             self._snapshot = self._base.with_nodes([info.clone() for info in self._infos])
-        return _Prepared(framework_of(self._snapshot, pod), pod)
+        return Prepared(framework_of(self._snapshot, pod), pod)
 
-    def _rejected(self, prepared: _Prepared, pod: Pod, info: NodeInfo) -> Status | None:
+    def _rejected(self, prepared: Prepared, pod: Pod, info: NodeInfo) -> Status | None:
         """Return the rejection of a Pod by a node's filters; None if the Pod fits. Raises PluginFault.
 
         Source: upstream `RunFiltersOnNode`.
@@ -249,7 +249,7 @@ class Estimate:
         return prepared.framework.run_filter_plugins(prepared.state, pod, info)
 
 
-class _Prepared:
+class Prepared:
     """The result of a Pod's PreFilter plugins.
 
     `names`: the only nodes that may accept the Pod; None for all. `holds`: true if the result is valid for all equal

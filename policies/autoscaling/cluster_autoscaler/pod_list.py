@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from forewarn.policies.autoscaling.cluster_autoscaler.estimator import group_by_scheduling_properties
-from forewarn.policies.scheduling.responsible import not_predicted
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import Prepared, group_by_scheduling_properties
+from forewarn.policies.metering import charge
+from forewarn.policies.scheduling.framework import FILTERS
+from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 
@@ -37,32 +41,103 @@ def without_expendable(snapshot: Snapshot, cutoff: int) -> Snapshot:
     return snapshot.with_pods(nominated, expendable) if expendable or nominated else snapshot
 
 
-def filter_out_schedulable(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[Snapshot, list[Pod]]:
+def filter_out_schedulable(
+    snapshot: Snapshot, pods: Sequence[Pod], hints: dict[str, str] | None = None
+) -> tuple[Snapshot, list[Pod]]:
     """Return the cluster with the Pods that fit on existing nodes placed, and the Pods that do not fit.
 
     Tries the Pods with the highest priority first. If one Pod does not fit, equal ones are not tried. Each search
-    starts after the node of the last Pod. Source: `filterOutSchedulableByPacking`, `NewLastIndexOrderMapping(1)`.
+    starts after the node of the last Pod. `hints`: Pod -> its node in the scan before, which is tried first; filled.
+    Source: `filterOutSchedulableByPacking`, `HintingSimulator`, `NewLastIndexOrderMapping(1)`.
     """
     pods = sorted(pods, key=lambda pod: -pod.effective_priority)
-    unschedulable: list[Pod] = []
-    hopeless: set[int] = set()
     equal_to = {
         id(pod): id(equivalence_group)
         for equivalence_group in group_by_scheduling_properties(pods)
         for pod in equivalence_group.pods
     }
-    last = 0
+    packing, unschedulable, hopeless = _Packing(snapshot), list["Pod"](), set[int]()
+    hints = {} if hints is None else hints
     for pod in pods:
-        rows = [] if equal_to[id(pod)] in hopeless or not_predicted(pod, snapshot) else _feasible_rows(snapshot, pod)
-        if not rows:
-            hopeless.add(equal_to[id(pod)])
+        which, key = equal_to[id(pod)], pod.uid or pod.key
+        node = packing.place(pod, which, hints.get(key)) if which not in hopeless or key in hints else ""
+        if node:
+            hints[key] = node
+        else:
+            hopeless.add(which)
             unschedulable.append(pod)
-            continue
-        last = next((row for row in rows if row > last), rows[0])
-        snapshot = snapshot.with_pods([snapshot.bound(pod, snapshot.node_infos[last].name)], ())
-    return snapshot, unschedulable
+    return packing.after(), unschedulable
 
 
-def _feasible_rows(snapshot: Snapshot, pod: Pod) -> list[int]:
-    rows = (snapshot.rows[name] for name in Prediction(snapshot, pod).feasible)
-    return sorted(row for row in rows if not snapshot.node_infos[row].node.unschedulable)
+class _Suitable:
+    """The nodes (rows) on which equal Pods fit, if other Pods only take resources and ports of their own nodes from
+    them. `checked`: number of placed Pods that `rows` considers.
+    """
+
+    def __init__(self, rows: list[int], prepared: Prepared, checked: int) -> None:
+        self.rows, self.prepared, self.checked = rows, prepared, checked
+
+
+class _Packing:
+    """Places Pods on the nodes of a Snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot, self._last = snapshot, 0
+        self._suitable: dict[int, _Suitable] = {}
+        self._taken: list[int] = []
+        """The rows of the placed Pods."""
+        self._infos: dict[int, NodeInfo] = {}
+        """Row -> the node with the placed Pods that the Snapshot does not have."""
+        self._bound: list[Pod] = []
+
+    def after(self) -> Snapshot:
+        """Return the cluster with the placed Pods."""
+        if self._bound:
+            self._snapshot = self._snapshot.with_pods(self._bound, ())
+            self._bound, self._infos = [], {}
+        return self._snapshot
+
+    def place(self, pod: Pod, which: int, hint: str | None) -> str:
+        """Place a Pod on the node `hint`, otherwise on the next node on which it fits; return the node, or "".
+
+        `which`: equal for equal Pods.
+        """
+        suitable = self._suitable.get(which)
+        rows = self._search(pod, which) if suitable is None else self._update(suitable, pod)
+        if not rows:
+            return ""
+        row = self._snapshot.rows.get(hint or "", -1)
+        place = bisect_left(rows, row)
+        if place == len(rows) or rows[place] != row:
+            place = bisect_right(rows, self._last)
+            self._last = row = rows[place if place < len(rows) else 0]
+        self._taken.append(row)
+        if row not in self._infos:
+            self._infos[row] = self._snapshot.node_infos[row].clone()
+        self._bound.append(self._snapshot.bound(pod, self._infos[row].name))
+        self._infos[row].add_pod(self._bound[-1])
+        return self._infos[row].name
+
+    def _search(self, pod: Pod, which: int) -> list[int]:
+        snapshot = self.after()
+        if not_predicted(pod, snapshot):
+            return []
+        found = (snapshot.rows[name] for name in Prediction(snapshot, pod).feasible)
+        rows = sorted(row for row in found if not snapshot.node_infos[row].node.unschedulable)
+        if rows and not any(snapshot.objects.nominated.values()):
+            prepared = Prepared(framework_of(snapshot, pod), pod)
+            if prepared.holds:
+                self._suitable[which] = _Suitable(rows, prepared, len(self._taken))
+        return rows
+
+    def _update(self, suitable: _Suitable, pod: Pod) -> list[int]:
+        rows, prepared = suitable.rows, suitable.prepared
+        for row in {*self._taken[suitable.checked :]}:
+            place = bisect_left(rows, row)
+            if place < len(rows) and rows[place] == row:
+                charge(FILTERS)
+                info = self._infos.get(row) or self._snapshot.node_infos[row]
+                if prepared.framework.run_filter_plugins(prepared.state, pod, info) is not None:
+                    del rows[place]
+        suitable.checked = len(self._taken)
+        return rows

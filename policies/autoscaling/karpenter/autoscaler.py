@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
 from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.node_pools import read_node_pools
-from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod, exact, shuns_karpenter, texts
+from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod, exact, is_provisionable, shuns_karpenter, texts
 from forewarn.policies.autoscaling.karpenter.requirements import (
     CAPACITY_TYPE,
     CAPACITY_TYPES,
@@ -217,11 +217,6 @@ class Karpenter:
         capacity = instance_type.capacity if instance_type else allocatable
         running = RunningNode(node.name, node.labels, taints, capacity, allocatable, node.name, False)
         return StateNode(running, running if label.NODE_POOL in node.labels else None, pods=list(info.pods))
-
-
-def is_provisionable(pod: Pod) -> bool:
-    """Report whether Karpenter considers a Pod that kube-scheduler has marked Unschedulable."""
-    return not pod.nominated_node_name and pod.owner_kind not in ("apps/DaemonSet", "/Node")
 
 
 def _on_their_way(upcoming: Sequence[Arrival]) -> Iterator[StateNode]:

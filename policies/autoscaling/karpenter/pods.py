@@ -181,3 +181,8 @@ def texts(amounts: Mapping[str, int]) -> dict[str, str]:
         name: str(Quantity(amount, Format.BINARY_SI if name.startswith(_BINARY) else Format.DECIMAL_SI))
         for name, amount in sorted(amounts.items())
     }
+
+
+def is_provisionable(pod: Pod) -> bool:
+    """Report whether Karpenter considers a Pod that kube-scheduler has marked Unschedulable."""
+    return not pod.nominated_node_name and pod.owner_kind not in ("apps/DaemonSet", "/Node")
