@@ -84,6 +84,8 @@ class _Packing:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot, self._last = snapshot, 0
         self._suitable: dict[int, _Suitable] = {}
+        self._unprepared = set[int]()
+        """The equal Pods whose PreFilter results other Pods change."""
         self._taken: list[int] = []
         """The rows of the placed Pods."""
         self._infos: dict[int, NodeInfo] = {}
@@ -124,10 +126,12 @@ class _Packing:
             return []
         found = (snapshot.rows[name] for name in Prediction(snapshot, pod).feasible)
         rows = sorted(row for row in found if not snapshot.node_infos[row].node.unschedulable)
-        if rows and not any(snapshot.objects.nominated.values()):
+        if rows and which not in self._unprepared and not any(snapshot.objects.nominated.values()):
             prepared = Prepared(framework_of(snapshot, pod), pod)
             if prepared.holds:
                 self._suitable[which] = _Suitable(rows, prepared, len(self._taken))
+            else:
+                self._unprepared.add(which)
         return rows
 
     def _update(self, suitable: _Suitable, pod: Pod) -> list[int]:
