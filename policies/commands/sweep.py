@@ -56,9 +56,8 @@ def answer_sweep(request: SweepRequest, run: Run) -> int:
     ValueError.
     """
     from forewarn.policies.application.cluster import Cluster, with_node_groups
-    from forewarn.policies.application.digested_cache import DigestedCache
     from forewarn.policies.application.sweep import names_of, whatif_each
-    from forewarn.policies.simulation.dump import DumpCache
+    from forewarn.policies.simulation.dump import DigestedCache, DumpCache
 
     scope, shard = request.scope, request.shard
     cache = DigestedCache() if shard else DumpCache()

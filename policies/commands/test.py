@@ -55,9 +55,8 @@ def main(arguments: Sequence[str]) -> int:
 
     def answer() -> int:
         from forewarn.policies.application.cluster import Cluster
-        from forewarn.policies.application.digested_cache import DigestedCache
         from forewarn.policies.application.expectations import test
-        from forewarn.policies.simulation.dump import DumpCache
+        from forewarn.policies.simulation.dump import DigestedCache, DumpCache
 
         cache = DigestedCache() if shard else DumpCache()
         cache.recreated = recreated_by(options.config)

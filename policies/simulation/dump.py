@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -185,3 +187,24 @@ def _lost(pod: Pod, cluster: ClusterSnapshot) -> WorkloadKey | None:
     """Return the key of the workload that a Pod names as its controller, if it does not exist; otherwise None."""
     key = controller_of(pod)
     return key if key and not pod.terminal and key[0] in POD_TEMPLATE_PATHS and key not in cluster.workloads else None
+
+
+_BITS: Final = 2**256
+
+
+class DigestedCache(DumpCache):
+    """A DumpCache with a digest of the added objects, independent of their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sum = 0
+
+    def add(self, obj: ApiObject) -> bool:
+        """Add an object, and include it in the digest. Returns as `Cache.add`."""
+        encoded = json.dumps(obj, sort_keys=True, separators=(",", ":")).encode()
+        self._sum = (self._sum + int.from_bytes(hashlib.sha256(encoded).digest(), "big")) % _BITS
+        return super().add(obj)
+
+    @property
+    def digest(self) -> str:
+        return f"{self._sum:064x}"
