@@ -407,7 +407,7 @@ def _ends(answer: Answer, named: Mapping[str, str], placeholders: Sequence[str])
     ends = [_end(item, once) for item in fewer]
     more = len(ends) - _NAMED
     failed = sum(bool(item.failure) for item in fewer[_NAMED:])
-    jobs = f", {plural(failed, 'Job')} of them failed" if failed else ""
+    jobs = f", {failed} of them failed Jobs" if failed else ""
     rest = f"; {plural(more, 'more workload has', 'more workloads have')} fewer or Pending Pods" if more > 0 else ""
     rest = f"{rest}{jobs}"
     return f"At the end, {'; '.join(ends[:_NAMED])}{rest}" if ends else ""
