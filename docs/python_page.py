@@ -92,9 +92,9 @@ Types are for mypy and other type checkers; `forewarn.NAME` exports each functio
 _ERRORS: Final = """
 | exception | meaning | exit status of commands |
 |---|---|---|
-| `ForewarnError` | the question has no answer; parent of the others | |
+| `ForewarnError` | forewarn has no answer; base class of the others | |
 | `InvalidInput` | a request has an unknown or invalid name or value | 2 |
-| `InvalidObject` | an object is invalid; parent of `InvalidInput`; a `ValueError` | 3 |
+| `InvalidObject` | an object is invalid; base class of `InvalidInput`; a `ValueError` | 3 |
 | `ConfigError` | a configuration file is invalid; a `ValueError` | 2 |
 | `SourceError` | a file or cluster is unreadable | 3; 2 for a file that does not exist |
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Severity(IntEnum):
-    """The severity of a finding. The most severe has the smallest value, so it sorts first. `str` returns `error`."""
+    """The severity of a finding, the most severe first: it has the smallest value. `str(Severity.ERROR)` is `error`."""
 
     ERROR = 1
     WARNING = 2
