@@ -62,17 +62,21 @@ _LEGEND: Final = {
 """The meanings of heads."""
 _SUMS: Final = "The first line adds up the clusters; of changed objects, it counts each once."
 _NO_ROLLOUT: Final = (
-    "Not simulated: the rollout of these workloads. It deletes old Pods (up to maxUnavailable; all with Recreate), and "
-    "then stops"
+    "Not simulated: the rollout of these workloads, which would not complete. It deletes old Pods (up to "
+    "maxUnavailable; all with Recreate), and no new Pod starts"
 )
 _MORE_REPLICAS: Final = "The cluster runs more replicas than the manifests have, and applying scales down "
 _FIX_OF_REPLICAS: Final = (
     "Fix: if a HorizontalPodAutoscaler scales them, leave out spec.replicas; otherwise, raise it in the manifests"
 )
 _FIX_OF_AUTOSCALED: Final = (
-    "Fix: change minReplicas and maxReplicas of the autoscaler; without spec.replicas, client-side apply may set 1 once"
+    "Fix: change minReplicas and maxReplicas of the autoscaler; the apply that removes spec.replicas may scale to 1 "
+    "for a moment"
 )
 _SIMULATED: Final = "Simulation: the change is applied to the recorded state of each cluster"
+_SURGE: Final = (
+    " A rolling update starts new Pods beside the old ones, so it can preempt Pods even if requests decrease."
+)
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _OF_WHOLE: Final = (
@@ -222,8 +226,9 @@ def _effects(diff: Diff) -> str:
 
 
 def _joined(effects: Sequence[str]) -> str:
-    more = len(effects) - _EFFECTS
-    return ", ".join([*effects[:_EFFECTS], *([f"and {plural(more, 'more effect')}"] if more > 0 else [])])
+    most = max(_EFFECTS, len(effects) if len(effects) == _EFFECTS + 1 else 0)
+    more = len(effects) - most
+    return ", ".join([*effects[:most], *([f"and {plural(more, 'more effect')}"] if more > 0 else [])])
 
 
 def needs_comment(diff: Diff) -> bool:
@@ -338,15 +343,15 @@ def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
     autoscaled = {item.workload for item in cluster.autoscaled}
     yield _FIX_OF_REPLICAS if any(item.workload not in autoscaled for item in cluster.scaled_down) else ""
     scalers = [_autoscaled(item) for item in cluster.autoscaled]
-    yield _told("Simulated with the replicas of the manifests, which an autoscaler replaces: ", scalers, "workload")
+    yield _told("Simulated with the replicas of the manifests, although autoscalers change them: ", scalers, "workload")
     yield _FIX_OF_AUTOSCALED if scalers else ""
     differs = f"The cluster differs from {diff.base}: besides this change, applying it also changes "
     yield _told(differs, cluster.differing, "workload")
 
 
 def _autoscaled(item: Autoscaled) -> str:
-    between = f"between {item.least} and {item.most}"
-    return f"{item.workload} ({item.replicas}; HorizontalPodAutoscaler {item.autoscaler} decides {between})"
+    allowed = f"{item.least} to {item.most}"
+    return f"{item.workload} ({item.replicas}; HorizontalPodAutoscaler {item.autoscaler} allows {allowed})"
 
 
 def _passed(cluster: OnCluster) -> str:
@@ -372,11 +377,12 @@ def _running(diff: Diff, answer: Answer) -> str:
     names = {f"{changed.namespace}/{changed.name}" for changed in objects}
     changed = [standing for standing in answer.workloads if standing.workload in names]
     rejected = any(any(_faults(other)) for other in diff.clusters)
-    fails = rejected or answer.over_quota or answer.not_simulated
-    fails = fails or any(item.pending or item.missed or item.failure for item in changed)
-    return (
-        "" if fails or not objects or not answer.summary.settled else "All Pods of the changed workloads run at the end"
-    )
+    fails = rejected or answer.over_quota or answer.not_simulated or not answer.summary.settled
+    failing = {item.workload for item in changed if item.pending or item.missed or item.failure}
+    if fails or not names - failing:
+        return ""
+    others = f"the other {plural(len(names - failing), 'changed workload')}" if failing else "the changed workloads"
+    return f"All Pods of {others} run at the end"
 
 
 def _rejected_sentences(diff: Diff, cluster: OnCluster) -> Iterator[str]:
@@ -445,7 +451,6 @@ def _named(diff: Diff, scaled_down: Container[str]) -> dict[str, str]:
             of_new = (f"{field} {after[field]}" for field in _OF_NEW if field in after)
             fields = [f"new {changed.kind}", *of_new] if new else [*map(str, others)]
             what = listed([one_line(field) for field in fields], _NAMED + 1 if new else 2)
-            # New Pods start beside the old ones, so that a rollout can preempt even with lower requests.
             what = f"rollout: {what}" if changed.is_rollout else what
             named[name] = f"{one_line(name)} ({what})" if what else one_line(name)
     return named
@@ -503,18 +508,20 @@ def _end(workload: WorkloadCount, named: Mapping[str, str]) -> str:
 
 
 def _of_all_nodes(message: str) -> str:
-    """The first reason of a message of kube-scheduler, with the number of all nodes; the second for other nodes."""
-    first, _, others = one_line(in_short(message)).partition("; ")
+    """The first reason of a message of kube-scheduler if it is about all nodes, otherwise all reasons."""
+    short, total = one_line(in_short(message)), _ALL_NODES.match(message)
+    first = short.partition("; ")[0]
     count, _, reason = first.partition(": ")
-    total, number = _ALL_NODES.match(message), count.partition(" ")[0]
+    number = count.partition(" ")[0]
     if not total or count not in (f"{number} nodes", f"{number} node"):
         return first
     if number == total[1]:
         return f"{f'all {count}' if number != '1' else count}: {reason}"
-    second = others.partition("; ")[0]
-    return f"{number} of {plural(int(total[1]), 'node')}: {reason}{f'; {second}' if second else ''}"
+    counted = _COUNTED.sub(r"\1:", short)
+    return f"of {plural(int(total[1]), 'node')}, {counted}"
 
 
+_COUNTED: Final = re.compile(r"\b(\d{1,7}) nodes?:")
 _ALL_NODES: Final = re.compile(r"0/(\d{1,7}) nodes are available")
 
 
@@ -614,9 +621,11 @@ def _sentence(text: str) -> str:
     return text_of(text if text.endswith(("?", ".")) else f"{text}.")
 
 
-def _of_class(changed: ChangedObject) -> str:
+def _of_class(changed: ChangedObject, *, prunes: bool) -> str:
     name, _, fields = _object(changed).partition(": ")
-    return f"{name} {changed.operation}{f' ({fields})' if fields and changed.operation != 'deleted' else ''}"
+    if changed.operation == "deleted":
+        return f"{name} deleted{'' if prunes else ' (stays without pruning)'}"
+    return f"{name} {changed.operation}{f' ({fields})' if fields else ''}"
 
 
 def _in_all(lists: Sequence[Sequence[str]]) -> list[str]:
@@ -646,8 +655,11 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
         yield f"- PDBs that never allow an eviction, and so block node drains: {which}."
     answers = [cluster.answer.answer for cluster in affected if cluster.answer]
     if answers:
-        yield _SIMULATED + ("." if any(answer.with_new_nodes for answer in answers) else "; autoscalers add no nodes.")
-    changes = [_of_class(changed) for changed in diff.objects if changed.kind == "PriorityClass"]
+        nodes = "" if any(answer.with_new_nodes for answer in answers) else "; autoscalers add no nodes"
+        rolled_out = {f"{changed.namespace}/{changed.name}" for changed in diff.objects if changed.is_rollout}
+        surge = any(preemption.by_workload in rolled_out for answer in answers for preemption in answer.preempted)
+        yield f"{_SIMULATED}{nodes}.{_SURGE if surge else ''}"
+    changes = [_of_class(changed, prunes=diff.prunes) for changed in diff.objects if changed.kind == "PriorityClass"]
     if changes and any(answer.new_pods for answer in answers):
         yield f"- {text_of(_all_of(changes, 'PriorityClass'))}."
     if details:

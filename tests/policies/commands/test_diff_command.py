@@ -847,6 +847,7 @@ def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tupl
     assert done.returncode == 0, done.stderr
     comment = forewarn("diff", *sides, *given, "-o", "markdown").stdout
     assert "  - shop/web (rollout: new Pod template) preempts 1 Pod of shop/batch.\n" in comment
+    assert "A rolling update starts new Pods beside the old ones" in comment
     (sides[0] / "web.yaml").write_text(yaml.safe_dump({**web, "spec": {**web["spec"], "replicas": 3}}))
     assert "    Deployment shop/web: replicas 3 → 1, new Pod template\n" in forewarn("diff", *sides, *given).stdout
     (sides[0] / "web.yaml").write_text(yaml.safe_dump(web))
@@ -877,11 +878,11 @@ def test_replicas_that_an_autoscaler_sets_do_not_last(
     lines = [line.strip() for line in done.stdout.splitlines()]
     (told,) = (line for line in lines if line.startswith("Simulated with the replicas of the manifests"))
     assert set(told.partition(": ")[2].replace(") and ", "), ").split(", ")) == {
-        "shop/beyond (6; HorizontalPodAutoscaler beyond decides between 1 and 5)",
-        "shop/web (3; HorizontalPodAutoscaler by-load decides between 1 and 5)",
+        "shop/beyond (6; HorizontalPodAutoscaler beyond allows 1 to 5)",
+        "shop/web (3; HorizontalPodAutoscaler by-load allows 1 to 5)",
     }
-    fix = "Fix: change minReplicas and maxReplicas of the autoscaler; without spec.replicas, client-side apply may "
-    assert [line for line in lines if line.startswith("Fix: ")] == [f"{fix}set 1 once"]
+    fix = "Fix: change minReplicas and maxReplicas of the autoscaler; the apply that removes spec.replicas may scale to "
+    assert [line for line in lines if line.startswith("Fix: ")] == [f"{fix}1 for a moment"]
 
 
 def test_each_changed_workload_is_named_with_its_victims(
@@ -900,7 +901,7 @@ def test_a_reason_of_pending_pods_has_the_number_of_all_nodes(
     versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     sides = versions({"a.yaml": []}, {"a.yaml": [deployment("web", 1, "3")]})
-    for sizes, among in (((2, 2), "all 2 nodes"), ((2, 2, 2), "2 of 3 nodes"), ((2,), "1 node")):
+    for sizes, among in (((2, 2), "all 2 nodes"), ((2, 2, 2), "of 3 nodes, 2"), ((2,), "1 node")):
         nodes = [
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}"}}
             | {"spec": {"unschedulable": number == 2}}

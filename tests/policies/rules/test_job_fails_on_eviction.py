@@ -99,6 +99,6 @@ def test_whatif_says_that_the_job_fails(
         assert main([*asked, "-o", form]) == 0
         out = capsys.readouterr().out
         assert ("BackoffLimitExceeded" in out) is fails
-        fix = "ignore DisruptionTarget in the first podFailurePolicy rule of these Jobs when they are created"
+        fix = "for new Jobs, ignore DisruptionTarget in the first podFailurePolicy rule"
         assert (fix in out) is fails
         assert ("1 Job failed" in out) is fails
