@@ -58,8 +58,9 @@ _ORDER: Final = (
 class AffectedNamespace(NamedTuple):
     """The Pods of a namespace that a change affects. `owner`: the label that names it, otherwise of CODEOWNERS.
 
-    `preempted`, `pending` (more Pending Pods), `lost`, `scaled_down`: numbers of Pods. `rejected`: workloads that the
-    API server rejects, or Pods of which. `new_priority`: unchanged workloads whose new Pods change priority.
+    `preempted`, `pending` (more Pending Pods), `lost`, `scaled_down`: numbers of Pods, without placeholder Pods.
+    `rejected`: workloads that the API server rejects, or Pods of which. `new_priority`: unchanged workloads whose new
+    Pods change priority. `placeholders`: preempted placeholder Pods.
     """
 
     namespace: str
@@ -70,6 +71,7 @@ class AffectedNamespace(NamedTuple):
     rejected: int = 0
     scaled_down: int = 0
     new_priority: int = 0
+    placeholders: int = 0
 
 
 class ScaledDown(NamedTuple):
@@ -374,9 +376,11 @@ _WORKLOADS: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 def _affected(
     applied: WhatIf, scaled_down: Sequence[ScaledDown], owner: Callable[[str], str]
 ) -> list[AffectedNamespace]:
-    preempted = Counter(preemption.victim.partition("/")[0] for preemption in applied.preemptions)
+    reserving, victims = applied.answer.placeholders, {True: Counter[str](), False: Counter[str]()}
+    for preemption in applied.preemptions:
+        victims[preemption.workload in reserving][preemption.victim.partition("/")[0]] += 1
     pending, lost, scaled = Counter[str](), Counter[str](), Counter[str]()
-    for workload in applied.workloads:
+    for workload in (workload for workload in applied.workloads if workload.workload not in reserving):
         pending[workload.namespace] += max(workload.pending - workload.pending_before, 0)
         lost[workload.namespace] += workload.missed
     for item in scaled_down:
@@ -388,7 +392,7 @@ def _affected(
     rejected.update(
         fault.ref.namespace for fault in applied.faults if isinstance(fault, InvalidObject) and fault.ref is not None
     )
-    counters = (preempted, pending, lost, rejected, scaled, changed)
+    counters = (victims[False], pending, lost, rejected, scaled, changed, victims[True])
     counts = {name: [counter[name] for counter in counters] for name in {*chain(*counters)} - {""}}
     affected = [AffectedNamespace(name, owner(name), *count) for name, count in counts.items() if any(count)]
     return sorted(affected, key=lambda item: (-max(item[2:]), item.namespace))

@@ -44,7 +44,7 @@ _HEADS: Final = (
     whatif.HEADS[-1],
 )  # fmt: skip
 _HEADS_OF_NAMESPACES: Final = (
-    "NAMESPACE", "OWNER", "CLUSTERS", *whatif.HEADS[:3], "REJECTED", "SCALED DOWN", "NEW PRIORITY"
+    "NAMESPACE", "OWNER", "CLUSTERS", *whatif.HEADS[:3], "REJECTED", "SCALED DOWN", "NEW PRIORITY", whatif.HEADS[-1]
 )  # fmt: skip
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
 _LEGEND: Final = {
@@ -176,6 +176,7 @@ def _namespaces(cluster: OnCluster) -> Iterator[str]:
             f"{plural(namespace.rejected, 'workload')} rejected" if namespace.rejected else "",
             f"{plural(namespace.scaled_down, 'running replica')} scaled down" if namespace.scaled_down else "",
             f"new priority of {plural(namespace.new_priority, 'workload')}" if namespace.new_priority else "",
+            f"{plural(namespace.placeholders, 'placeholder Pod')} preempted" if namespace.placeholders else "",
         )
         yield f"namespace {namespace.namespace}{owner}: {', '.join(filter(None, effects))}"
 

@@ -273,6 +273,7 @@ def test_namespaces_and_their_owners_are_named(versions: Callable[..., tuple[Pat
         "rejected": 0,
         "scaledDown": 0,
         "newPriority": 0,
+        "placeholders": 0,
     }
     markdown = forewarn("diff", *given, "--owner-label", "team", "-o", "markdown").stdout
     assert "| shop | web\\<b\\> | 1 | 1 |" in markdown
@@ -881,7 +882,9 @@ def test_replicas_that_an_autoscaler_sets_do_not_last(
         "shop/beyond (6; HorizontalPodAutoscaler beyond allows 1 to 5)",
         "shop/web (3; HorizontalPodAutoscaler by-load allows 1 to 5)",
     }
-    fix = "Fix: change minReplicas and maxReplicas of the autoscaler; the apply that removes spec.replicas may scale to "
+    fix = (
+        "Fix: change minReplicas and maxReplicas of the autoscaler; the apply that removes spec.replicas may scale to "
+    )
     assert [line for line in lines if line.startswith("Fix: ")] == [f"{fix}1 for a moment"]
 
 
@@ -911,3 +914,17 @@ def test_a_reason_of_pending_pods_has_the_number_of_all_nodes(
         write(tmp_path / "c.yaml", {"apiVersion": "v1", "kind": "PodList", "items": []}, *nodes)
         text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
         assert f"0 running, 1 Pending ({among}: " in text, text
+
+
+def test_placeholder_pods_are_counted_apart_from_others_of_their_namespace(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 4, ("pause", 2, "low"), ("batch", 2, "low"))
+    objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
+    objects[-2]["spec"] |= {"priority": -10}
+    objects[-2]["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
+    write(tmp_path / "c.yaml", *objects)
+    sides = versions({"a.yaml": []}, {"a.yaml": [deployment("web", 1, "3", priorityClassName="high")]})
+    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "json")
+    (namespace,) = json.loads(done.stdout)["clusters"][0]["namespaces"]
+    assert (namespace["preempted"], namespace["placeholders"]) == (1, 1)
