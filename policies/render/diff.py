@@ -656,10 +656,7 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
         yield f"- PDBs that never allow an eviction, and so block node drains: {which}."
     answers = [cluster.answer.answer for cluster in affected if cluster.answer]
     if answers:
-        nodes = "" if any(answer.with_new_nodes for answer in answers) else "; autoscalers add no nodes"
-        rolled_out = {f"{changed.namespace}/{changed.name}" for changed in diff.objects if changed.is_rollout}
-        surge = any(preemption.by_workload in rolled_out for answer in answers for preemption in answer.preempted)
-        yield f"{_SIMULATED}{nodes}.{_SURGE if surge else ''}"
+        yield _simulated(diff, answers)
     changes = [_of_class(changed, prunes=diff.prunes) for changed in diff.objects if changed.kind == "PriorityClass"]
     if changes and any(answer.new_pods for answer in answers):
         yield f"- {text_of(_all_of(changes, 'PriorityClass'))}."
@@ -667,6 +664,13 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
         yield "\n".join(_fitting(_sentences(diff, affected), MAX_BYTES // 2, "line"))
     yield from _numbers(diff, affected, is_whole=not details)
     yield from _details_of_objects(diff)
+
+
+def _simulated(diff: Diff, answers: Sequence[Answer]) -> str:
+    nodes = "" if any(answer.with_new_nodes for answer in answers) else "; autoscalers add no nodes"
+    rolled_out = {f"{changed.namespace}/{changed.name}" for changed in diff.objects if changed.is_rollout}
+    surge = any(preemption.by_workload in rolled_out for answer in answers for preemption in answer.preempted)
+    return f"{_SIMULATED}{nodes}.{_SURGE if surge else ''}"
 
 
 def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> Iterator[str]:
