@@ -179,7 +179,8 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
     notes += ["more nodes may be needed: the limit of the search is reached"] if more else []
     if group.max_added is not None and count > group.max_added:
         notes.append(f"node group {group.name} has room for {group.max_added} of these nodes (maximum size)")
-    return question._replace(notes=notes)
+    title = question.title if count else f"no Pending Pod needs a node like {scope} {name}"
+    return question._replace(title=title, notes=notes)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
 def headline(answer: Answer, change: ClassChange | None = None) -> str:
     """The answer as a phrase: the effects of a class change on new Pods, and of the event."""
     of_class = on_new_pods(change.changed) if change else []
-    effects = [*of_class, *filter(None, [_progress(answer)]), *effects_of(answer)]
+    effects = [*of_class, *filter(None, [_on_added_nodes(answer), _progress(answer)]), *effects_of(answer)]
     unread = f", {plural(len(answer.not_simulated), 'object')} not simulated" if answer.not_simulated else ""
     unread += "".join(f", {phrase}" for phrase in unfinished([answer]))
     new_nodes = on_new_nodes(answer)
@@ -173,6 +173,14 @@ def other_effects(answers: Sequence[Answer]) -> list[str]:
         f"{plural(stuck, 'node')} not drained" if stuck else "",
     ]
     return [effect for effect in effects if effect]
+
+
+def _on_added_nodes(answer: Answer) -> str:
+    """How many Pods are scheduled on added nodes; "" for other events."""
+    if answer.new_nodes is None:
+        return ""
+    pods = sum(first.pods for first in answer.new_nodes.scheduled)
+    return f"{plural(pods, 'Pod') if pods else 'no Pod'} scheduled on {plural(len(answer.new_nodes.nodes), 'new node')}"
 
 
 def _progress(answer: Answer) -> str:
