@@ -70,8 +70,8 @@ _FIX_OF_REPLICAS: Final = (
     "Fix: if a HorizontalPodAutoscaler scales them, leave out spec.replicas; otherwise, raise it in the manifests"
 )
 _FIX_OF_AUTOSCALED: Final = (
-    "Fix: change minReplicas and maxReplicas of the autoscaler; the apply that removes spec.replicas may scale to 1 "
-    "for a moment"
+    "Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas from the manifest (the apply that "
+    "removes it may scale to 1 for a moment)"
 )
 _SIMULATED: Final = "Simulation: the change is applied to the recorded state of each cluster"
 _SURGE: Final = (
@@ -344,15 +344,15 @@ def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
     autoscaled = {item.workload for item in cluster.autoscaled}
     yield _FIX_OF_REPLICAS if any(item.workload not in autoscaled for item in cluster.scaled_down) else ""
     scalers = [_autoscaled(item) for item in cluster.autoscaled]
-    yield _told("Simulated with the replicas of the manifests, although autoscalers change them: ", scalers, "workload")
+    yield _told("Simulated with the replicas of the manifests, which will not last: ", scalers, "workload")
     yield _FIX_OF_AUTOSCALED if scalers else ""
-    differs = f"The cluster differs from {diff.base}: besides this change, applying it also changes "
+    differs = f"The cluster is not as {diff.base}, so applying also changes (cluster → after the merge) "
     yield _told(differs, cluster.differing, "workload")
 
 
 def _autoscaled(item: Autoscaled) -> str:
     allowed = f"{item.least} to {item.most}"
-    return f"{item.workload} ({item.replicas}; HorizontalPodAutoscaler {item.autoscaler} allows {allowed})"
+    return f"{item.workload} ({item.replicas}, but HorizontalPodAutoscaler {item.autoscaler} allows {allowed})"
 
 
 def _passed(cluster: OnCluster) -> str:
@@ -383,7 +383,7 @@ def _running(diff: Diff, answer: Answer) -> str:
     if fails or not names - failing:
         return ""
     others = f"the other {plural(len(names - failing), 'changed workload')}" if failing else "the changed workloads"
-    return f"All Pods of {others} run at the end"
+    return f"All Pods that {others} ask for run at the end"
 
 
 def _rejected_sentences(diff: Diff, cluster: OnCluster) -> Iterator[str]:
@@ -625,7 +625,7 @@ def _sentence(text: str) -> str:
 def _of_class(changed: ChangedObject, *, prunes: bool) -> str:
     name, _, fields = _object(changed).partition(": ")
     if changed.operation == "deleted":
-        return f"{name} deleted{'' if prunes else ' (stays without pruning)'}"
+        return f"{name} deleted{'' if prunes else ' (stays unless the GitOps tool prunes)'}"
     return f"{name} {changed.operation}{f' ({fields})' if fields else ''}"
 
 
