@@ -14,7 +14,7 @@ from forewarn.policies.application.manifests import after_apply
 from forewarn.policies.application.whatif import Rejected, WhatIf, whatif
 from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import Config
-from forewarn.policies.documents import Document
+from forewarn.policies.documents import Document, Hidden
 from forewarn.policies.findings import listed, one_line, plural
 from forewarn.policies.kinds.registry import AUTOSCALER, DAEMON_SET, DEFAULT_NAMESPACE, is_namespaced
 from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.class_change import Ranked
 
+_LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _ORDER: Final = (
     "PriorityClass", "Namespace", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "StorageClass",
     "PersistentVolume", "PersistentVolumeClaim", "DaemonSet", "Pod", "ReplicationController", "ReplicaSet",
@@ -114,7 +115,8 @@ class OnCluster(NamedTuple):
     that they are simulated as new. `placeholders`: preempted workloads whose Pods only reserve capacity. `scaled_down`:
     workloads that have more replicas in the cluster than in both versions, or no longer a number of replicas.
     `differing`: changed workloads with another class or other requests in the cluster than in both versions, and what
-    the change makes of these fields. `passed`: by PriorityClass, most Pods first.
+    the change makes of these fields. `passed`: by PriorityClass, most Pods first. `applied`: changed workloads that
+    concern the cluster.
     """
 
     cluster: str
@@ -129,6 +131,7 @@ class OnCluster(NamedTuple):
     passed: Sequence[Passed] = ()
     reason: str = ""
     answer: WhatIf | None = None
+    applied: Hidden[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -265,6 +268,11 @@ def _on_cluster(
             autoscaled=[*_autoscaled(concerned, {*(item.workload for item in scaled_down)}, cluster, scalers)],
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
             answer=answer,
+            applied=[
+                f"{changed.namespace}/{changed.name}"
+                for changed, _, _ in concerned
+                if changed.kind in _LASTING and changed.operation != "deleted"
+            ],
         )
     except Rejected as fault:
         return OnCluster(
@@ -395,7 +403,7 @@ def _affected(
     counters = (victims[False], pending, lost, rejected, scaled, changed, victims[True])
     counts = {name: [counter[name] for counter in counters] for name in {*chain(*counters)} - {""}}
     affected = [AffectedNamespace(name, owner(name), *count) for name, count in counts.items() if any(count)]
-    return sorted(affected, key=lambda item: (-max(item[2:]), item.namespace))
+    return sorted(affected, key=lambda item: (-max(item[2:-1]), -item.placeholders, item.namespace))
 
 
 def conditions(diff: Diff) -> set[str]:

@@ -78,7 +78,6 @@ _SURGE: Final = (
     " A rolling update starts new Pods beside the old ones, so it can preempt Pods even if requests decrease."
 )
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
-_LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
     "hook",
@@ -227,7 +226,7 @@ def _effects(diff: Diff) -> str:
 
 
 def _joined(effects: Sequence[str]) -> str:
-    most = max(_EFFECTS, len(effects) if len(effects) == _EFFECTS + 1 else 0)
+    most = _EFFECTS + (len(effects) == _EFFECTS + 1)  # the number of one more effect is as long as the effect
     more = len(effects) - most
     return ", ".join([*effects[:most], *([f"and {plural(more, 'more effect')}"] if more > 0 else [])])
 
@@ -312,7 +311,7 @@ def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) 
         return ([*_rejected_sentences(diff, cluster)] or [_effect(cluster)]) if cluster.answer is None else []
     answer, named = cluster.answer.answer, _named(diff, {item.workload for item in cluster.scaled_down})
     placeholders = [item for item in answer.workloads if item.workload in cluster.placeholders and item.lost]
-    first = [*_before(diff, cluster, answer), _running(diff, answer)]
+    first = [*_before(diff, cluster, answer), _running(diff, cluster, answer)]
     if beside_details:
         return [sentence for sentence in (*first, _capital(whatif.on_new_nodes(answer))) if sentence]
     sentences = [
@@ -372,10 +371,9 @@ def _passed(cluster: OnCluster) -> str:
     return text
 
 
-def _running(diff: Diff, answer: Answer) -> str:
-    """Tell that the changed workloads get all their Pods; "" if not, which other sentences say."""
-    objects = [changed for changed in diff.objects if changed.kind in _LASTING and changed.operation != "deleted"]
-    names = {f"{changed.namespace}/{changed.name}" for changed in objects}
+def _running(diff: Diff, cluster: OnCluster, answer: Answer) -> str:
+    """The sentence that changed workloads get all their Pods; "" if none does, which other sentences report."""
+    names = {*cluster.applied}
     changed = [standing for standing in answer.workloads if standing.workload in names]
     rejected = any(any(_faults(other)) for other in diff.clusters)
     fails = rejected or answer.over_quota or answer.not_simulated or not answer.summary.settled

@@ -926,3 +926,19 @@ def test_placeholder_pods_are_counted_apart_from_others_of_their_namespace(
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "json")
     (namespace,) = json.loads(done.stdout)["clusters"][0]["namespaces"]
     assert (namespace["preempted"], namespace["placeholders"]) == (1, 1)
+
+
+def test_workloads_of_other_clusters_are_not_reported_to_run(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        snapshot(tmp_path / f"{name}.yaml", 4, ("batch", 4, "low"))
+    pod_spec = deployment("p", 1, "4", priorityClassName="high")["spec"]["template"]["spec"]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}, "spec": pod_spec}
+    new = {"one/web.yaml": [deployment("web", 1, "4", priorityClassName="high")], "two/pod.yaml": [pod]}
+    config = tmp_path / "config.yaml"
+    config.write_text("clusters: {one: [one], two: [two]}\n")
+    given = ("--clusters", tmp_path / "[ot][nw][eo].yaml", "-c", config, "-o", "markdown")
+    text = forewarn("diff", *versions({}, new), *given).stdout
+    items = {item.partition("**")[0]: item for item in text.split("\n- **")[1:]}
+    assert ["ask for run at the end" in items[name] for name in ("one", "two")] == [True, False]
