@@ -65,7 +65,7 @@ def lines(result: Consolidation, paint: Painter = plain) -> Iterator[str]:
     yield paint(_verdict(result), "bold")
     for names in result.alternatives[:_NAMED]:
         yield f"  or it removes {listed(list(names), _NAMED) or 'none'}: {_RANDOM}"
-    if result.arbitrary:
+    if result.arbitrary or len(result.alternatives) > _NAMED:
         yield f"  or it removes others: {_RANDOM}"
     if result.removed:
         titles = ("node to remove", "NodePool", "instance type", "price", "Pods")

@@ -64,7 +64,7 @@ _VISIBLE: Final = re.compile(r"\S")
 _CHARACTER: Final = re.compile(r"[^\r\n]")
 _MAX_ACTIONS: Final = 20_000
 _LONGEST_ACTION: Final = 4_000
-"""Characters of an action in which strings are told from braces; in a longer one, the first braces end it."""
+"""Characters of an action in which braces within strings are ignored; a longer action ends at its first braces."""
 _LONGEST: Final = 1 << 20
 _DEEPEST: Final = 100
 _LONG_CONDITION: Final = 200

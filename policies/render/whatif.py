@@ -179,7 +179,7 @@ def _on_added_nodes(answer: Answer) -> str:
     """How many Pods are scheduled on added nodes; "" for other events."""
     if answer.new_nodes is None:
         return ""
-    pods = sum(first.pods for first in answer.new_nodes.scheduled)
+    pods = answer.new_nodes.pods
     return f"{plural(pods, 'Pod') if pods else 'no Pod'} scheduled on {plural(len(answer.new_nodes.nodes), 'new node')}"
 
 
@@ -300,9 +300,8 @@ def new_node_lines(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     if found is None:
         yield from _pending_daemons(answer.pending_daemon_sets, "DaemonSets with Pending Pods:", paint)
         return
-    total = sum(first.pods for first in found.scheduled)
-    stay = "" if total else " (running Pods do not move to new nodes)"
-    yield f"scheduled on new nodes: {plural(total, 'Pod') if total else 'no Pods'}{stay}"
+    stay = "" if found.pods else " (running Pods do not move to new nodes)"
+    yield f"scheduled on new nodes: {plural(found.pods, 'Pod') if found.pods else 'no Pods'}{stay}"
     yield from limited(map(_first, found.scheduled), len(found.scheduled), "workload", "workloads")
     yield from _pending_daemons(found.pending_daemon_sets, "DaemonSets with Pending Pods on new nodes:", paint)
 

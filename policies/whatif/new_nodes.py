@@ -159,6 +159,11 @@ class NewNodes(NamedTuple):
     scheduled: Sequence[ScheduledOnNewNodes]
     pending_daemon_sets: Sequence[PendingDaemonSet]
 
+    @property
+    def pods(self) -> int:
+        """The number of Pods that are scheduled there."""
+        return sum(first.pods for first in self.scheduled)
+
 
 def new_nodes_after(simulation: Simulation, nodes: Sequence[str], names: Names) -> NewNodes:
     """Return the workloads on added nodes after a simulation. `nodes`: names of the added nodes."""
