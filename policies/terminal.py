@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import signal
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -179,6 +178,7 @@ def counting(
 @contextmanager
 def _every(seconds: float, call: Callable[[], None]) -> Iterator[None]:
     """Call a function again and again, in the main thread: a process with more threads cannot fork safely."""
+    import signal
     from threading import current_thread, main_thread
 
     if current_thread() is not main_thread():

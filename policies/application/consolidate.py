@@ -176,7 +176,7 @@ def _predicted(state: ClusterState, disruption_of: Callable[[Choices], Disruptio
             if choices.arbitrary and len(state.nodes) <= _MAX_NODES_OF_RUNS:
                 others = [disruption_of(Choices(Random(number))).run() for number in range(_RUNS)]
                 alternatives = {_names(other.command) for other in others} - {_names(round_.command)}
-                choices.arbitrary = False
+                choices.arbitrary = bool(alternatives)
     except CutShort as reason:
         cut_short = "" if round_.command else str(reason)
     return _Predicted(
