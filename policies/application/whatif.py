@@ -145,11 +145,11 @@ class WhatIf(Result):
     @property
     def conditions(self) -> frozenset[str]:
         """The met conditions of `--fail-on`: `fewer`, `pending`, `preemption`, `pdb`, `quota` and `blocked`."""
-        answer = self.answer
+        answer = self.answer.of_upgrade
         forced = answer.upgrade is not None and answer.upgrade.forced
         met = {
-            "fewer": any(workload.missed for workload in self.workloads),
-            "pending": any(workload.pending > workload.pending_before for workload in self.workloads),
+            "fewer": any(workload.missed for workload in answer.workloads),
+            "pending": any(workload.pending > workload.pending_before for workload in answer.workloads),
             "preemption": answer.preempted,
             "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,
             "quota": answer.over_quota,
@@ -237,7 +237,8 @@ def _horizon(question: Question) -> float:
 def _placeholders(answer: Answer, cluster: Cluster) -> list[str]:
     pods, options = cluster.snapshot.pods.values(), cluster.config.options
     reserved = {f"{pod.namespace}/{pod.name}" for pod in pods if is_placeholder(pod, options)}
-    return sorted({preemption.workload for preemption in answer.preempted if preemption.victim in reserved})
+    preempted = (*answer.preempted, *(answer.of_upgrade.preempted if answer.upgrade else ()))
+    return sorted({preemption.workload for preemption in preempted if preemption.victim in reserved})
 
 
 def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: Question) -> list[Ranked]:

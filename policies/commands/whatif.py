@@ -79,7 +79,7 @@ def main(arguments: Sequence[str]) -> int:
             raise
         _complain(result.faults, run)
         failures = [] if result.faults else failures_of(result.conditions, options.fail_on)
-        status, cells = FAILED if result.faults else len(failures), row(result.answer)
+        status, cells = FAILED if result.faults else len(failures), row(result.answer.of_upgrade)
         return Evaluated(
             status, [*cells[3::-1], cells[4]], cells, _printed(result, run.output, timeline=options.timeline), failures
         )
@@ -134,6 +134,8 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
             yield from (f"  {line}" for line in odds(result.outcomes, paint))
         yield from (f"  note: {note}" for note in result.notes_without_faults)
         if timeline:
+            if answer.with_new_nodes:
+                yield paint("timeline without new nodes:", "bold")
             yield from timeline_lines(answer.simulation, paint)
 
     text = "".join([*printed.parts, *cleaned(output, more)])

@@ -13,7 +13,7 @@ from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
 from forewarn.policies.render.markdown import label_of, text_of
 from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
-from forewarn.policies.render.table import MAX_LINES, limited
+from forewarn.policies.render.table import MAX_LINES, TitledTable, limited
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.dump import QUIET
 from forewarn.policies.whatif.answer import pairs
@@ -46,7 +46,9 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
     if change is not None:
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
+    both, answer = list(with_and_without_new_nodes(answer)), answer.of_upgrade
     yield from (f"  {line}" for line in emptied(answer, paint))
+    yield from (f"  {line}" for each in both for line in each.lines(paint))
     yield from (f"  {line}" for line in (*_upgrade_lines(answer, paint), *new_node_lines(answer, paint)))
     yield from (f"  new Pods of {line}" for line in _new_pods(answer.new_pods))
     yield f"  {settled(answer.summary)}"
@@ -57,6 +59,8 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
 
 def headline(answer: Answer, change: ClassChange | None = None) -> str:
     """The answer as a phrase: the effects of a class change on new Pods, and of the event."""
+    if answer.of_upgrade is not answer:
+        return f"with new nodes, {headline(answer.of_upgrade)}"
     of_class = on_new_pods(change.changed) if change else []
     effects = [*of_class, *filter(None, [_on_added_nodes(answer), _progress(answer)]), *effects_of(answer)]
     unread = f", {plural(len(answer.not_simulated), 'object')} not simulated" if answer.not_simulated else ""
@@ -76,11 +80,8 @@ def unfinished(answers: Sequence[Answer]) -> list[str]:
 def on_new_nodes(answer: Answer) -> str:
     """A phrase with the number of lost replicas, or otherwise Pending Pods, that run on new nodes; "" without any."""
     arrived = answer.with_new_nodes
-    if arrived is None:
+    if arrived is None or answer.upgrade is not None:
         return ""
-    if (upgrade := answer.upgrade) is not None:
-        in_time = "" if arrived.upgraded_at is None else f" in {duration(arrived.upgraded_at)}"
-        return f"with new nodes, {arrived.upgraded} of {plural(len(upgrade.steps), 'node')} upgraded{in_time}"
     pending = sum(workload.pending for workload in answer.workloads)
     if not answer.fewer and not pending:
         count = plural(sum(arrived.nodes.values()), "new node")
@@ -325,6 +326,20 @@ def _starved(each: PendingDaemonSet) -> str:
     return f"{each.workload} (priority {each.priority}): {plural(each.pods, 'Pod')}{why}"
 
 
+def with_and_without_new_nodes(answer: Answer) -> Iterator[TitledTable]:
+    """The table of the numbers of an upgrade with new nodes, and of the same upgrade without."""
+    counts = ("preempted", "more Pending", "replicas lost", "PDB violations", "placeholders preempted")
+    heads = ("new nodes", "upgraded", "takes", *counts)
+    both = {"with": answer.of_upgrade, "without": answer}
+    cells: list[list[str | int]] = []
+    for name, each in both.items():
+        if (run := each.upgrade) is not None:
+            takes = duration(run.seconds) if run.complete else "-"
+            cells.append([name, f"{len(run.done)} of {len(run.steps)}", takes, *row(each)])
+    if answer.of_upgrade is not answer:
+        yield TitledTable("with and without new nodes:", heads, cells, heads[:1])
+
+
 def _upgrade_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     for each in upgrade_tables(answer):
         yield from each.lines(paint)
@@ -495,18 +510,19 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
             f"{' ' * (len(line) - len(line.lstrip()))}- {text_of(line.strip())}" for line in class_change(change)
         )
         lines += [*told_of_class, ""]
-    return "\n".join([*lines, markdown_body(answer, notes).rstrip("\n"), *_picture(answer)]) + "\n"
+    return "\n".join([*lines, markdown_body(answer, notes).rstrip("\n"), *_picture(answer.of_upgrade)]) + "\n"
 
 
 def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
     """The counts and tables. `notes`: about ignored objects."""
+    both, answer = list(with_and_without_new_nodes(answer)), answer.of_upgrade
     counts = f"Running Pods: {answer.running_before} → {answer.running_after}{_lost(answer)}"
     lines = [f"{counts}. {times(answer)}", ""]
     lines += [line for affected_workloads in without_it(answer) for line in (text_of(affected_workloads), "")]
     priorities = (f"new Pods of {line}" for line in _new_pods(answer.new_pods))
     progress = [f"- {text_of(line.strip())}" for line in (*priorities, *emptied(answer), *new_node_lines(answer))]
     lines += [*progress, ""] if progress else []
-    lines += _upgrade_markdown(answer)
+    lines += [*(line for each in both for line in each.markdown()), *_upgrade_markdown(answer)]
     affected_workloads = [*filter(_is_affected, answer.workloads)]
     if affected_workloads:
         lines += ["| workload | class | priority | running | Pending | reason |", "|---|---|---|---|---|---|"]
@@ -517,7 +533,10 @@ def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
             else []
         )
     if answer.with_new_nodes:
-        lines += ["", *autoscalers.arrived_table(answer.with_new_nodes, answer.autoscalers).markdown()]
+        lines += [
+            *([""] if lines[-1] else []),
+            *autoscalers.arrived_table(answer.with_new_nodes, answer.autoscalers).markdown(),
+        ]
     bullets = [f"- {text_of(line.strip())}" for line in autoscalers.lines(answer.autoscalers)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(answer.summary)]
     bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]

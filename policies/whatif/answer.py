@@ -249,6 +249,8 @@ class Answer(NamedTuple):
     new_pods: Sequence[Ranked] = ()
     placeholders: Hidden[Sequence[str]] = ()
     """The preempted workloads whose Pods only reserve capacity."""
+    grown: Hidden[Answer | None] = None
+    """The answer with new nodes, if they arrive during an upgrade."""
 
     @in_json
     def settled(self) -> bool:
@@ -303,6 +305,19 @@ class Answer(NamedTuple):
             return None
         counts, not_reached = (run.complete, run.seconds, run.least, run.surge), [step.node for step in run.not_reached]
         return Upgrade(*counts, run.pools, run.forced, run.steps, not_reached, self.blockers)
+
+    @property
+    def of_upgrade(self) -> Answer:
+        """The answer with new nodes, if new nodes arrive during an upgrade; otherwise this answer."""
+        if self.grown is None:
+            return self
+        return self.grown._replace(
+            simulation=self.simulation,
+            placeholders=self.placeholders,
+            without_change=self.without_change,
+            autoscalers=self.autoscalers,
+            with_new_nodes=self.with_new_nodes,
+        )
 
     @property
     def over_quota(self) -> int:

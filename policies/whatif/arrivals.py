@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.summary import Names
     from forewarn.policies.whatif.answer import Answer
     from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.comparison import Ended
     from forewarn.policies.whatif.new_nodes import NewNode
     from forewarn.policies.whatif.questions import Question
     from forewarn.policies.whatif.scale_up import ScaleUps
-    from forewarn.policies.whatif.upgrade import UpgradeStep
 
     Workload = tuple[str, str]
 
@@ -213,14 +213,14 @@ class ClusterAutoscalerRounds(Rounds):
 class Grown(NamedTuple):
     """The result of a simulation with new nodes, and the nodes of all rounds. `reaction`: at its end.
 
-    `omitted`: number of nodes that did not arrive because of a limit. `steps`: of an upgrade.
+    `omitted`: number of nodes that did not arrive because of a limit. `answer`: about an upgrade.
     """
 
     result: Any
     nodes: Sequence[NewNode]
     omitted: int
     reaction: Autoscalers
-    steps: Sequence[UpgradeStep] = ()
+    answer: Answer | None = None
 
 
 class Branch:
@@ -236,6 +236,7 @@ class Branch:
         self.autoscaling = autoscaling._replace(groups=(), karpenter=None) if self._grows else autoscaling
         self._question, self._measure = question, measure
         self._ran: Simulation | None = None
+        self._answer_of: Ended | None = None
         self._rounds: list[Rounds] = []
         self._fork: tuple[int, int] | None = None
         """Process, and pipe of the result."""
@@ -247,9 +248,9 @@ class Branch:
     def __exit__(self, *_: object) -> None:
         self._of_fork()
 
-    def run(self, simulation: Simulation) -> None:
-        """Run a simulation to its end. Raises NotPredicted."""
-        self._ran, self._rounds = simulation, self._started(simulation)
+    def run(self, simulation: Simulation, answer_of: Ended | None = None) -> None:
+        """Run a simulation to its end. `answer_of`: returns the answer of the fork. Raises NotPredicted."""
+        self._ran, self._rounds, self._answer_of = simulation, self._started(simulation), answer_of
         if self._rounds and self._runs_to_first_node(simulation):
             self._fork = forked(lambda result: _send(result, self._grown(simulation, self._rounds, self._question)))
             for rounds in self._rounds:
@@ -313,9 +314,10 @@ class Branch:
             rounds.deliver()
         simulation.run()
         nodes = [node for rounds in every for node, _ in rounds.launched if node[2] <= simulation.clock.now]
-        steps = question.upgrade.steps if question.upgrade else ()
-        omitted = sum(rounds.omitted for rounds in every)
-        return Grown(self._measure(simulation), nodes, omitted, self._reaction(simulation, every), steps)
+        omitted, answer = sum(rounds.omitted for rounds in every), None
+        if question.upgrade and self._answer_of:
+            answer = self._answer_of(simulation, question)
+        return Grown(self._measure(simulation), nodes, omitted, self._reaction(simulation, every), answer)
 
     def _reaction(self, simulation: Simulation, every: Sequence[Rounds]) -> Autoscalers:
         """Return the reaction of autoscalers until the end of a simulation."""
@@ -337,8 +339,11 @@ class Branch:
         )
 
 
-def _send(pipe: int, value: Any) -> None:
-    data = pickle.dumps(value)
+def _send(pipe: int, grown: Grown) -> None:
+    if grown.answer:
+        without: dict[str, Any] = {"simulation": None}
+        grown = grown._replace(answer=grown.answer._replace(**without))
+    data = pickle.dumps(grown)
     with os.fdopen(os.dup(pipe), "wb") as file:
         file.write(len(data).to_bytes(8, "big") + data)
 
@@ -360,7 +365,9 @@ def with_new_nodes(answer: Answer, branch: Branch) -> Answer:
     if grown is None:
         return answer
     return answer._replace(
-        with_new_nodes=_with_new_nodes(answer, grown) if grown.nodes else None, autoscalers=grown.reaction
+        with_new_nodes=_with_new_nodes(answer, grown) if grown.nodes else None,
+        autoscalers=grown.reaction,
+        grown=grown.answer if grown.nodes else None,
     )
 
 
@@ -369,7 +376,7 @@ def _with_new_nodes(answer: Answer, grown: Grown) -> WithNewNodes:
     milli_cpu = Counter[str]()
     for group, node, _ in nodes:
         milli_cpu[group] += node.allocatable.milli_cpu
-    rows, back = list(_rows(answer, end)), [step.back_at for step in grown.steps if step.back_at is not None]
+    rows, run = list(_rows(answer, end)), grown.answer.upgrade if grown.answer else None
     return WithNewNodes(
         nodes=dict(Counter(group for group, _, _ in nodes)),
         milli_cpu=milli_cpu.total(),
@@ -382,8 +389,9 @@ def _with_new_nodes(answer: Answer, grown: Grown) -> WithNewNodes:
         settled_at=end.settled_at,
         workloads=[back for back, _ in rows],
         nodes_not_simulated=grown.omitted,
-        upgraded=len(back) if grown.steps else None,
-        upgraded_at=max(back) if back and len(back) == len(grown.steps) else None,
+        upgraded=len(run.done) if run else None,
+        upgraded_at=run.seconds if run and run.complete else None,
+        preempted=len(grown.answer.preempted) if grown.answer else None,
     )
 
 

@@ -267,7 +267,8 @@ class WithNewNodes(NamedTuple):
     """The end of the simulation if autoscalers add nodes. `nodes`: by node group or NodePool.
 
     `fewer`: replicas that do not run at the end. `nodes_not_simulated`: the nodes beyond the limit of a simulation.
-    `upgraded`: number of nodes that an upgrade upgrades. `upgraded_at`: seconds until all are; absent if not all are.
+    Of an upgrade: `upgraded`, the number of upgraded nodes; `upgraded_at`, seconds until all are; absent if not all
+    are; `preempted`, the number of preempted Pods.
     """
 
     nodes: Mapping[str, int]
@@ -283,6 +284,7 @@ class WithNewNodes(NamedTuple):
     nodes_not_simulated: int
     upgraded: int | None = None
     upgraded_at: float | None = None
+    preempted: int | None = None
 
 
 def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Names) -> Autoscalers:

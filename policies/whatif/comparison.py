@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.cron_job import next_start
 from forewarn.policies.controllers.disruption import SCALED, PdbStatus
@@ -34,8 +35,11 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.summary import Names
     from forewarn.policies.simulation.timeline import Origin
     from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.blockers import DrainBlocker
     from forewarn.policies.whatif.occupancy import Occupancy
     from forewarn.policies.whatif.questions import Question
+
+    Ended = Callable[[Simulation, Question], Answer]
 
 _USUAL: Final = autoscalers.Autoscaling()
 _RUNS: Final = 24
@@ -55,56 +59,86 @@ def ask(
     *,
     without: bool = True,
     random: Random | None = None,
-    run: Callable[[Simulation], object] = Simulation.run,
+    run: Callable[[Simulation, Ended], object] | None = None,
 ) -> Answer:
     """Simulate a question, and return the answer. Raises ValueError if the simulation takes too long.
 
     `world`: the cluster with the arrivals (timed changes) of the question. `progress`: called with the simulated
     seconds and a count. `watch`: returns an Occupancy, which records the Pods on each node, for the given simulation.
-    `without`: also simulate the cluster without the event. `random`: for ties and races. `run`: runs the simulation.
+    `without`: also simulate the cluster without the event. `random`: for ties and races. `run`: runs the simulation;
+    its second argument returns the answer of another simulation of the question, after its end.
     """
     simulation = Simulation(world, random, progress=progress)
     occupancy = watch(simulation) if watch else None
-    before, pdbs, failed = count_by_workload(simulation), pdbs_below_desired(simulation), _failed_jobs(simulation)
-    replicas = _replicas(simulation, question, before)
-    all_pdbs = frozenset(simulation.api.keys_of(PDB))
-    blocking = blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ())
+    ended = partial(_ended, start=_Start.of(simulation, question), autoscaling=autoscaling.after(question.lost))
     prepare(simulation, question)
-    run(simulation)
+    run(simulation, ended) if run else simulation.run()
+    return ended(simulation, question)._replace(
+        without_change=_without_change(world) if without else None, occupancy=occupancy
+    )
+
+
+class _Start(NamedTuple):
+    """What an answer compares with the end. `before`, `replicas`: by workload. `pdbs`: those with too few Pods."""
+
+    before: Mapping[tuple[str, str], Count]
+    replicas: Counter[tuple[str, str]]
+    pdbs: Mapping[str, tuple[int, int]]
+    all_pdbs: frozenset[Key]
+    failed: Mapping[Key, JobStatus]
+    blocking: Sequence[DrainBlocker]
+
+    @classmethod
+    def of(cls, simulation: Simulation, question: Question) -> _Start:
+        before = count_by_workload(simulation)
+        return cls(
+            before,
+            _replicas(simulation, question, before),
+            pdbs_below_desired(simulation),
+            frozenset(simulation.api.keys_of(PDB)),
+            _failed_jobs(simulation),
+            blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ()),
+        )
+
+
+def _ended(simulation: Simulation, question: Question, start: _Start, autoscaling: Autoscaling) -> Answer:
+    """Return the answer after the end of a simulation."""
     after, summary = count_by_workload(simulation), summarize(simulation)
     stuck = {name: left for name in sorted(question.drained) if (left := _stuck(simulation, name))}
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
-    failures = _failures(simulation, failed)
-    losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, failed))
+    failures = _failures(simulation, start.failed)
+    losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, start.failed))
+    pdbs = pdbs_below_desired(simulation, start.all_pdbs)
     starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
     return Answer(
         change=question.title,
-        running_before=sum(count.running for count in before.values()),
+        running_before=sum(count.running for count in start.before.values()),
         running_after=sum(count.running for count in after.values()),
         workloads=_compared(
-            before,
+            start.before,
             after,
             messages,
             failures,
             simulation.api.nodes,
             summary.names,
-            replicas - _replicas(simulation, question, before),
+            start.replicas - _replicas(simulation, question, start.before),
         ),
         preempted=preemptions_of(simulation, summary.names),
-        pdbs={name: counts for name, counts in pdbs_below_desired(simulation, all_pdbs).items() if name not in pdbs},
+        pdbs={name: counts for name, counts in pdbs.items() if name not in start.pdbs},
         not_drained=stuck,
         eviction_blocked_by=_forbidden(simulation, stuck),
-        not_simulated=[*sorted(simulation.controllers.unreadable.values()), *_starting_later(question, world)],
+        not_simulated=[
+            *sorted(simulation.controllers.unreadable.values()),
+            *_starting_later(question, simulation.world),
+        ],
         not_modelled=simulation.storage.not_modelled,
         bound=_bound(simulation, summary.names),
         simulation=simulation,
         summary=summary,
-        without_change=_without_change(world) if without else None,
-        autoscalers=autoscalers.after_simulation(simulation, autoscaling.after(question.lost), summary.names),
-        occupancy=occupancy,
+        autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         upgrade=question.upgrade,
         drained=() if question.upgrade is not None else question.drained,
-        blockers=blocking,
+        blockers=start.blocking,
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
         pending_daemon_sets=starved,
         pod_losses=losses,
@@ -143,7 +177,7 @@ def typical(
     progress: Callable[[float, int], None] | None = None,
     watch: Callable[[Simulation], Occupancy] | None = None,
     autoscaling: Autoscaling = _USUAL,
-    run: Callable[[Simulation], object] = Simulation.run,
+    run: Callable[[Simulation, Ended], object] | None = None,
 ) -> Answer:
     """Return the answer to a question, of the most frequent kind of run if races decide how long Pods wait.
 

@@ -19,6 +19,7 @@ from forewarn.policies.whatif import arrivals, questions, scale_up
 from forewarn.policies.whatif.arrivals import Worst
 from forewarn.policies.whatif.comparison import count_by_workload
 from forewarn.policies.whatif.new_nodes import namer
+from tests.builders import Made, cluster_text, make_node, make_pod
 from tests.cases import cases
 from tests.policies.autoscaling.test_discovery import status
 from tests.policies.commands.test_whatif_command import random_cluster
@@ -446,7 +447,49 @@ def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch)
     assert main([*asked, "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == answer
     assert main(asked) == 0
-    assert "; with new nodes, 4 of 4 nodes upgraded in 10 min 25 s: " in capsys.readouterr().out
+    first, _, *lines = capsys.readouterr().out.splitlines()
+    assert (
+        first
+        == "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s, 2 Pods preempted: upgrade of 4 nodes, 1 at a time"
+    )
+    assert (answer["withNewNodes"]["preempted"], len(answer["preempted"])) == (2, 5)
+    assert [line.split() for line in lines if line.startswith("    with")] == [
+        ["with", "4", "of", "4", "10", "min", "25", "s", "2", "0", "0", "0", "0"],
+        ["without", "4", "of", "4", "10", "min", "55", "s", "5", "0", "0", "0", "0"],
+    ]
+    assert "  preempted: 2 Pods" in lines
+
+
+@pytest.mark.parametrize("form", ["markdown", "html"])
+def test_every_format_tells_what_an_upgrade_does_with_new_nodes(form: str, capsys: Capture) -> None:
+    assert main(["whatif", "upgrade", "--cluster", CLUSTER, *GROUPS, "-o", form]) == 0
+    text = capsys.readouterr().out.lower()
+    assert "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s, 2 pods preempted" in text
+    assert "with and without new nodes" in text
+    assert "preempted</dt><dd>2" in text if form == "html" else '"2 pods, ' in text
+
+
+def test_an_upgrade_that_new_nodes_unblock_is_not_blocked(tmp_path: Path, capsys: Capture) -> None:
+    """One of 3 replicas is Pending, so the PDB allows no disruption until a node is added."""
+    ready = [{"type": "Ready", "status": "True"}]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
+    pods = [make_pod(f"web-{number}").labels(app="web").request(cpu="1") for number in range(3)]
+    running = [pod.on(f"n{number}").status(conditions=ready) for number, pod in enumerate(pods[:2])]
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pods[2].obj["spec"]}
+    selector = {"matchLabels": {"app": "web"}}
+    made = Made("apps/v1", "ReplicaSet", "web", "default").spec(replicas=3, selector=selector, template=template)
+    pdb = Made("policy/v1", "PodDisruptionBudget", "web", "default").spec(minAvailable=2, selector=selector)
+    owned = [pod.metadata(ownerReferences=[owner]) for pod in (*running, pods[2])]
+    nodes = [make_node(f"n{number}").has(cpu="1", memory="1Gi", pods="9") for number in range(2)]
+    (tmp_path / "cluster.json").write_text(cluster_text([*nodes, made, pdb, *owned]))
+    (tmp_path / "groups.yaml").write_text(yaml.safe_dump([{"name": "new", "template": nodes[0].obj}]))
+    asked = ["whatif", "upgrade", "--cluster", str(tmp_path / "cluster.json"), "--fail-on", "blocked"]
+    assert main(asked) == 1
+    assert capsys.readouterr().out.startswith("0 of 2 nodes upgraded, blocked at n0")
+    assert main([*asked, "--node-templates", str(tmp_path / "groups.yaml"), "--timeline"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("with new nodes, 2 of 2 nodes upgraded in ")
+    assert "timeline without new nodes:" in out.splitlines()
 
 
 def test_jobs_that_complete_on_new_nodes_have_no_time_in_the_first_line(tmp_path: Path, capsys: Capture) -> None:

@@ -32,6 +32,7 @@ from forewarn.policies.render.whatif import (
     times,
     too_few_healthy,
     verdict,
+    with_and_without_new_nodes,
     without_it,
 )
 from forewarn.policies.scheduling.reasons import in_short
@@ -55,13 +56,16 @@ def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[st
     """Return the page. `answer` must have `occupancy`. `notes`: about ignored objects."""
     assert answer.occupancy is not None
     bands = NodeBands(answer.occupancy, answer.preempted)
-    drawn = node_data(bands, answer.preempted)
+    drawn, end = node_data(bands, answer.preempted), answer.of_upgrade
+    if end is not answer:
+        notes = [*notes, "nodes, preemptions and timeline on this page are those without new nodes"]
     parts = [
-        _header(answer, change),
+        _header(end, verdict(answer, change)),
         *_change(change),
-        *_listed("PodDisruptionBudgets", "pdbs", _pdbs(answer), _OPEN_PDBS),
-        *_workloads(answer),
-        *_other_facts(answer, notes),
+        *_upgrades(answer),
+        *_listed("PodDisruptionBudgets", "pdbs", _pdbs(end), _OPEN_PDBS),
+        *_workloads(end),
+        *_other_facts(end, notes),
         nodes(drawn),
         *_classes(answer),
         *preemption_section(answer.preempted),
@@ -73,7 +77,7 @@ def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[st
     return Page(answer.change, parts, skip)
 
 
-def _header(answer: Answer, change: ClassChange | None) -> Element:
+def _header(answer: Answer, title: str) -> Element:
     others = [standing for standing in answer.workloads if standing.workload not in answer.placeholders]
     pending = sum(standing.pending for standing in others)
     before = sum(standing.pending_before for standing in others)
@@ -96,7 +100,7 @@ def _header(answer: Answer, change: ClassChange | None) -> Element:
     return element(
         "header",
         element("p", "forewarn", class_="brand"),
-        element("h1", display_text(verdict(answer, change).removesuffix("."))),
+        element("h1", display_text(title.removesuffix("."))),
         element("p", display_text(f"{answer.change}. {times(answer)}"), class_="lead"),
         *(element("p", display_text(line)) for line in without_it(answer)),
         figures,
@@ -130,6 +134,12 @@ def _classes(answer: Answer) -> Iterator[Element]:
     )
     heads = ("class", "priority", "Pods before", "after", "cpu before", "after", "memory before", "after", "preempted")
     yield section("Requests by PriorityClass", "classes", table("PriorityClasses", heads, rows, len(requests)))
+
+
+def _upgrades(answer: Answer) -> Iterator[Element]:
+    for each in with_and_without_new_nodes(answer):
+        shown = table("Upgrade", each.heads, each.rows, len(each.rows))
+        yield section("With and without new nodes", "upgrades", shown)
 
 
 def _workloads(answer: Answer) -> Iterator[Element]:
