@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import NO_TEMPLATE, GroupCache
+from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
@@ -16,7 +18,8 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.printing import print_lines
-from forewarn.policies.findings import plural
+from forewarn.policies.findings import cut, one_line, plural
+from forewarn.policies.objects.fields import int32, mapping, text
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import table
 from forewarn.policies.sources.cluster import node_groups_of
@@ -29,9 +32,14 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.cluster_autoscaler.discovery import Discovery, Pool
     from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
     from forewarn.policies.commands.cluster_command import Run
+    from forewarn.policies.documents.info import NodePool
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 HEADS = ("group", "nodes", "size", "min", "max", "zones", "found by", "sizes from", "template", "not used")
+NODE_POOL_HEADS = ("NodePool", "nodes", "weight", "limits")
 NO_MAXIMUM = "maximum unknown"
+_LONGEST = 100
+"""Maximum characters of a NodePool's limits."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -46,12 +54,25 @@ def _answer(run: Run) -> int:
     snapshot = loaded(run, cache).snapshot().scheduling
     for obj in (obj for source in run.cluster for obj in node_groups_of(source)):
         cache.add(obj)
-    pools, discovery = cache.discovery.pools(snapshot), cache.discovery
+    groups = groups_of(cache.discovery, snapshot)
     if run.output.form == "json":
-        sys.stdout.write(as_json(as_dict(pools, discovery)))
+        sys.stdout.write(as_json(as_dict(groups)))
     else:
-        print_lines(run.output, lambda paint: lines(pools, discovery, paint))
+        print_lines(run.output, lambda paint: lines(groups, paint))
     return 0
+
+
+class Groups(NamedTuple):
+    """What may add nodes to a cluster: `pools` are the node groups of cluster-autoscaler."""
+
+    pools: Sequence[Pool]
+    node_pools: Sequence[NodePool]
+    discovery: Discovery
+
+
+def groups_of(discovery: Discovery, snapshot: Snapshot) -> Groups:
+    """Raises InvalidObject."""
+    return Groups(discovery.pools(snapshot), list(_node_pools(discovery, snapshot)), discovery)
 
 
 def why_not_used(pool: Pool) -> str:
@@ -61,17 +82,34 @@ def why_not_used(pool: Pool) -> str:
     return NO_TEMPLATE if pool.group is None else pool.sizes.state
 
 
-def lines(pools: Sequence[Pool], discovery: Discovery, paint: Painter = plain) -> Iterator[str]:
-    """The groups as text: the count first."""
+def _node_pools(discovery: Discovery, snapshot: Snapshot) -> Iterator[NodePool]:
+    """Raises InvalidObject."""
+    nodes = Counter(node.labels.get(NODE_POOL) for node in snapshot.objects.nodes.values())
+    for obj in discovery.node_pools:
+        name = text(obj, "metadata", "name")
+        limits = ", ".join(f"{resource} {limit}" for resource, limit in mapping(obj, "spec", "limits").items())
+        weight = int32(obj, "spec", "weight") or 0
+        yield {"name": name, "nodes": nodes[name], "weight": weight, "limits": cut(one_line(limits), _LONGEST)}
+
+
+def lines(groups: Groups, paint: Painter = plain) -> Iterator[str]:
+    """The groups as text: the counts first."""
+    pools, node_pools, discovery = groups
     usable = sum(not why_not_used(pool) for pool in pools)
-    found = f"{plural(len(pools), 'node group')}, {usable} of them may grow" if pools else "no node groups found"
-    yield paint(found, "bold")
-    yield _settings(discovery.settings)
+    counts = [f"{plural(len(pools), 'node group')}, {usable} of them may grow"] if pools else []
+    counts += [plural(len(node_pools), "NodePool") + " of Karpenter"] if node_pools else []
+    yield paint("; ".join(counts) or "no node groups found", "bold")
+    if pools or not node_pools:
+        yield _settings(discovery.settings)
     if discovery.problem:
         yield f"note: {discovery.problem}"
     if pools:
         yield from table(HEADS, list(map(_row, pools)), paint, texts=("group", *HEADS[5:]))
-    if not pools or usable < len(pools):
+    if node_pools:
+        rows = [tuple(map(str, pool.values())) for pool in node_pools]
+        yield from table(NODE_POOL_HEADS, rows, paint, texts=("NodePool", "limits"))
+        yield "Fix: to simulate new nodes of NodePools, pass --instance-types FILE to whatif and predict"
+    if usable < len(pools) or not (pools or node_pools):
         what = "groups that are not used" if pools else "the groups"
         yield f"Fix: describe {what} in a file, and pass --node-templates FILE to whatif and predict"
 
@@ -92,8 +130,9 @@ def _settings(settings: Settings) -> str:
     return f"cluster-autoscaler: {', '.join(parts)}"
 
 
-def as_dict(pools: Sequence[Pool], discovery: Discovery) -> dict[str, Any]:
+def as_dict(groups: Groups) -> dict[str, Any]:
     """The JSON document of `-o json`."""
+    pools, node_pools, discovery = groups
     settings = discovery.settings
     return {
         "nodeGroups": [
@@ -111,6 +150,7 @@ def as_dict(pools: Sequence[Pool], discovery: Discovery) -> dict[str, Any]:
             }
             for pool in pools
         ],
+        "nodePools": node_pools,
         "settings": {
             "expanders": list(settings.expanders),
             "balanceSimilarNodeGroups": settings.balance_similar,

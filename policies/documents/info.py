@@ -115,6 +115,15 @@ class NodeGroup(TypedDict):
     notUsed: str
 
 
+class NodePool(TypedDict):
+    """A NodePool of Karpenter. `limits`: of its nodes, as text."""
+
+    name: str
+    nodes: int
+    weight: int
+    limits: str
+
+
 class NodeGroupSettings(TypedDict):
     """The flags of cluster-autoscaler. `limits`: maximum cpu (cores) and memory (bytes) of all nodes."""
 
@@ -128,5 +137,6 @@ class NodeGroups(TypedDict):
     """The node groups of a cluster."""
 
     nodeGroups: list[NodeGroup]
+    nodePools: list[NodePool]
     settings: NodeGroupSettings
     problem: str

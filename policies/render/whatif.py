@@ -62,7 +62,9 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     if answer.of_upgrade is not answer:
         return f"with new nodes, {headline(answer.of_upgrade)}"
     of_class = on_new_pods(change.changed) if change else []
-    effects = [*of_class, *filter(None, [_on_added_nodes(answer), _progress(answer)]), *effects_of(answer)]
+    wanted, unwanted = _removed_and_started(answer), effects_of(answer)
+    progress = [*filter(None, [_on_added_nodes(answer), _progress(answer)]), *wanted]
+    effects = [*of_class, *progress, *(unwanted or ([NO_EFFECT] if wanted else []))]
     unread = f", {plural(len(answer.not_simulated), 'object')} not simulated" if answer.not_simulated else ""
     unread += "".join(f", {phrase}" for phrase in unfinished([answer]))
     new_nodes = on_new_nodes(answer)
@@ -182,6 +184,15 @@ def _on_added_nodes(answer: Answer) -> str:
         return ""
     pods = answer.new_nodes.pods
     return f"{plural(pods, 'Pod') if pods else 'no Pod'} scheduled on {plural(len(answer.new_nodes.nodes), 'new node')}"
+
+
+def _removed_and_started(answer: Answer) -> list[str]:
+    """Phrases with the Pods that the change removes, and with the Pending Pods that run because of it."""
+    if answer.upgrade is not None or answer.new_nodes is not None:
+        return []
+    started = [max(min(row.pending_before - row.pending, row.after - row.before), 0) for row in answer.workloads]
+    counts = {"removed": plural(answer.scaled_down, "Pod"), "run": plural(sum(started), "Pending Pod")}
+    return [f"{count} {what}" for what, count in counts.items() if not count.startswith("0 ")]
 
 
 def _progress(answer: Answer) -> str:

@@ -33,9 +33,10 @@ def _pod(result: PodWhy, paint: Painter, *, verbose: bool) -> Iterator[str]:
     diagnosis = result.diagnosis
     yield _headline(result.key, diagnosis, paint)
     following = [*(trouble.help for trouble in diagnosis.troubles[1:]), ""]
-    for trouble, next_help in zip(diagnosis.troubles, following, strict=False):  # no reasons: one empty help
+    for place, (trouble, next_help) in enumerate(zip(diagnosis.troubles, following, strict=False)):
         when = shown_time(trouble.when)
-        yield f"  {paint(trouble.id, 'bold')}{when and f' at {when}'}: {trouble.message}"
+        name = f"{paint(trouble.id, 'bold')}{when and f' at {when}'}"
+        yield f"  {name}: {trouble.message}" if place or diagnosis.state == "running" else f"  cause: {name}"
         if trouble.help and trouble.help != next_help:
             yield f"    Fix: {trouble.help}"
     if result.nodes:
@@ -51,13 +52,18 @@ def _shown(state: str) -> str:
 
 
 def _headline(key: str, diagnosis: Diagnosis, paint: Painter) -> str:
+    """The state and, unless the Pod runs, the first reason."""
     pod = diagnosis.pod
-    if pod is None:
-        return f"{paint(key, 'bold')}: {paint(diagnosis.state, 'warning')}"
-    where = f" on {pod.node_name}" if pod.node_name else ""
-    nominated = f", nominated to {pod.nominated_node_name}" if pod.nominated_node_name and not pod.node_name else ""
-    state = paint(f"{_shown(diagnosis.state)}{where}{nominated}", "good" if diagnosis.state == "running" else "warning")
-    return f"{paint(key, 'bold')} (priority {pod.effective_priority}): {state}"
+    name = paint(key, "bold") if pod is None else f"{paint(key, 'bold')} (priority {pod.effective_priority})"
+    node = pod.node_name if pod else ""
+    nominated = pod.nominated_node_name if pod and not node else ""
+    where = f" on {node}" if node else f", nominated to {nominated}" if nominated else ""
+    state = f"{_shown(diagnosis.state)}{where}"
+    if diagnosis.troubles and diagnosis.state != "running":
+        reason = diagnosis.troubles[0].message
+        known = reason.startswith(state) or (node or nominated) in reason
+        state = reason if reason.startswith(state) else f"{_shown(diagnosis.state) if known else state}: {reason}"
+    return f"{name}: {paint(state, 'good' if diagnosis.state == 'running' else 'warning')}"
 
 
 def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:

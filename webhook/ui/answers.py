@@ -296,11 +296,11 @@ class State(NamedTuple):
         return _answer(on_page(pressure_report(result), result.head), result.to_dict())
 
     def groups(self, _question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
-        """Return the node groups that cluster-autoscaler may scale up."""
-        discovery, cluster = self.cache.discovery, self.cache.snapshot()
-        pools = discovery.pools(cluster.scheduling)
-        page = _with_lines(Page("Node groups", ()), info_node_groups.lines(pools, discovery))
-        return _answer(on_page(page, head_of(cluster)), info_node_groups.as_dict(pools, discovery))
+        """Return the node groups and NodePools that autoscalers may scale up."""
+        cluster = self.cache.snapshot()
+        groups = info_node_groups.groups_of(self.cache.discovery, cluster.scheduling)
+        page = _with_lines(Page("Node groups", ()), info_node_groups.lines(groups))
+        return _answer(on_page(page, head_of(cluster)), info_node_groups.as_dict(groups))
 
     def _read(self, collect: Callable[[Mapping[str, Any]], bool | None]) -> Cache:
         """Read the sources again, for data that the cache does not keep."""

@@ -283,7 +283,10 @@ def test_why_tells_what_the_group_lacks(
     stored = [make_node("node-1"), make_node("node-2"), group(), grouped("me", cpu), *there]
     (tmp_path / "c.json").write_text(json.dumps({"kind": "List", "items": [made.obj for made in stored]}))
     main(["why", "ml/me", "--cluster", str(tmp_path / "c.json"), "--kubernetes-version", "1.37"])
-    assert expected in capsys.readouterr().out
+    out = capsys.readouterr().out
+    cause, _, message = expected.partition(": ")
+    assert f"  cause: {cause}\n" in out
+    assert message in out.splitlines()[0]
 
 
 @pytest.mark.parametrize(

@@ -408,7 +408,7 @@ def test_a_pod_that_succeeded_is_completed_and_no_end_of_its_workload(
 ) -> None:
     made = owned(pod(phase="Succeeded", containerStatuses=[ended("Completed", 0)]), "Job", "report")
     status, out, _ = why(capsys, tmp_path, [made, job("report")], "web", "--fail-on", "completed")
-    assert (status, without_head(out).splitlines()[1]) == (1, f"  completed at {T0}: the phase of the Pod is Succeeded")
+    assert (status, without_head(out).splitlines()[1]) == (1, f"  cause: completed at {T0}")
     _, out, _ = why(capsys, tmp_path, [made, job("report")], "job/report")
     assert out.splitlines()[0] == "Job default/report: 1 ended"
     assert "completed" not in out

@@ -164,8 +164,8 @@ def test_why_asks_a_running_cluster_for_the_events_of_one_pod(
     api.routes["GET", EVENTS] = lambda handler: handler.answer(200, {"items": [victims_event(), 5]})
     assert main(["why", "team/low", "-v", "--cluster", "live"]) == 0
     assert without_head(capsys.readouterr().out) == (
-        "team/low: gone\n"
-        "  preempted: preempted by team/high, which no longer exists\n"
+        "team/low: gone: preempted by team/high, which no longer exists\n"
+        "  cause: preempted\n"
         "  Preempted: Preempted by pod [2J 1-2 on node n1\n"
     )
     (query,) = [query for verb, path, query, _ in api.requests if (verb, path) == ("get", EVENTS)]
@@ -184,7 +184,7 @@ def test_why_asks_for_the_events_of_owners_and_node_of_a_pod_that_ended(
     nodes = {"items": [{"involvedObject": {"kind": "Node", "name": "n1"}, "reason": "Rebooted", "message": "m"}]}
     api.routes["GET", "/api/v1/namespaces/default/events"] = lambda handler: handler.answer(200, nodes)
     assert main(["why", "team/web-5f-x", "--cluster", "live"]) == 0
-    assert "node-pressure-evicted: evicted by the kubelet on n1, which was low on memory\n" in capsys.readouterr().out
+    assert "ended: evicted by the kubelet on n1, which was low on memory\n" in capsys.readouterr().out
     asked = [query["fieldSelector"].rpartition("=")[2] for _, path, query, _ in api.requests if path == EVENTS]
     assert asked == ["web-5f-x", "web-5f", "web"]
     (of_node,) = [query for _, path, query, _ in api.requests if path == "/api/v1/namespaces/default/events"]
