@@ -101,7 +101,7 @@ def test_each_trouble_is_told_by_its_id(
     status, out, _ = run(capsys, tmp_path, made, "new", "--fail-on", expected[0] if expected else state)
     assert status == 1
     assert out.startswith("default/new (priority ")
-    assert [word for word in re.findall(r"^  (?:cause: )?([a-z-]+)", out, re.M) if word in expected] == expected
+    assert [word for word in re.findall(r"^  (?:cause: )?([a-z-]+)", out, re.MULTILINE) if word in expected] == expected
 
 
 ELSEWHERE = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}}
