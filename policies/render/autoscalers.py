@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.scale_up import NoScaleUp, ScaleUp, ScaleUps
 
 MAX_LINES: Final = 20
+_LIMITS: Final = ("exceed", "limit", "max node group size")
 _ARRIVED: Final = ("workload", "before", "worst", "with new nodes", "last Pod scheduled")
 _TEXTS: Final = (_ARRIVED[0], _ARRIVED[-1])
 
@@ -124,6 +125,19 @@ def _scaled_up(scale_up: ScaleUp) -> str:
         return line
     lots = "; random choice among equals" if scale_up.ties else ""
     return f"{line}; {scale_up.expander}: {_idle(scale_up)} idle, instead of {listed(others)}{lots}"
+
+
+def limits_of(reaction: Autoscalers) -> list[str]:
+    """Return the limits of node groups and NodePools that leave Pods Pending, with the names of groups."""
+    plan, launches = reaction.node_groups, reaction.node_pools
+    groups: dict[str, dict[str, None]] = {}
+    for left in plan.no_scale_up if plan else ():
+        for group, why in left.reasons.items():
+            if any(word in why for word in _LIMITS):
+                groups.setdefault(why, {})[group] = None
+    reasons = [left.reason for left in (launches.no_launch if launches else ())]
+    of_pools = [why for why in reasons if any(word in why for word in _LIMITS)]
+    return [*(f"{why} ({listed([*names], 3)})" for why, names in groups.items()), *dict.fromkeys(of_pools)]
 
 
 def arrived_table(arrived: WithNewNodes, reaction: Autoscalers) -> TitledTable:

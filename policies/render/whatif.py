@@ -65,11 +65,36 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     wanted, unwanted = _removed_and_started(answer), effects_of(answer)
     progress = [*filter(None, [_on_added_nodes(answer), _progress(answer)]), *wanted]
     effects = [*of_class, *progress, *(unwanted or ([NO_EFFECT] if wanted else []))]
+    effects = _at_maximum(answer) if answer.replicas else effects
     unread = f", {plural(len(answer.not_simulated), 'object')} not simulated" if answer.not_simulated else ""
     unread += "".join(f", {phrase}" for phrase in unfinished([answer]))
-    new_nodes = on_new_nodes(answer)
+    new_nodes = _nodes_needed(answer) if answer.replicas else on_new_nodes(answer)
     nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
     return (", ".join(effects) or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
+
+
+def _at_maximum(answer: Answer) -> list[str]:
+    """Phrases with the effects of HorizontalPodAutoscalers at their maximum, that on Pods first and always."""
+    preempted, more, *_ = row(answer)
+    pods = [f"{plural(preempted, 'Pod') if preempted else 'no Pods'} preempted"]
+    pods += [f"{plural(more, 'more Pod') if more else 'no more Pods'} Pending"]
+    return [*pods, *other_effects([answer]), *on_placeholders([answer], is_only=False)]
+
+
+def _nodes_needed(answer: Answer) -> str:
+    """A phrase with the new nodes that Pending Pods need, and the limits of their number; "" if none are Pending."""
+    reaction, arrived = answer.autoscalers, answer.with_new_nodes
+    limits = listed(autoscalers.limits_of(reaction), _FEW)
+    hit = f", limits hit: {limits}" if limits else ""
+    if arrived is None:
+        is_known = reaction.node_groups is not None or reaction.node_pools is not None
+        why = "no new nodes help" if is_known else "needed nodes not predicted without node groups"
+        return f"{why}{hit}" if any(workload.pending for workload in answer.workloads) else ""
+    nodes = listed([f"{number} of {group}" for group, number in arrived.nodes.items()], _FEW)
+    left = plural(arrived.pending, "Pod") if arrived.pending else "no Pods"
+    more = f" of {arrived.nodes_not_simulated + sum(arrived.nodes.values())}" if arrived.nodes_not_simulated else ""
+    count = sum(arrived.nodes.values())
+    return f"with {count}{more} {'new node' if count == 1 else 'new nodes'} ({nodes}), {left} Pending{hit}"
 
 
 def unfinished(answers: Sequence[Answer]) -> list[str]:

@@ -217,7 +217,8 @@ class Answer(NamedTuple):
     - `podLosses`: what fails or is interrupted without one of its Pods. `newNodes`: the added nodes.
     - `pendingDaemonSets`: with `restart`, DaemonSets with Pending Pods.
     - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
-      new Pods. `withoutChange`: what happens anyway, if the cluster was not settled.
+      new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
+    - `withoutChange`: what happens anyway, if the cluster was not settled.
     """
 
     change: str
@@ -247,6 +248,7 @@ class Answer(NamedTuple):
     typical_of: Runs | None = None
     with_new_nodes: WithNewNodes | None = None
     new_pods: Sequence[Ranked] = ()
+    replicas: BeforeAfter | None = None
     placeholders: Hidden[Sequence[str]] = ()
     """The preempted workloads whose Pods only reserve capacity."""
     grown: Hidden[Answer | None] = None

@@ -22,7 +22,7 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Levels, names_in, summarize
 from forewarn.policies.simulation.workload_index import PDB
 from forewarn.policies.whatif import autoscalers, blockers, new_nodes
-from forewarn.policies.whatif.answer import Answer, Bound, Preemption, Runs, WithoutChange, WorkloadCount
+from forewarn.policies.whatif.answer import Answer, BeforeAfter, Bound, Preemption, Runs, WithoutChange, WorkloadCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -142,6 +142,7 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
         pending_daemon_sets=starved,
         pod_losses=losses,
+        replicas=question.replicas and BeforeAfter(*question.replicas),
     )
 
 

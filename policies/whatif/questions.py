@@ -57,7 +57,8 @@ class Question(NamedTuple):
 
     `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `drained`, `added`: the names
     of the nodes to drain and of new nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone
-    or pool that is lost. `class_change`: the effect of a changed PriorityClass. `notes`: what is not simulated.
+    or pool that is lost. `class_change`: the effect of a changed PriorityClass. `replicas`: before and at
+    their maximum. `notes`: what is not simulated.
     """
 
     title: str
@@ -68,6 +69,7 @@ class Question(NamedTuple):
     restarts: bool = False
     lost: Sequence[tuple[str, str]] = ()
     class_change: ClassChange | None = None
+    replicas: tuple[int, int] | None = None
     notes: Sequence[str] = ()
 
 
@@ -208,12 +210,13 @@ def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, st
             continue
         before, after = before + _replicas(cluster.workloads[target].object), after + most
         arrivals.append(_scaling(_SCALED[target[0]], *target[1:], most))
-    title = f"{plural(len(arrivals), 'HorizontalPodAutoscaler')} at maxReplicas: {before} → {after} replicas"
+    of = f"{len(arrivals)} of " if ignored else ""
+    title = f"{of}{plural(len(autoscalers), 'HorizontalPodAutoscaler')} at maxReplicas: {before} → {after} replicas"
     notes = [
         f"{plural(len(names), 'HorizontalPodAutoscaler')} not simulated: {why}: {listed(sorted(names))}"
         for why, names in sorted(ignored.items())
     ]
-    return Question(title, arrivals, notes=notes)
+    return Question(title, arrivals, replicas=(before, after), notes=notes)
 
 
 _MOST: Final = ("spec", "maxReplicas")

@@ -9,7 +9,10 @@ import pytest
 
 import forewarn
 from forewarn.policies.cli import main
+from forewarn.policies.render.autoscalers import limits_of
+from forewarn.policies.render.whatif import headline
 from forewarn.policies.simulation.scenario import MAX_REPLICAS
+from forewarn.policies.whatif.autoscalers import Autoscalers, Considered, Launches, NoLaunch
 from tests.builders import cluster_text, make_node
 
 if TYPE_CHECKING:
@@ -47,6 +50,47 @@ def test_the_workloads_of_all_autoscalers_are_scaled(capsys: pytest.CaptureFixtu
     assert len(answer["preempted"]) == 4
 
 
+HARM = "4 Pods preempted, 4 more Pods Pending"
+LIMIT = "limits hit: max node group size reached"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "needed"),
+    [
+        (None, "needed nodes not predicted without node groups"),
+        ({}, "with 2 new nodes (2 of new), no Pods Pending"),
+        ({"size": 1, "maxSize": 2}, f"with 1 new node (1 of new), 2 Pods Pending, {LIMIT} (new)"),
+        ({"size": 1, "maxSize": 1}, f"no new nodes help, {LIMIT} (new)"),
+    ],
+)
+def test_the_first_line_has_the_nodes_and_limits(
+    sizes: dict[str, int] | None, needed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capacity = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+    (tmp_path / "g.json").write_text(
+        json.dumps([{"name": "new", "template": {"status": {"capacity": capacity}}, **(sizes or {})}])
+    )
+    groups = () if sizes is None else ("--node-templates", str(tmp_path / "g.json"))
+    assert main(["whatif", "hpa", "--max", "--cluster", CLUSTER[0], "--cluster", CLUSTER[1], *groups]) == 0
+    first = capsys.readouterr().out.partition("\n")[0]
+    assert first == f"{HARM}; {needed}: 1 HorizontalPodAutoscaler at maxReplicas: 4 → 8 replicas"
+
+
+def test_the_first_line_says_that_nothing_happens(tmp_path: Path) -> None:
+    result = asked(tmp_path, workload("a"), autoscaler("a", 1))
+    assert headline(result.answer) == "no Pods preempted, no more Pods Pending"
+    assert result.answer.replicas == (1, 1)
+
+
+def test_limits_of_node_pools_are_named() -> None:
+    why = "all available instance types exceed limits for nodepool (NodePool=general)"
+    launches = Launches(
+        [], [NoLaunch("a", 2, why), NoLaunch("b", 1, "no instance type"), NoLaunch("c", 1, why)], "", []
+    )
+    nothing = Considered(0, {}, 4)
+    assert limits_of(Autoscalers(nothing, nothing, None, launches)) == [why]
+
+
 def test_each_kind_reaches_its_maximum(tmp_path: Path) -> None:
     objects = [workload("a"), workload("b", None, "StatefulSet"), workload("c", 9)]
     scalers = [autoscaler("a", 3), autoscaler("b", 2, kind="StatefulSet"), autoscaler("c", 2)]
@@ -69,7 +113,7 @@ def test_each_kind_reaches_its_maximum(tmp_path: Path) -> None:
 )
 def test_autoscalers_that_scale_nothing_are_named(objects: Any, told: str, tmp_path: Path) -> None:
     result = asked(tmp_path, *objects)
-    assert result.answer.change.startswith("0 HorizontalPodAutoscalers")
+    assert result.answer.change.startswith("0 of ")
     assert any(told in note and "not simulated" in note and "team/a" in note for note in result.notes)
 
 
@@ -81,7 +125,7 @@ def test_the_total_is_bounded_and_small_workloads_come_first(tmp_path: Path, mon
     monkeypatch.setattr("forewarn.policies.whatif.questions.MAX_REPLICAS", 5)
     objects = [workload(name) for name in "abc"] + [autoscaler("a", 4), autoscaler("b", 2), autoscaler("c", 3)]
     result = asked(tmp_path, *objects)
-    assert "2 HorizontalPodAutoscalers at maxReplicas: 2 → 5 replicas" in result.answer.change
+    assert "2 of 3 HorizontalPodAutoscalers at maxReplicas: 2 → 5 replicas" in result.answer.change
     assert [note for note in result.notes if "team/a" in note]
 
 
