@@ -78,12 +78,14 @@ class Replicas(TypedDict):
 
 
 class GroupReplicas(TypedDict):
-    """Replicas for a node group."""
+    """Replicas for a node group. `podsWithoutQuota`, `quota`: both limits of `pods`, if a ResourceQuota applies."""
 
     group: str
     nodes: int
     pods: int
     atLeast: bool
+    podsWithoutQuota: NotRequired[int]
+    quota: NotRequired[int]
     reason: NotRequired[str]
 
 

@@ -149,9 +149,10 @@ def of_group(group: OfGroup) -> str:
     """
     if group.why_not:
         return f"no more with group {group.name}: {group.why_not}"
-    count = f"{'' if group.more.is_exact else 'at least '}{group.more.pods}"
-    capped = " (limit of one scale-up)" if group.capped else ""
-    return f"and {count} more with {up_to_nodes(group.nodes)} of group {group.name}{capped}"
+    more, limits = within(group.more, group.quota), limits_text(group.more, group.quota)
+    why = limits or ("limit of one scale-up" if group.capped else "")
+    which = f"with {up_to_nodes(group.nodes)} of group {group.name}{f' ({why})' if why else ''}"
+    return f"and {number_text(more)} more {which}" if more.pods else f"no more {which}"
 
 
 def up_to_nodes(count: int) -> str:

@@ -149,7 +149,7 @@ class OfGroup(NamedTuple):
     """The number of additional Pods that fit if a node group grows by `nodes` nodes, usually to its maximum size.
 
     `capped`: one scale-up adds no more nodes, although the group may grow further. `why_not`: upstream's reason if no
-    Pod fits.
+    Pod fits. `quota`: as in `Headroom`, after the Pods that fit on existing nodes.
     """
 
     name: str
@@ -157,15 +157,18 @@ class OfGroup(NamedTuple):
     capped: bool
     more: Count
     why_not: str = ""
+    quota: Quota | None = None
 
     def to_dict(self) -> documents.GroupReplicas:
-        more = self.more.to_dict()
+        more = within(self.more, self.quota)
         document: documents.GroupReplicas = {
             "group": self.name,
             "nodes": self.nodes,
-            "pods": more["pods"],
-            "atLeast": more["atLeast"],
+            "pods": more.pods,
+            "atLeast": not more.is_exact,
         }
+        if self.quota is not None:
+            document |= {"podsWithoutQuota": self.more.pods, "quota": self.quota.pods}
         return {**document, "reason": self.why_not} if self.why_not else document
 
 
@@ -293,6 +296,8 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
             if is_expendable(pod, autoscaling.cutoff)
             else _by_group(cluster, pod, full, autoscaling.groups)
         )
+        left = quota._replace(pods=max(quota.pods - without.pods, 0)) if quota is not None else None
+        groups = [group._replace(quota=left) for group in groups]
     by_class = _by_class(cluster, pod, without, quota_for, as_group=member is not None)
     preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)
     assumed = (

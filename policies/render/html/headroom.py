@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.whatif.headroom import Count, Headroom
+    from forewarn.policies.render.html.elements import Cell
+    from forewarn.policies.whatif.headroom import Count, Headroom, OfGroup
 
 _MAX_DRAWN = 200_000
 """Maximum new Pods in the picture."""
@@ -85,9 +86,13 @@ def _why(headroom: Headroom) -> Iterator[Element]:
     yield section("What runs out", "why-title", *parts, beside if stranded else None)
 
 
+def _of_group(group: OfGroup) -> Cell:
+    return _number(group.more) if group.quota is None else with_limits(group.more, group.quota)
+
+
 def _groups(headroom: Headroom) -> Iterator[Element]:
     if headroom.node_groups:
-        rows = [(group.name, group.nodes, group.why_not or _number(group.more)) for group in headroom.node_groups]
+        rows = [(group.name, group.nodes, group.why_not or _of_group(group)) for group in headroom.node_groups]
         heads = ("node group", "maximum new nodes", "more Pods")
         yield section("With scale-up", "groups", table("By node group", heads, rows, len(rows)))
 

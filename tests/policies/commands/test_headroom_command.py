@@ -17,6 +17,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.kube_apiserver.quota import RemainingQuota
+from forewarn.policies.render.headroom import of_group as of_group_text
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.headroom import Headroom, headroom, quota_room
@@ -470,6 +471,18 @@ def test_a_used_up_quota_fails_at_least_and_all_formats_show_both_numbers(
         "nodes": 8,
         "quota": 0,
     }
+
+
+@pytest.mark.parametrize(("hard", "left"), [(4, 0), (6, 2), (50, 10)])
+def test_a_quota_counts_for_node_groups_after_the_pods_that_fit_now(hard: int, left: int) -> None:
+    state = cluster(make_node("n1"), quota_of({"pods": str(hard)}, {"pods": "0"}))
+    found = headroom(state, make_pod("new").request(cpu="1").obj, Autoscaling(groups=one_group(5, 2)))
+    (group,) = found.node_groups or ()
+    assert (found.without.pods, group.more.pods) == (4, 10)
+    document = group.to_dict()
+    assert (document["pods"], document["podsWithoutQuota"], document["quota"]) == (left, 10, hard - 4)
+    phrase = f"with up to 5 nodes of group g (nodes: 10 more; ResourceQuota team: {hard - 4} more)"
+    assert of_group_text(group) == (f"and {left} more {phrase}" if left else f"no more {phrase}")
 
 
 @pytest.mark.parametrize(
