@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.forks import cores, forked
 from forewarn.policies.manifests import BROKEN, Reading, is_definition, read
+from forewarn.policies.patterns import later
 from forewarn.policies.sources import SourceError, read_file
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _MAX_FILES: Final = 8_000
 _MAX_PROCESSES: Final = 3
 _TICKET: Final = 4
 _CLASS: Final = b"riorityClassName"
-_KIND: Final = re.compile(rb"kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)")
+_KIND: Final = later(rb"kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)")
 
 
 def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -> dict[str, Reading]:

@@ -22,6 +22,7 @@ from forewarn.policies.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.objects.fields import InvalidObject, group_kind, text_at
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.policies.objects.workload import PodTemplate, parts_of, pod_template_of
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -45,33 +46,31 @@ class Engine(NamedTuple):
 
 HELM: Final = Engine(
     "Helm",
-    re.compile(rb"\.(?:Values|Release|Chart|Capabilities)\b|\{\{-? *(?:include|template) \""),
+    later(rb"\.(?:Values|Release|Chart|Capabilities)\b|\{\{-? *(?:include|template) \""),
     "run `helm template CHART | forewarn lint -`, or pass --render",
 )
 _ENGINES: Final = (
     HELM,
-    Engine("ytt", re.compile(rb"^[ \t]{0,100}#@|\(@=", re.MULTILINE), "run `ytt -f DIRECTORY | forewarn lint -`"),
+    Engine("ytt", later(rb"^[ \t]{0,100}#@|\(@=", re.MULTILINE), "run `ytt -f DIRECTORY | forewarn lint -`"),
     Engine(
         "Argo Workflows",
-        re.compile(rb"\{\{=? *(?:inputs|workflow|tasks|steps)\."),
+        later(rb"\{\{=? *(?:inputs|workflow|tasks|steps)\."),
         "none: Argo Workflows replaces it in the cluster",
     ),
-    Engine("Jinja", re.compile(rb"\{%|\{\{-? *cookiecutter\."), f"render it with Jinja (ansible, salt) and {_PIPE}"),
+    Engine("Jinja", later(rb"\{%|\{\{-? *cookiecutter\."), f"render it with Jinja (ansible, salt) and {_PIPE}"),
     Engine(
         "Go template",
-        re.compile(rb"\{\{-? *(?:[.$]|(?:if|range|with|define|block|end|else)\b|/\*)"),
+        later(rb"\{\{-? *(?:[.$]|(?:if|range|with|define|block|end|else)\b|/\*)"),
         f"render it with the program that reads it and {_PIPE}",
     ),
-    Engine("Mustache", re.compile(rb"\{\{[#^/>!]"), f"render it with Mustache or Handlebars and {_PIPE}"),
-    Engine("Jinja", re.compile(rb"\{\{-? *[A-Za-z_]"), f"render it with Jinja (ansible, salt) and {_PIPE}"),
-    Engine("ERB", re.compile(rb"<%"), f"render it with erb and {_PIPE}"),
-    Engine("Terraform", re.compile(rb"%\{"), f"render it with templatefile() and {_PIPE}"),
-    Engine(
-        "kustomize", re.compile(rb"\$\([A-Z]"), "run `kustomize build DIRECTORY | forewarn lint -`, or pass --render"
-    ),
-    Engine("envsubst", re.compile(rb"\$\{?[A-Za-z_]"), "run `envsubst <FILE | forewarn lint -`"),
+    Engine("Mustache", later(rb"\{\{[#^/>!]"), f"render it with Mustache or Handlebars and {_PIPE}"),
+    Engine("Jinja", later(rb"\{\{-? *[A-Za-z_]"), f"render it with Jinja (ansible, salt) and {_PIPE}"),
+    Engine("ERB", later(rb"<%"), f"render it with erb and {_PIPE}"),
+    Engine("Terraform", later(rb"%\{"), f"render it with templatefile() and {_PIPE}"),
+    Engine("kustomize", later(rb"\$\([A-Z]"), "run `kustomize build DIRECTORY | forewarn lint -`, or pass --render"),
+    Engine("envsubst", later(rb"\$\{?[A-Za-z_]"), "run `envsubst <FILE | forewarn lint -`"),
 )
-_UNKNOWN: Final = Engine("unknown engine", re.compile(rb""), f"replace its variables and {_PIPE}")
+_UNKNOWN: Final = Engine("unknown engine", later(rb""), f"replace its variables and {_PIPE}")
 _SHOWN: Final = 1 << 20
 """Bytes of a text that are searched for the marks of an engine."""
 
@@ -82,7 +81,7 @@ def engine_of(data: bytes) -> Engine:
     return next((engine for engine in _ENGINES if engine.sign.search(text)), _UNKNOWN)
 
 
-_VARIABLE: Final = re.compile(
+_VARIABLE: Final = later(
     rb"riorityClassName[\"']?[ \t]*:[ \t]*[\"']?[\w.-]{0,100}"
     rb"(?:\{\{|\$[{(A-Za-z_]|<%|@[A-Za-z_][\w.-]{0,100}@|%[A-Za-z_])"
 )
@@ -121,11 +120,11 @@ def unrendered(engines: Mapping[str, Engine]) -> str:
 _LONGEST: Final = 2_000
 """Maximum characters of a line that are searched."""
 _NAME: Final = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
-_LITERAL: Final = re.compile(
+_LITERAL: Final = later(
     rf"(?<![\w.])[\"']?priorityClassName[\"']?[ \t]*:[ \t]*([\"']?)({_NAME})\1(?=[ \t]*(?:[,}}#]|\r?$))"
 )
-_DEFAULT: Final = re.compile(rf"\bdefault[ \t]+\"({_NAME})\"|\|[ \t]*default\([ \t]*['\"]({_NAME})['\"]")
-_VALUE: Final = re.compile(r"\.Values((?:\.\w{1,100}){1,20})")
+_DEFAULT: Final = later(rf"\bdefault[ \t]+\"({_NAME})\"|\|[ \t]*default\([ \t]*['\"]({_NAME})['\"]")
+_VALUE: Final = later(r"\.Values((?:\.\w{1,100}){1,20})")
 _COMMENTS: Final = (("{{/*", "*/"), ("{{- /*", "*/"), ("{#", "#}"))
 
 
@@ -164,7 +163,7 @@ def _name_in(subject: ReviewedObject) -> Iterator[str]:
             yield text_at(template.spec, "priorityClassName")
 
 
-_OTHER_NAME: Final = re.compile(
+_OTHER_NAME: Final = later(
     rf"(?:^[ \t]*(?:- +)*|[{{,][ \t]*)[\"']?priorityClassName[\"']?:[ \t]*([\"']?)({_NAME})\1[ \t]*(?=[,}}#]|\r?$)"
     rf"|/priorityClassName[\"']?[ \t,]*\r?\n[ \t]*[\"']?value[\"']?:[ \t]*([\"']?)({_NAME})\3[ \t]*\r?$",
     re.MULTILINE,
@@ -256,7 +255,7 @@ def keys_of(text: str) -> set[str]:
 
 _MAX_VALUES: Final = 100_000
 _NAMES: Final = ("priorityClassName", "priorityClass")
-_FILLED: Final = re.compile(rb"riorityClass(?:Name)?[\"']?[ \t]*:[ \t]*(?:[\"'][\w{$@%]|[\w{$@%&*!|>\r\n])")
+_FILLED: Final = later(rb"riorityClass(?:Name)?[\"']?[ \t]*:[ \t]*(?:[\"'][\w{$@%]|[\w{$@%&*!|>\r\n])")
 """A key of a PriorityClass name with a value on its line or below."""
 
 

@@ -14,6 +14,7 @@ from forewarn.policies.manifests.yaml.nodes import UNREAD, Collection, Scalar
 from forewarn.policies.manifests.yaml.scalars import doubtful
 from forewarn.policies.manifests.yaml.source import YamlSource, node_at, span
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from forewarn.policies.manifests.yaml.nodes import Node
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
-_BRACES: Final = re.compile(
+_BRACES: Final = later(
     r"\{\{.*?(?:\}\}|$)|\{%.*?(?:%\}|$)|%\{.*?(?:\}|$)|<%.*?(?:%>|$)|(?<![\w@])@[A-Za-z_][\w.-]{0,100}@"
     r"|(?<![\w%])%%?[A-Za-z_][\w.-]{0,100}%|\$\{[^}\n]{0,100}\}|^[ \t]{0,100}\$[A-Z_]\w{0,100}[ \t]*$"
     r"|(?<![^\s\"'])\{[A-Za-z_]\w{0,100}\}(?=[\w./:-])|^[ \t]{0,100}<[^<>\n]{1,200}>[ \t]*$",
@@ -35,13 +36,13 @@ _BRACES: Final = re.compile(
 
 Linear time: every alternative ends on its line, and those with an end mark have a maximum length.
 """
-_IN_VALUE: Final = re.compile(r"^[^\[{]*:[ \t][^\[{]*[\w:/.\"'-]$")
+_IN_VALUE: Final = later(r"^[^\[{]*:[ \t][^\[{]*[\w:/.\"'-]$")
 """The text of a line before a `${VARIABLE}` that is a part of a value, and breaks no YAML."""
-_ALONE: Final = re.compile(r"[ \t]*+\$(?:\{[^}\n]*+\}|[A-Z_]\w*+)[ \t]*+\r?\n")
+_ALONE: Final = later(r"[ \t]*+\$(?:\{[^}\n]*+\}|[A-Z_]\w*+)[ \t]*+\r?\n")
 """A line that is a variable, in whose place a program writes lines. Its error is on the next line."""
 _SURE: Final = "{{"
 """Template syntax that breaks YAML everywhere except in text; others are reported only on the line of an error."""
-_OPENS_BLOCK: Final = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")
+_OPENS_BLOCK: Final = later(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")
 MAX_LINES: Final = 2_000
 """The maximum number of lines above braces that are searched for the start of a block scalar."""
 _FIX_SYNTAX: Final = "fix the syntax here"

@@ -15,6 +15,7 @@ from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl, is
 from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
 from forewarn.policies.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
+from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -37,7 +38,8 @@ _DEFINITION: Final = "CustomResourceDefinition"
 _MIN_GRAMMAR_BYTES: Final = 2_000
 """Minimum bytes of a document for which a first pass with masked text is faster."""
 
-_ENDS_WITH_ACTION: Final = re.compile(rb"^\{[{%][^\n]*[%}]\}\s*\Z", re.MULTILINE)
+_MERGE: Final = b"<<: *"
+_ENDS_WITH_ACTION: Final = later(rb"^\{[{%][^\n]*[%}]\}\s*\Z", re.MULTILINE)
 _LONGEST_ACTION: Final = 1_000
 _LONG: Final = 16_000
 """Maximum bytes of a document whose result is kept for other files."""
@@ -157,7 +159,7 @@ def _is_valid(document: Document) -> bool:
 @lru_cache(maxsize=_KEPT)
 def _is_valid_text(data: bytes) -> bool:
     """Return the result of `_is_only_grammar`: trees of rendered charts repeat documents."""
-    return _is_only_grammar(Document(data, ""))
+    return not sniff.has_alias(data) and _is_only_grammar(Document(data, ""))
 
 
 def _value_of(document: Document) -> Any:
@@ -247,28 +249,35 @@ class _FileReader:
             finder.skip(type_meta[1] if type_meta else NO_KIND)
             return
         check_as_kubectl(document)
-        value = _value_of(document)
+        value = UNUSUAL if _MERGE in data else _value_of(document)
+        unwanted_kind = type_meta[1] if is_unwanted and type_meta else ""
         if value is UNUSUAL:
-            self._careful(document)
+            self._careful(document, unwanted_kind)
+        elif unwanted_kind:
+            finder.skip(unwanted_kind)
         elif value is not None:
             tree = Tree(document, ordinary=True)
             self._diagnostics += finder.take(value, lambda prefix: YamlSource(tree, prefix))
 
-    def _careful(self, document: Document) -> None:
+    def _careful(self, document: Document, unwanted_kind: str) -> None:
         """Read a document as a tree of nodes, and record its objects and the problems in them. Slower than
-        `quick_value`.
+        `quick_value`. `unwanted_kind`: the document contains only an object of this kind, which no rule reads.
         """
         from forewarn.policies.manifests import diagnostics
         from forewarn.policies.manifests.yaml.construct import Construction
         from forewarn.policies.manifests.yaml.nodes import compose
 
+        finder = self._finder
         root, unread = compose(document)
         if unread is not None:
             self.fault(document, unread)
         construction = Construction(root)
+        if unwanted_kind:
+            finder.skip(unwanted_kind)
+            return
         if root is None or construction.value is None:
             return
-        tree, finder = Tree(document), self._finder
+        tree = Tree(document)
         before = len(finder.subjects)
         self._diagnostics += finder.take(construction.value, lambda prefix: YamlSource(tree, prefix))
         if len(finder.subjects) > before:

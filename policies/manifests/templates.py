@@ -41,27 +41,27 @@ _OUTPUT: Final = "\ue000"
 """The replacement for each character of an action that prints."""
 _CONTROL: Final = "\ue001"
 """The replacement for each character of an action that does not print."""
-UNKNOWN: Final = re.compile(f"[{_OUTPUT}{_CONTROL}]")
-_OPENING: Final = re.compile(r"\{(?:\{(?:-?\s*+(/\*))?|%|(?<!\$\{)#)")
-_WITH_STRINGS: Final = re.compile(r"(?:[^\"`}]++|\"(?:[^\"\\\n]|\\.)*+\"|`[^`]{0,1000}+`|\}(?!\}))*+\}\}")
+UNKNOWN: Final = later(f"[{_OUTPUT}{_CONTROL}]")
+_OPENING: Final = later(r"\{(?:\{(?:-?\s*+(/\*))?|%|(?<!\$\{)#)")
+_WITH_STRINGS: Final = later(r"(?:[^\"`}]++|\"(?:[^\"\\\n]|\\.)*+\"|`[^`]{0,1000}+`|\}(?!\}))*+\}\}")
 """The rest of an action of Go, whose strings may contain braces."""
 _CLOSING: Final = {"{{": "}}", "{%": "%}", "{#": "#}"}
-_WORD: Final = re.compile(r"\{[{%][-+~]?\s*+([a-z]++(?![\w.])|[#^/!]|\$\w*+\s*+:?=)?")
+_WORD: Final = later(r"\{[{%][-+~]?\s*+([a-z]++(?![\w.])|[#^/!]|\$\w*+\s*+:?=)?")
 _OPENS: Final = frozenset(("if", "range", "with", "define", "block", "for", "macro", "call", "filter", "#", "^"))
 _CLOSES: Final = frozenset(("end", "endif", "endfor", "endblock", "endmacro", "endcall", "endfilter", "/"))
 _ELSE: Final = frozenset(("else", "elif"))
 _STRUCTURE: Final = _OPENS | _CLOSES | _ELSE
 _SILENT: Final = _STRUCTURE | {"!"}
 _UNPRINTED: Final = frozenset(("define", "macro"))
-_ALONE: Final = re.compile(rf"[ \t]*+[{_OUTPUT}{_CONTROL}][ \t{_OUTPUT}{_CONTROL}]*+(?:#.*)?\r?")
-_INDENT: Final = re.compile(r"\bn?indent\s++(\d{1,3})")
-_BEFORE_LINES: Final = re.compile(r"(?:.*:|[ \t]*-)?[ \t]*", re.DOTALL)
+_ALONE: Final = later(rf"[ \t]*+[{_OUTPUT}{_CONTROL}][ \t{_OUTPUT}{_CONTROL}]*+(?:#.*)?\r?")
+_INDENT: Final = later(r"\bn?indent\s++(\d{1,3})")
+_BEFORE_LINES: Final = later(r"(?:.*:|[ \t]*-)?[ \t]*", re.DOTALL)
 _BETWEEN_VALUES: Final = tuple("\"']},[{")
 """The end of text after which an action that does not print separates values, instead of parts of one value."""
-_INLINE: Final = re.compile(rf"([ \t]*+){_CONTROL}[{_CONTROL} \t]*+([^{_CONTROL}\r]++)[{_CONTROL} \t]*+\r?")
+_INLINE: Final = later(rf"([ \t]*+){_CONTROL}[{_CONTROL} \t]*+([^{_CONTROL}\r]++)[{_CONTROL} \t]*+\r?")
 """A line whose text is within the actions of one line, such as `{{ if .x }}key: value{{ end }}`."""
-_VISIBLE: Final = re.compile(r"\S")
-_CHARACTER: Final = re.compile(r"[^\r\n]")
+_VISIBLE: Final = later(r"\S")
+_CHARACTER: Final = later(r"[^\r\n]")
 _MAX_ACTIONS: Final = 20_000
 _LONGEST_ACTION: Final = 4_000
 """Characters of an action in which braces within strings are ignored; a longer action ends at its first braces."""
@@ -291,27 +291,28 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-_ANY_ELSE: Final = re.compile(r"\{[{%]-?\s*+el(?:se|if)\b")
-_VERSION: Final = re.compile(r"^apiVersion:[ ]+(\S+)", re.MULTILINE)
-_TYPED: Final = re.compile(r"^(?:kind|apiVersion):[ \t]", re.MULTILINE)
+_ANY_ELSE: Final = later(r"\{[{%]-?\s*+el(?:se|if)\b")
+_VERSION: Final = later(r"^apiVersion:[ ]+(\S+)", re.MULTILINE)
+_TYPED: Final = later(r"^(?:kind|apiVersion):[ \t]", re.MULTILINE)
 _ON_TEXT: Final = frozenset(("duplicate-key", "ambiguous-value", "unknown-kind"))
 """Rules about text that are valid for an outline."""
-_KIND: Final = re.compile(rb"\nkind[\"']?[ \t]*:[ \t]*[\"']?(\w{1,100})")
+_KIND: Final = later(rb"\nkind[\"']?[ \t]*:[ \t]*[\"']?(\w{1,100})")
 _BEFORE_KIND: Final = b"\nkind"
 """Found many times faster than by a pattern."""
 _VERSIONS: Final = {spec.kind: spec.api_version for spec in KINDS if spec.template or spec.is_applied}
-_BY_CLUSTER: Final = re.compile(r"Capabilities|semverCompare|[aA][pP][iI]Version *[.(]|[kK]ubeVersion|k8s_?[vV]ersion")
+_OF_CLUSTER: Final = r"Capabilities|semverCompare|[aA][pP][iI]Version *[.(]|[kK]ubeVersion|k8s_?[vV]ersion"
+_BY_CLUSTER: Final = later(_OF_CLUSTER)
 """The words of a template that chooses the version of its objects by the version of the cluster."""
-_MAY_BE_BY_CLUSTER: Final = re.compile(rf"{_BY_CLUSTER.pattern}|\$\w|\b(?:include|template)\b")
+_MAY_BE_BY_CLUSTER: Final = later(rf"{_OF_CLUSTER}|\$\w|\b(?:include|template)\b")
 """The words of a condition that may be about the version of the cluster, in such a template."""
-_SINCE: Final = re.compile(r"that begins on line (\d+)$")
-_ACTION: Final = re.compile(r"\{[{%]|[}%]\}")
-_OTHER_ENGINE: Final = re.compile(r"\(@|#@|<%|%\{|@\w+@|\$[{(]")
-_VALUE_ONLY: Final = re.compile(r"[ \t]*+(?:- )*[\w./\"-]++:[ \t]++(?!.*(?:indent|toYaml))(?:\{\{|[^\s\[{])")
+_SINCE: Final = later(r"that begins on line (\d+)$")
+_ACTION: Final = later(r"\{[{%]|[}%]\}")
+_OTHER_ENGINE: Final = later(r"\(@|#@|<%|%\{|@\w+@|\$[{(]")
+_VALUE_ONLY: Final = later(r"[ \t]*+(?:- )*[\w./\"-]++:[ \t]++(?!.*(?:indent|toYaml))(?:\{\{|[^\s\[{])")
 _FAR: Final = 3
 """Minimum lines between the start of an invalid part and its error, if the start is not looked at."""
-_UNKNOWN_VERSION: Final = re.compile(
-    rf"^(apiVersion:[ ]+)({UNKNOWN.pattern}{{10,500}})(?=[ ]*\r?\nkind:[ ]+(\w+)[ ]*\r?$)", re.MULTILINE
+_UNKNOWN_VERSION: Final = later(
+    rf"^(apiVersion:[ ]+)([{_OUTPUT}{_CONTROL}]{{10,500}})(?=[ ]*\r?\nkind:[ ]+(\w+)[ ]*\r?$)", re.MULTILINE
 )
 _LONGEST_LINE: Final = 500
 _NEAR: Final = 500

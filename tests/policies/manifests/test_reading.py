@@ -38,6 +38,24 @@ def test_objects_come_in_order_and_the_others_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "faults"),
+    [
+        ("a: &a b\nc: *a", 0),
+        ("a: &a {b: c}\nd: {<<: *a}", 0),
+        ("a: &a {b: c}\nd:\n  <<: *a", 0),
+        ("a: !x b", 0),
+        ("a: *b", 1),
+        ("a: |\n  &b\nc: *b", 1),
+        ("a: &a [b]\nd:\n  <<: *a", 1),
+        ("a: &a {b: *a}", 1),
+    ],
+)
+def test_an_object_of_another_kind_is_counted_unless_kubectl_rejects_its_aliases(data: str, faults: int) -> None:
+    reading = read(f"{CONFIG.partition('data')[0]}{data}\n", "f.yaml", WANTED)
+    assert (len(reading.diagnostics), dict(reading.skipped)) == (faults, {} if faults else {"ConfigMap": 1})
+
+
+@pytest.mark.parametrize(
     "text", ["", "\n", "# nothing\n", "---\n---\n", "null\n", "---\n# a\n...\n", "\ufeff", "\r\n\r\n"]
 )
 def test_a_file_without_objects_holds_none(text: str) -> None:
