@@ -12,6 +12,7 @@ from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.autoscaler import rejection
 from forewarn.policies.autoscaling.karpenter.disruption import DRIFTED, EMPTY, UNDERUTILIZED, Disruption
 from forewarn.policies.autoscaling.karpenter.instance_types import NO_PRICE
+from forewarn.policies.autoscaling.karpenter.node_pools import with_defaults
 from forewarn.policies.autoscaling.karpenter.state import (
     NODE_CLAIM,
     NODE_POOLS,
@@ -141,7 +142,7 @@ def consolidate(
     state = read_state(objects, eviction)
     pods = [Pod.from_api(obj) for obj in objects.of("/Pod") if is_unschedulable(obj)]
     pending = [pod for pod in pods if not rejection(pod, state.storage)]
-    pools, on_nodes = objects.of(NODE_POOLS), pods_by_node(objects)
+    pools, on_nodes = [with_defaults(pool) for pool in objects.of(NODE_POOLS)], pods_by_node(objects)
 
     def disruption_of(choices: Choices) -> Disruption:
         return Disruption(

@@ -156,6 +156,31 @@ def test_a_budget_of_one_leaves_the_choice_between_equal_nodes(example: Example)
     assert "or it removes" in example.run(*TYPES)[1]
 
 
+@pytest.mark.parametrize(
+    ("disruption", "allowed"),
+    [
+        ({"consolidateAfter": "0s"}, 1),
+        ({"consolidateAfter": "0s", "budgets": None}, 1),
+        ({"consolidateAfter": "0s", "budgets": [{"reasons": ["Underutilized"]}]}, 1),
+        ({"consolidateAfter": "0s", "budgets": []}, None),
+        ({"consolidateAfter": "0s", "budgets": [{"nodes": "40%"}]}, 2),
+        (None, 1),
+    ],
+    ids=["no budgets", "null", "no nodes", "empty", "its own", "no disruption"],
+)
+def test_a_node_pool_of_a_file_has_the_defaults_of_kube_apiserver(
+    disruption: Any, allowed: int | None, example: Example
+) -> None:
+    """One budget of 10 % of 5 nodes, and consolidateAfter 0s, as in pkg/apis/v1/nodepool.go."""
+    spec = example.get("NodePool")["spec"]
+    spec["disruption"] = disruption
+    if disruption is None:
+        del spec["disruption"]
+    answer = example.answer()
+    assert answer["budgets"][0]["underutilized"] == allowed
+    assert len(names(answer)) == (allowed or 2)
+
+
 def one_node_with_one_pod(example: Example) -> Any:
     """Keep only node a-2; returns its Pod."""
     example.remove("Pod", "PodDisruptionBudget")
