@@ -235,7 +235,7 @@ def _preempts(title: str, prediction: Prediction, cluster: ClusterSnapshot, pain
         violating = plural(prediction.num_pdb_violations, "victim violates", "victims violate")
         yield f"  PDB: {violating} a PDB with no disruptions allowed ({listed(pdbs)})"
     elif pdbs:
-        yield f"  PDB: disruptions allowed by {listed(pdbs)}"
+        yield f"  {listed([f'PDB {pdb}' for pdb in pdbs])} allow{'s' if len(pdbs) == 1 else ''} this disruption"
     yield from (f"  {line}" for line in Consequences.of(victims, cluster.workload).phrases())
     seconds = plural(wait_seconds(victims), "second")
     stored = (cluster.pods.get((victim.namespace, victim.name)) for victim in victims)

@@ -70,7 +70,7 @@ def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     """Lines about the ends of a workload's Pods, at most one screen."""
     timeline = result.timeline
     states = ", ".join(f"{count} {_shown(state)}" for state, count in timeline.states.items())
-    yield f"{paint(f'{result.kind} {result.key}', 'bold')}: {states or 'no Pods'}"
+    yield f"{paint(f'{result.kind} {result.key}', 'bold')}: {states or 'no Pods with this owner'}"
     for ending in timeline.endings[:_MAX_SHOWN]:
         when = shown_time(ending.cause.when) or "unknown time"
         yield f"  {when} {ending.pod}: {paint(ending.cause.id, 'bold')}: {ending.cause.message}"
