@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from contextlib import contextmanager, suppress
 from filecmp import cmp
 from functools import cache, cached_property
+from glob import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -30,6 +31,7 @@ from forewarn.policies.sources.revisions import Repository
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.config.model import Config
     from forewarn.policies.objects.fields import ApiObject
 
 _WORK_TREE: Final = "working tree"
@@ -124,7 +126,8 @@ def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tu
     """
     root = os.path.realpath(side.root)
     paths = [os.path.join(side.root, path) for path in request.paths or [""]]
-    request = request._replace(paths=[path for path in paths if os.path.exists(path)])
+    config = _within(side.root, request.config)
+    request = request._replace(paths=[path for path in paths if os.path.exists(path)], config=config)
     given = read_input(request._replace(namespace=request.namespace or DEFAULT_NAMESPACE))
     read = len(given.diagnostics)
     if request.rendering is not None:
@@ -140,6 +143,17 @@ def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tu
     notes += [f"{path}: a template, not compared" for path in sorted(templates & differing)]
     members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})
     return Version(members, side.root), notes
+
+
+def _within(root: str, config: Config) -> Config:
+    """Return a configuration whose patterns of paths are relative to the root of a version."""
+
+    def within(patterns: Sequence[str]) -> tuple[str, ...]:
+        return tuple(os.path.join(escape(os.path.normpath(root)), pattern.removeprefix("./")) for pattern in patterns)
+
+    options = config.options
+    rendering = tuple(each._replace(paths=within(each.paths)) for each in options.rendering)
+    return config._replace(options=options._replace(exclude=within(options.exclude), rendering=rendering))
 
 
 def _of_fault(fault: Exception, root: str, changed: Container[str]) -> str:
