@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.class_change import Ranked
 
-_LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+FIX_OF_DIRECTORIES: Final = "Fix: map directories to clusters, or skip them (clusters and exclude in .forewarn.yaml)"
 _ORDER: Final = (
     "PriorityClass", "Namespace", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "StorageClass",
     "PersistentVolume", "PersistentVolumeClaim", "DaemonSet", "Pod", "ReplicationController", "ReplicaSet",
@@ -59,7 +59,8 @@ _ORDER: Final = (
 class AffectedNamespace(NamedTuple):
     """The Pods of a namespace that a change affects. `owner`: the label that names it, otherwise of CODEOWNERS.
 
-    `preempted`, `pending` (more Pending Pods), `lost`, `scaled_down`: numbers of Pods, without placeholder Pods.
+    `preempted`, `scaled_down`, and what remains at the end: numbers of Pods, without placeholder Pods. `lost`: run no
+    more. `pending`: further Pending Pods that replace no lost ones. `replaced`: preempted, neither lost nor Pending.
     `rejected`: workloads that the API server rejects, or Pods of which. `new_priority`: unchanged workloads whose new
     Pods change priority. `placeholders`: preempted placeholder Pods.
     """
@@ -73,14 +74,16 @@ class AffectedNamespace(NamedTuple):
     scaled_down: int = 0
     new_priority: int = 0
     placeholders: int = 0
+    replaced: int = 0
 
 
 class ScaledDown(NamedTuple):
-    """A workload and its numbers of replicas: in the cluster, and in the second version."""
+    """A workload and its numbers of replicas: in the cluster, in the second version, and in the first (`base`)."""
 
     workload: str
     before: int
     after: int
+    base: int | None = None
 
 
 class Autoscaled(NamedTuple):
@@ -115,7 +118,7 @@ class OnCluster(NamedTuple):
     that they are simulated as new. `placeholders`: preempted workloads whose Pods only reserve capacity. `scaled_down`:
     workloads that have more replicas in the cluster than in both versions, or no longer a number of replicas.
     `differing`: changed workloads with another class or other requests in the cluster than in both versions, and what
-    the change makes of these fields. `passed`: by PriorityClass, most Pods first. `applied`: changed workloads that
+    the change makes of these fields. `passed`: by PriorityClass, most Pods first. `applied`: changed objects that
     concern the cluster.
     """
 
@@ -131,7 +134,9 @@ class OnCluster(NamedTuple):
     passed: Sequence[Passed] = ()
     reason: str = ""
     answer: WhatIf | None = None
-    applied: Hidden[Sequence[str]] = ()
+    applied: Hidden[Sequence[ChangedObject]] = ()
+    omitted: Hidden[Sequence[ChangedObject]] = ()
+    """Restarts of workloads that the cluster does not have."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,7 +199,8 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         ]
         beside = [difference for difference in supporting(before, after) if differs(difference.changed.directory)]
         scalers = of_kinds(after, {AUTOSCALER})
-        others = not_compared(base, head, changed, request.paths)
+        exclude = request.config.options.exclude
+        others = not_compared(base, head, (p for p in changed if not is_excluded(p, exclude)), request.paths)
         places = deployed(manifests(head.root) if differing else (), clusters)
         owners = Owners(after, partial(places.namespace, default=request.namespace))
     differing = [_in_namespace(difference, places, request.namespace) for difference in differing]
@@ -242,11 +248,12 @@ def _on_cluster(
         return OnCluster(name, [], [])
     try:
         cluster = load()
-        concerned = [
+        without_effect = [
             difference
             for difference in concerned
-            if not (difference.changed.is_restart and _is_absent(difference, cluster.snapshot))
+            if difference.changed.is_restart and _is_absent(difference, cluster.snapshot)
         ]
+        concerned = [difference for difference in concerned if difference not in without_effect]
         if not concerned:
             return OnCluster(name, [], [])
         namespaces = cluster.cache.snapshot().namespaces
@@ -268,11 +275,8 @@ def _on_cluster(
             autoscaled=[*_autoscaled(concerned, {*(item.workload for item in scaled_down)}, cluster, scalers)],
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
             answer=answer,
-            applied=[
-                f"{changed.namespace}/{changed.name}"
-                for changed, _, _ in concerned
-                if changed.kind in _LASTING and changed.operation != "deleted"
-            ],
+            applied=[difference.changed for difference in concerned],
+            omitted=[difference.changed for difference in without_effect],
         )
     except Rejected as fault:
         return OnCluster(
@@ -320,11 +324,12 @@ def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> 
         if group_kind(objects[0]) == DAEMON_SET:
             continue
         old, new, now = (at(obj, "spec", "replicas") for obj in objects)
-        if isinstance(old, int) and new is None:
+        base = old if isinstance(old, int) else None
+        if base is not None and new is None:
             old, new = 1, 1
         grown = isinstance(now, int) and isinstance(new, int) and now > new
         if grown and (not isinstance(old, int) or now > old):
-            yield ScaledDown(name, now, new)
+            yield ScaledDown(name, now, new, base)
 
 
 def _autoscaled(
@@ -387,9 +392,11 @@ def _affected(
     reserving, victims = applied.answer.placeholders, {True: Counter[str](), False: Counter[str]()}
     for preemption in applied.preemptions:
         victims[preemption.workload in reserving][preemption.victim.partition("/")[0]] += 1
-    pending, lost, scaled = Counter[str](), Counter[str](), Counter[str]()
+    pending, lost, scaled, replaced = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    for name, count in applied.answer.replaced.items():
+        replaced[name.partition("/")[0]] += count if name not in reserving else 0
     for workload in (workload for workload in applied.workloads if workload.workload not in reserving):
-        pending[workload.namespace] += max(workload.pending - workload.pending_before, 0)
+        pending[workload.namespace] += workload.not_started
         lost[workload.namespace] += workload.missed
     for item in scaled_down:
         scaled[item.workload.partition("/")[0]] += item.before - item.after
@@ -400,10 +407,10 @@ def _affected(
     rejected.update(
         fault.ref.namespace for fault in applied.faults if isinstance(fault, InvalidObject) and fault.ref is not None
     )
-    counters = (victims[False], pending, lost, rejected, scaled, changed, victims[True])
+    counters = (victims[False], pending, lost, rejected, scaled, changed, victims[True], replaced)
     counts = {name: [counter[name] for counter in counters] for name in {*chain(*counters)} - {""}}
     affected = [AffectedNamespace(name, owner(name), *count) for name, count in counts.items() if any(count)]
-    return sorted(affected, key=lambda item: (-max(item[2:-1]), -item.placeholders, item.namespace))
+    return sorted(affected, key=lambda item: (-max(item[2:8]), -item.placeholders, item.namespace))
 
 
 def conditions(diff: Diff) -> set[str]:
@@ -474,10 +481,7 @@ def question_of(
     for several in alike.values():
         if len(several) > 1:
             places = listed([item.changed.directory for item in several])
-            raise InvalidInput(
-                f"{several[0].changed} changes in several directories ({places}). Fix: -f selects one; or name the "
-                "directories after the clusters"
-            )
+            raise InvalidInput(f"{several[0].changed} changes in several directories ({places}). {FIX_OF_DIRECTORIES}")
     needed = {(item.changed.kind, item.changed.namespace, item.changed.name): item for item in beside}.values()
     flux = order or FluxOrder(())
 

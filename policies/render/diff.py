@@ -8,8 +8,9 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from html import escape
 from itertools import chain, groupby, islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.diff import FIX_OF_DIRECTORIES
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.objects.workload import NO_EVICTION
@@ -17,11 +18,12 @@ from forewarn.policies.render import Painter, plain, whatif
 from forewarn.policies.render.head import line_of
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.table import limited, markdown_table, table, titles
+from forewarn.policies.scheduling.plugins.volume_binding import UNBOUND_IMMEDIATE
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.whatif.answer import NO_CLASS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
     from forewarn.policies.application.diff import Autoscaled, Diff, OnCluster
     from forewarn.policies.application.whatif import WhatIf
@@ -39,21 +41,21 @@ _EFFECTS: Final = 6
 """Maximum number of effects in a line."""
 _LONGEST: Final = 160
 _LONGEST_REASON: Final = 300
+_EFFECTS_ON_PODS: Final = ("PODS LOST", "NEW PODS PENDING", "REPLACED", "REJECTED", "SCALED DOWN")
 _HEADS: Final = (
-    "CLUSTER", "STATE AT", "REJECTED", "SCALED DOWN", "JOBS FAILED", *whatif.HEADS[:-1], "UNHEALTHY PDBS",
-    whatif.HEADS[-1],
+    "CLUSTER", "STATE AT", *_EFFECTS_ON_PODS, "JOBS FAILED", "PDBS VIOLATED", "UNHEALTHY PDBS", whatif.HEADS[-1]
 )  # fmt: skip
 _HEADS_OF_NAMESPACES: Final = (
-    "NAMESPACE", "OWNER", "CLUSTERS", *whatif.HEADS[:3], "REJECTED", "SCALED DOWN", "NEW PRIORITY", whatif.HEADS[-1]
+    "NAMESPACE", "OWNER", "CLUSTERS", *_EFFECTS_ON_PODS, "NEW PRIORITY", whatif.HEADS[-1]
 )  # fmt: skip
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
 _LEGEND: Final = {
-    "Preempted": "kube-scheduler deletes the Pod so that a Pod of higher priority fits on its node; its replacement "
-    "may run elsewhere, or be preempted again.",
-    "More Pending": "at the end of the simulation, the Pods cannot be scheduled.",
-    "Replicas lost": "they run now, and at the end neither they nor their replacements do.",
-    "PDB violations": "Pods preempted beyond what their PodDisruptionBudget allows.",
-    "Unhealthy PDBs": "PodDisruptionBudgets with fewer healthy Pods than they ask for, which block node drains.",
+    "Pods lost": "they run now, and at the end neither they nor their replacements do.",
+    "New Pods Pending": "Pods that the workload does not run now, and that cannot be scheduled at the end.",
+    "Replaced": "preempted (deleted by kube-scheduler so that a Pod of higher priority fits on the node), and running "
+    "again at the end, on this or another node.",
+    "PDBs violated": "PodDisruptionBudgets that allow fewer disruptions than the preempted Pods.",
+    "Unhealthy PDBs": "other PodDisruptionBudgets with fewer healthy Pods than they ask for, which block node drains.",
     "Rejected": "workloads that the API server rejects, or whose new Pods it rejects.",
     "Scaled down": "running replicas beyond the number in the manifests.",
     "New priority": "unchanged workloads whose new Pods change priority.",
@@ -65,7 +67,6 @@ _NO_ROLLOUT: Final = (
     "Not simulated: the rollout of these workloads, which would not complete. It deletes old Pods (up to "
     "maxUnavailable; all with Recreate), and no new Pod starts"
 )
-_MORE_REPLICAS: Final = "The cluster runs more replicas than the manifests have, and applying scales down "
 _FIX_OF_REPLICAS: Final = (
     "Fix: if a HorizontalPodAutoscaler scales them, leave out spec.replicas; otherwise, raise it in the manifests"
 )
@@ -73,7 +74,6 @@ _FIX_OF_AUTOSCALED: Final = (
     "Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas from the manifest (the apply that "
     "removes it may scale to 1 for a moment)"
 )
-_SIMULATED: Final = "Simulation: the change is applied to the recorded state of each cluster"
 _SURGE: Final = (
     " A rolling update starts new Pods beside the old ones, so it can preempt Pods even if requests decrease."
 )
@@ -169,13 +169,13 @@ def _namespaces(cluster: OnCluster) -> Iterator[str]:
     for namespace in cluster.namespaces:
         owner = f" (owner {one_line(namespace.owner)})" if namespace.owner else ""
         effects = (
-            f"{plural(namespace.preempted, 'Pod')} preempted" if namespace.preempted else "",
-            f"{plural(namespace.pending, 'more Pod')} Pending" if namespace.pending else "",
-            f"{plural(namespace.lost, 'replica')} lost" if namespace.lost else "",
-            f"{plural(namespace.rejected, 'workload')} rejected" if namespace.rejected else "",
-            f"{plural(namespace.scaled_down, 'running replica')} scaled down" if namespace.scaled_down else "",
+            _some(namespace.lost, "Pod", "lost"),
+            _some(namespace.pending, "new Pod", "Pending"),
+            _some(namespace.replaced, "Pod", "preempted and replaced"),
+            _some(namespace.rejected, "workload", "rejected"),
+            _some(namespace.scaled_down, "running replica", "scaled down"),
             f"new priority of {plural(namespace.new_priority, 'workload')}" if namespace.new_priority else "",
-            f"{plural(namespace.placeholders, 'placeholder Pod')} preempted" if namespace.placeholders else "",
+            _some(namespace.placeholders, "placeholder Pod", "preempted"),
         )
         yield f"namespace {namespace.namespace}{owner}: {', '.join(filter(None, effects))}"
 
@@ -192,7 +192,7 @@ def verdict(diff: Diff) -> str:
     absent = len({name for cluster in diff.clusters for name in cluster.absent})
     others += [f"{plural(absent, 'changed workload')} missing in a cluster (simulated as new)"] if absent else []
     if kept := _kept(diff):
-        others.append(f"{plural(kept, 'deleted object stays', 'deleted objects stay')} (--prune simulates deletion)")
+        others.append(f"{plural(kept, 'deleted object stays', 'deleted objects stay')} unless the GitOps tool prunes")
     effect = _effects(diff) if diff.clusters else _counts(diff)
     if others and effect == whatif.NO_EFFECT:
         return f"{', '.join(others)}; otherwise {effect}"
@@ -253,19 +253,63 @@ def _effect(cluster: OnCluster) -> str:
 def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
     """The effects on clusters, summed up, the worst first. Placeholder Pods, which only reserve capacity, come last."""
     answers = [cluster.answer.answer for cluster in clusters if cluster.answer]
-    scaled_down = sum(map(_scaled_down, clusters))
     unread = sum(len(answer.not_simulated) for answer in answers)
+    rows = [_row(cluster)[2:] for cluster in clusters if cluster.answer]
+    is_drift = all(item.base != item.before for cluster in clusters for item in cluster.scaled_down)
+    lost, pending, replaced, _, scaled_down, failed, violated, unhealthy, _ = _sums(rows) or [0] * len(_HEADS[2:])
     phrases = [
-        f"{plural(unread, 'object')} not simulated" if unread else "",
+        _some(unread, "object", "not simulated"),
         *whatif.unfinished(answers),
         *_rejected(*({*map(_name_in, chain(*each))} for each in zip(*map(_faults, clusters), strict=True))),
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
-        f"{plural(scaled_down, 'running replica')} scaled down" if scaled_down else "",
-        *whatif.other_effects(answers),
-        *(whatif.numbers(answers) if answers else []),
+        _losing(clusters),
+        _some(0 if lost else failed, "Job", "failed"),
+        _some(pending, "new Pod", "Pending"),
+        _some(sum(map(_unknown, clusters)), "new Pod", "not predicted"),
+        _some(replaced, "other Pod" if lost else "Pod", "preempted and replaced"),
+        _some(scaled_down, "running replica", f"scaled down{' (not part of this change)' if is_drift else ''}"),
+        _some(violated, "PDB", "violated"),
+        _some(unhealthy, "PDB", "with too few healthy Pods"),
+        *whatif.other_effects([answer._replace(workloads=(), pdbs={}) for answer in answers]),
     ]
     effects = [phrase for phrase in phrases if phrase]
     return [*effects, *whatif.on_placeholders(answers, is_only=not effects)]
+
+
+def _some(count: int, noun: str, what: str) -> str:
+    """A phrase about a count; "" for 0."""
+    return f"{plural(count, noun)} {what}" if count else ""
+
+
+def _losing(clusters: Sequence[OnCluster]) -> str:
+    """A phrase about the workloads that lose Pods; with the name of the only one, if readers may see it."""
+    losing = [workload for cluster in clusters for workload in _workloads(cluster) if workload.missed]
+    if not losing:
+        return ""
+    names = {workload.workload for workload in losing}
+    known = {namespace.namespace for cluster in clusters for namespace in cluster.namespaces}
+    is_named = len(names) == 1 and losing[0].namespace in known
+    who = cut(one_line(losing[0].workload), _LONGEST) if is_named else plural(len(names), "workload")
+    failed = sum(bool(workload.failure) for workload in losing)
+    jobs = f" ({plural(failed, 'Job fails', 'Jobs fail')})" if failed else ""
+    return f"{who} {_loss(losing)}{jobs}"
+
+
+def _loss(workloads: Collection[WorkloadCount]) -> str:
+    lost, before = sum(each.missed for each in workloads), sum(each.before for each in workloads)
+    return f"{'loses' if len({each.workload for each in workloads}) == 1 else 'lose'} {lost} of {plural(before, 'Pod')}"
+
+
+def _unknown(cluster: OnCluster) -> int:
+    """The number of new Pods that are Pending only because their volumes are not simulated."""
+    pending = (each for each in _workloads(cluster) if each.not_started and not each.missed)
+    return sum(each.not_started for each in pending if cluster.answer and _is_unknown(each, cluster.answer.answer))
+
+
+def _workloads(cluster: OnCluster) -> list[WorkloadCount]:
+    """Those that change or have too few Pods, without placeholder Pods."""
+    workloads = cluster.answer.workloads if cluster.answer else ()
+    return [workload for workload in workloads if workload.workload not in cluster.placeholders]
 
 
 def _name_in(reason: str) -> str:
@@ -298,7 +342,7 @@ def _rejected(objects: Collection[str], of_pods: Collection[str]) -> list[str]:
     return [f"{what} rejected" for alike, what in kinds if alike]
 
 
-def _sums(rows: Sequence[Sequence[int]]) -> list[int]:
+def _sums(rows: Sequence[Sequence[Any]]) -> list[int]:
     return [sum(column) for column in zip(*rows, strict=True)]
 
 
@@ -309,28 +353,40 @@ def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) 
     """
     if cluster.answer is None or not needs_attention(cluster):
         return ([*_rejected_sentences(diff, cluster)] or [_effect(cluster)]) if cluster.answer is None else []
-    answer, named = cluster.answer.answer, _named(diff, {item.workload for item in cluster.scaled_down})
+    answer, named = cluster.answer.answer, _named(cluster)
     placeholders = [item for item in answer.workloads if item.workload in cluster.placeholders and item.lost]
-    first = [*_before(diff, cluster, answer), _running(diff, cluster, answer)]
+    first = [*_before(diff, cluster, answer), _omitted(cluster), _running(diff, cluster, answer)]
     if beside_details:
-        return [sentence for sentence in (*first, _capital(whatif.on_new_nodes(answer))) if sentence]
-    sentences = [
-        *first,
-        *_preempting(answer.preempted, named, cluster.placeholders),
-        _ends(answer, named, cluster.placeholders),
-        *whatif.fix_of_failures(answer),
-        *_harm(answer),
-        _told("Placeholder Pods at the end: ", [_end(item, {}) for item in placeholders], "workload"),
-        *whatif.other_effects([answer._replace(workloads=(), pdbs={})]),
-        _capital(whatif.on_new_nodes(answer)),
-        _told("Not simulated: ", answer.not_simulated, "object"),
-        _told("Not modelled: ", [text.removeprefix("not modelled: ") for text in answer.not_modelled], "part"),
-    ]
+        sentences = [*first, _capital(whatif.on_new_nodes(answer)), *_drift(diff, cluster)]
+    else:
+        sentences = [
+            *first,
+            *_on_pods(cluster, answer, named),
+            _told("PDBs: ", [*_pdbs(answer)], "PDB"),
+            _told("Placeholder Pods at the end: ", [_at_end(item) for item in placeholders], "workload"),
+            *whatif.other_effects([answer._replace(workloads=(), pdbs={})]),
+            _capital(whatif.on_new_nodes(answer)),
+            *_drift(diff, cluster),
+            _told("Not simulated: ", [text.partition(". Fix: ")[0] for text in answer.not_simulated], "object"),
+            _told("Not modelled: ", [text.removeprefix("not modelled: ") for text in answer.not_modelled], "part"),
+        ]
     return [sentence for sentence in sentences if sentence]
 
 
+def _on_pods(cluster: OnCluster, answer: Answer, named: dict[str, str]) -> Iterator[str]:
+    """Sentences about the Pods of each workload: first lost ones, then new Pending ones, then replaced ones."""
+    losing = [workload for workload in _workloads(cluster) if workload.missed]
+    waiting = [workload for workload in _workloads(cluster) if workload.not_started and not workload.missed]
+    told = {workload.workload for workload in (*losing, *waiting)}
+    yield from _ends(losing, answer, named)
+    yield from whatif.fix_of_failures(answer)
+    yield from _ends(waiting, answer, named)
+    others = [preemption for preemption in answer.preempted if preemption.workload not in told]
+    yield from _preempting(others, named, cluster.placeholders)
+
+
 def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
-    """Sentences about what is rejected, and what the change meets in the cluster; "" for none."""
+    """Sentences about what is rejected, and new Pods with another priority; "" for none."""
     yield from _rejected_sentences(diff, cluster)
     phrases = [*map(_capital, whatif.on_new_pods(answer.new_pods))]
     yield from phrases[:-1]
@@ -338,15 +394,44 @@ def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
     classes = {of.before.priority_class_name for of in answer.new_pods if of.after is None and of.before}
     fix = _told("Fix: keep ", sorted(classes), "PriorityClass")
     yield f"{fix} until no workload has it" if fix else ""
-    scaled = [f"{item.workload} from {item.before} to {item.after}" for item in cluster.scaled_down]
-    yield _told(_MORE_REPLICAS, scaled, "workload")
-    autoscaled = {item.workload for item in cluster.autoscaled}
-    yield _FIX_OF_REPLICAS if any(item.workload not in autoscaled for item in cluster.scaled_down) else ""
+
+
+def _omitted(cluster: OnCluster) -> str:
+    """Tell of which of several directories with the same objects those of the cluster are; "" without such objects."""
+    used = {changed[1:4]: changed.directory for changed in cluster.applied}
+    others = [changed for changed in cluster.omitted if changed[1:4] in used]
+    if not others:
+        return ""
+    taken = _all_of([*dict.fromkeys(used[changed[1:4]] for changed in others)], "directory")
+    left = _all_of([*dict.fromkeys(changed.directory for changed in others)], "directory")
+    return (
+        f"Simulated: the objects of {taken}. Not simulated: the same objects in {left}, where only running Pods would "
+        f"be replaced, which this cluster does not have. {FIX_OF_DIRECTORIES}"
+    )
+
+
+def _drift(diff: Diff, cluster: OnCluster) -> Iterator[str]:
+    """Sentences about replicas that will not last, and about effects of an apply that are not part of the change."""
     scalers = [_autoscaled(item) for item in cluster.autoscaled]
     yield _told("Simulated with the replicas of the manifests, which will not last: ", scalers, "workload")
     yield _FIX_OF_AUTOSCALED if scalers else ""
-    differs = f"The cluster is not as {diff.base}, so applying also changes (cluster → after the merge) "
+    down = [item for item in cluster.scaled_down if item.base == item.before]
+    removed = [f"{item.workload} from {item.before} to {item.after}" for item in down]
+    yield _told("Without spec.replicas, applying scales down ", removed, "workload")
+    drifted = [item for item in cluster.scaled_down if item not in down]
+    base = diff.base.partition(" (")[0]
+    scaled = [
+        f"{item.workload} from {item.before} ({base}: {'unset' if item.base is None else item.base}) to {item.after}"
+        for item in drifted
+    ]
+    yield _told(f"{_DRIFT}live workloads have more replicas, and applying scales down ", scaled, "workload")
+    autoscaled = {item.workload for item in cluster.autoscaled}
+    yield _FIX_OF_REPLICAS if any(item.workload not in autoscaled for item in cluster.scaled_down) else ""
+    differs = f"{_DRIFT}live workloads are not as in {diff.base}, and applying changes (live → applied) "
     yield _told(differs, cluster.differing, "workload")
+
+
+_DRIFT: Final = "Not part of this change: "
 
 
 def _autoscaled(item: Autoscaled) -> str:
@@ -373,7 +458,11 @@ def _passed(cluster: OnCluster) -> str:
 
 def _running(diff: Diff, cluster: OnCluster, answer: Answer) -> str:
     """The sentence that changed workloads get all their Pods; "" if none does, which other sentences report."""
-    names = {*cluster.applied}
+    names = {
+        f"{changed.namespace}/{changed.name}"
+        for changed in cluster.applied
+        if changed.kind in _LASTING and changed.operation != "deleted"
+    }
     changed = [standing for standing in answer.workloads if standing.workload in names]
     rejected = any(any(_faults(other)) for other in diff.clusters)
     fails = rejected or answer.over_quota or answer.not_simulated or not answer.summary.settled
@@ -382,6 +471,9 @@ def _running(diff: Diff, cluster: OnCluster, answer: Answer) -> str:
         return ""
     others = f"the other {plural(len(names - failing), 'changed workload')}" if failing else "the changed workloads"
     return f"All Pods that {others} ask for run at the end"
+
+
+_LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 
 
 def _rejected_sentences(diff: Diff, cluster: OnCluster) -> Iterator[str]:
@@ -399,35 +491,72 @@ def _capital(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def _ends(answer: Answer, named: Mapping[str, str], placeholders: Sequence[str]) -> str:
-    """The workloads with fewer Pods at the end; the changes of `named` are shown where nothing else mentions them."""
-    fewer = [
-        standing
-        for standing in answer.workloads
-        if (standing.missed or standing.pending > standing.pending_before) and standing.workload not in placeholders
-    ]
-    mentioned = {name for preemption in answer.preempted for name in (preemption.workload, preemption.by_workload)}
-    once = {name: text for name, text in named.items() if name not in mentioned}
-    fewer.sort(key=lambda item: (not item.failure, -max(item.missed, item.pending)))
-    ends = [_end(item, once) for item in fewer]
-    more = len(ends) - _NAMED
-    failed = sum(bool(item.failure) for item in fewer[_NAMED:])
-    jobs = f", {failed} of them failed Jobs" if failed else ""
-    rest = f"; {plural(more, 'more workload has', 'more workloads have')} fewer or Pending Pods" if more > 0 else ""
-    rest = f"{rest}{jobs}"
-    return f"At the end, {'; '.join(ends[:_NAMED])}{rest}" if ends else ""
+def _ends(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, str]) -> Iterator[str]:
+    """Yield a sentence for each of the workloads with most lost or Pending Pods, and one for all others."""
+    ordered = sorted(workloads, key=lambda item: (not item.failure, -max(item.missed, item.pending)))
+    count = len(ordered) if len(ordered) <= _NAMED + 1 else _NAMED
+    for group in filter(None, (*([workload] for workload in ordered[:count]), ordered[count:])):
+        yield _end(group, answer, named)
 
 
-def _harm(answer: Answer) -> Iterator[str]:
-    """Sentences about PDBs and Jobs."""
-    violations = sorted(answer.summary.violated_pdbs.items(), key=lambda item: -item[1])
-    healthy = sorted(answer.pdbs.items())
-    if violations:
-        pdbs = [f"{plural(count, 'Pod')} of {one_line(name)}" for name, count in violations]
-        yield f"Preempted beyond what their PDBs allow: {_all_of(pdbs, 'PDB')}"
-    if healthy:
-        pdbs = [f"{one_line(name)} ({count} healthy, asks for {desired})" for name, (count, desired) in healthy]
-        yield f"PDBs with too few healthy Pods: {_all_of(pdbs, 'PDB')}"
+def _end(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, str]) -> str:
+    """How many Pods one or more workloads lose, or do not get, and why. `named`: see `_named`."""
+    name, is_one = workloads[0].workload, len(workloads) == 1
+    who = _name(name, named) if is_one else plural(len(workloads), "more workload")
+    pending = sum(max(workload.pending - workload.pending_before, 0) for workload in workloads)
+    if is_one and _is_unknown(workloads[0], answer):
+        return f"{who}: {plural(pending, 'Pod')} {_UNKNOWN}"
+    running = sum(workload.after for workload in workloads)
+    if workloads[0].missed:
+        who, waiting = f"{who} {_loss(workloads)}", f"{pending} Pending"
+    else:
+        waiting = f"{pending} of {pending + running} Pods Pending" if running else f"{plural(pending, 'Pod')} Pending"
+    why = cut(_of_all_nodes(workloads[0].message), _LONGEST) if is_one else ""
+    preempted, *others = _causes(workloads, answer, named)
+    causes = (preempted, f"{waiting}{f' ({why})' if why else ''}" if pending else "", *others)
+    return ": ".join(filter(None, (who, "; ".join(filter(None, causes)))))
+
+
+def _causes(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, str]) -> Iterator[str]:
+    """By which workloads Pods are preempted, how many of these are replaced, and failing Jobs; "" for none."""
+    names = {workload.workload for workload in workloads}
+    by = Counter(preemption.by_workload for preemption in answer.preempted if preemption.workload in names)
+    preemptors = [_name(name, named) for name, _ in by.most_common()]
+    yield f"{by.total()} preempted by {_all_of(preemptors, 'workload')}" if by else ""
+    replaced = sum(answer.replaced[name] for name in names)
+    yield f"{replaced} replaced" if replaced else ""
+    failed = sum(bool(workload.failure) for workload in workloads)
+    yield (plural(failed, "Job fails", "Jobs fail") if workloads[1:] else "the Job fails") if failed else ""
+
+
+_UNKNOWN: Final = (
+    "not predicted, because forewarn does not model where its volume is created; Pending only if the provisioner "
+    "creates none or no node can use it"
+)
+
+
+def _is_unknown(workload: WorkloadCount, answer: Answer) -> bool:
+    """Report whether Pods are Pending because the volumes that their provisioner creates are not simulated."""
+    of_volumes = any(note.endswith(_OF_NEW_VOLUMES) for note in answer.not_modelled)
+    return of_volumes and UNBOUND_IMMEDIATE.reasons[0] in workload.message
+
+
+_OF_NEW_VOLUMES: Final = ("(Immediate) creates volumes", "volumes created from a snapshot or another claim")
+
+
+def _name(workload: str, named: dict[str, str]) -> str:
+    """The name of a workload; when it is first mentioned, with its change."""
+    return named.pop(workload, "") or one_line(workload)
+
+
+def _pdbs(answer: Answer) -> Iterator[str]:
+    violations = answer.summary.violated_pdbs
+    for name in sorted(violations.keys() | answer.pdbs, key=lambda name: (-violations.get(name, 0), name)):
+        effects = [f"{plural(violations[name], 'Pod')} preempted beyond what it allows"] if name in violations else []
+        if name in answer.pdbs:
+            healthy, desired = answer.pdbs[name]
+            effects.append(f"{healthy} of {desired} desired Pods healthy at the end")
+        yield f"{one_line(name)} ({', '.join(effects)})"
 
 
 def _all_of(items: Sequence[str], noun: str) -> str:
@@ -438,10 +567,10 @@ def _all_of(items: Sequence[str], noun: str) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _named(diff: Diff, scaled_down: Container[str]) -> dict[str, str]:
+def _named(cluster: OnCluster) -> dict[str, str]:
     """Return workload of the change -> its name with its changed fields; without `replicas` of those scaled down."""
-    named = {}
-    for changed in diff.objects:
+    named, scaled_down = {}, {item.workload for item in cluster.scaled_down}
+    for changed in cluster.applied:
         if changed.kind in _WORKLOADS and changed.operation != "deleted":
             new = changed.operation == "created"
             name = f"{changed.namespace}/{changed.name}"
@@ -455,23 +584,18 @@ def _named(diff: Diff, scaled_down: Container[str]) -> dict[str, str]:
     return named
 
 
-def _preempting(
-    preemptions: Sequence[Preemption], named: Mapping[str, str], placeholders: Sequence[str]
-) -> Iterator[str]:
+def _preempting(preemptions: Sequence[Preemption], named: dict[str, str], placeholders: Sequence[str]) -> Iterator[str]:
     """Yield how many Pods workloads preempt, a sentence for each changed workload. `named`: see `_named`."""
     by: dict[str, list[Preemption]] = defaultdict(list)
     for preemption in preemptions:
         by[preemption.by_workload].append(preemption)
     names = sorted(by, key=lambda name: -len(by[name]))
-    changed = [name for name in names if name in named]
-    groups = [*([name] for name in changed[:_NAMED]), changed[_NAMED:]]
-    groups += [
-        [name for name in names if name not in named and _is_in_turn(by[name]) is in_turn] for in_turn in (False, True)
-    ]
-    for group in filter(None, groups):
+    in_turn = [name for name in names if _is_in_turn(by[name])]
+    names = [name for name in names if name not in in_turn]
+    for group in filter(None, (*([name] for name in names[:_NAMED]), names[_NAMED:], in_turn)):
         own = [preemption for name in group for preemption in by[name]]
-        preemptors = _all_of([named.get(name) or one_line(name) for name in group], "workload")
-        first = "In turn, " if group[0] not in named and _is_in_turn(own) else ""
+        preemptors = _all_of([_name(name, named) for name in group], "workload")
+        first = "In turn, " if group is in_turn else ""
         yield f"{first}{preemptors} preempt{'s' if len(group) == 1 else ''} {_all_victims(own, placeholders)}"
 
 
@@ -479,7 +603,8 @@ def _all_victims(preemptions: Sequence[Preemption], placeholders: Container[str]
     """The preempted Pods, placeholder Pods last."""
     reserving = [preemption for preemption in preemptions if preemption.workload in placeholders]
     others = [preemption for preemption in preemptions if preemption.workload not in placeholders]
-    return " and ".join(filter(None, (_victims(others, "Pod"), _victims(reserving, "placeholder Pod"))))
+    replaced = f"{_victims(others, 'Pod')}, replaced at the end" if others else ""
+    return ", and ".join(filter(None, (replaced, _victims(reserving, "placeholder Pod"))))
 
 
 def _is_in_turn(preemptions: Sequence[Preemption]) -> bool:
@@ -498,12 +623,10 @@ def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
     return f"{plural(len(preemptions), noun)} ({', '.join(names)})" if of else ""
 
 
-def _end(workload: WorkloadCount, named: Mapping[str, str]) -> str:
-    name = named.get(workload.workload) or one_line(workload.workload)
-    counts = f"{workload.before} → {workload.after}" if workload.before != workload.after else workload.after
+def _at_end(workload: WorkloadCount) -> str:
     why = cut(_of_all_nodes(workload.message), _LONGEST)
     pending = f", {workload.pending} Pending{f' ({why})' if why else ''}" if workload.pending else ""
-    return f"{name}: {counts} running{pending}{' (the Job fails)' if workload.failure else ''}"
+    return f"{one_line(workload.workload)}: {workload.before} → {workload.after} running{pending}"
 
 
 def _of_all_nodes(message: str) -> str:
@@ -542,17 +665,20 @@ def _table(clusters: Sequence[OnCluster]) -> tuple[list[str], list[tuple[str | i
 def _row(cluster: OnCluster) -> tuple[str | int, ...]:
     if cluster.answer is None:
         return (cluster.cluster, *["-"] * (len(_HEADS) - 1))
-    time = cluster.answer.head.origin.time or "unknown"
-    failed = sum(bool(standing.failure) for standing in cluster.answer.answer.workloads)
-    first = sum(map(len, _faults(cluster))), _scaled_down(cluster), failed
-    *counts, placeholders = whatif.row(cluster.answer.answer)
+    answer, workloads = cluster.answer.answer, _workloads(cluster)
+    replaced = sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders)
     return (
         cluster.cluster,
-        time,
-        *first,
-        *counts,
-        len(cluster.answer.answer.pdbs),
-        placeholders,
+        cluster.answer.head.origin.time or "unknown",
+        sum(workload.missed for workload in workloads),
+        sum(workload.not_started for workload in workloads) - _unknown(cluster),
+        replaced,
+        sum(map(len, _faults(cluster))),
+        _scaled_down(cluster),
+        sum(bool(workload.failure) for workload in workloads),
+        len(answer.summary.violated_pdbs),
+        len(answer.pdbs.keys() - answer.summary.violated_pdbs),
+        sum(preemption.workload in cluster.placeholders for preemption in answer.preempted),
     )
 
 
@@ -654,7 +780,7 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
         yield f"- PDBs that never allow an eviction, and so block node drains: {which}."
     answers = [cluster.answer.answer for cluster in affected if cluster.answer]
     if answers:
-        yield _simulated(diff, answers)
+        yield _simulated(affected)
     changes = [_of_class(changed, prunes=diff.prunes) for changed in diff.objects if changed.kind == "PriorityClass"]
     if changes and any(answer.new_pods for answer in answers):
         yield f"- {text_of(_all_of(changes, 'PriorityClass'))}."
@@ -664,11 +790,15 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
     yield from _details_of_objects(diff)
 
 
-def _simulated(diff: Diff, answers: Sequence[Answer]) -> str:
+def _simulated(clusters: Sequence[OnCluster]) -> str:
+    answers = [cluster.answer.answer for cluster in clusters if cluster.answer]
+    times = {cluster.answer.head.origin.time for cluster in clusters if cluster.answer}
+    state = f"state of {times.pop()}" if len(times) == 1 and "" not in times else "recorded state of each cluster"
     nodes = "" if any(answer.with_new_nodes for answer in answers) else "; autoscalers add no nodes"
-    rolled_out = {f"{changed.namespace}/{changed.name}" for changed in diff.objects if changed.is_rollout}
+    applied = [changed for cluster in clusters for changed in cluster.applied]
+    rolled_out = {f"{changed.namespace}/{changed.name}" for changed in applied if changed.is_rollout}
     surge = any(preemption.by_workload in rolled_out for answer in answers for preemption in answer.preempted)
-    return f"{_SIMULATED}{nodes}.{_SURGE if surge else ''}"
+    return f"Simulation: the change is applied to the {state}{nodes}.{_SURGE if surge else ''}"
 
 
 def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> Iterator[str]:
@@ -677,7 +807,7 @@ def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> It
     if affected:
         heads, rows = _table(affected)
         known.update(titles(heads))
-        if heads[2:]:
+        if heads[2:] and len(diff.clusters) > 1:
             yield "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS]))
             yield _more(affected, "cluster")
     if rest := [cluster.cluster for cluster in diff.clusters if cluster not in affected]:
@@ -711,11 +841,12 @@ def _affected(diff: Diff) -> tuple[list[str], list[tuple[str | int, ...]]]:
     """
     alike = defaultdict[tuple[str, str], list[tuple[str, list[int]]]](list)
     for cluster in diff.clusters:
-        for namespace, owner, *numbers in cluster.namespaces:
-            alike[namespace, owner].append((cluster.cluster, numbers))
+        for each in cluster.namespaces:
+            numbers = [each.lost, each.pending, each.replaced, each.rejected, each.scaled_down, each.new_priority]
+            alike[each.namespace, each.owner].append((cluster.cluster, [*numbers, each.placeholders]))
     sums = {key: _sums([numbers for _, numbers in rows]) for key, rows in alike.items()}
     reserving = {name.partition("/")[0] for cluster in diff.clusters for name in cluster.placeholders}
-    keys = sorted(sums, key=lambda key: (key[0] in reserving, -sum(sums[key][1:]), -sums[key][0], key))
+    keys = sorted(sums, key=lambda key: (key[0] in reserving, [-number for number in sums[key]], key))
     rows: list[tuple[str | int, ...]] = [
         (*key, listed([cluster for cluster, _ in alike[key]]), *sums[key]) for key in keys
     ]

@@ -74,6 +74,11 @@ class WorkloadCount(NamedTuple):
         """The number of lost Pods, without those of DaemonSets on deleted nodes and those that the change removes."""
         return max(self.lost - self.with_node - self.unwanted, 0)
 
+    @property
+    def not_started(self) -> int:
+        """The number of further Pending Pods that replace no lost ones."""
+        return max(self.pending - self.pending_before - self.missed, 0)
+
     @in_json
     def running(self) -> BeforeAfter:
         return BeforeAfter(self.before, self.after)
@@ -320,6 +325,13 @@ class Answer(NamedTuple):
             autoscalers=self.autoscalers,
             with_new_nodes=self.with_new_nodes,
         )
+
+    @property
+    def replaced(self) -> Counter[str]:
+        """By workload, the number of preempted Pods that are neither lost nor Pending at the end."""
+        left = Counter(preemption.workload for preemption in self.preempted)
+        left.subtract({workload.workload: workload.missed + workload.not_started for workload in self.workloads})
+        return +left
 
     @property
     def over_quota(self) -> int:

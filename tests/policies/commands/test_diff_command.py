@@ -109,15 +109,13 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
     done = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "--fail-on", "preemption")
     assert done.returncode == 1
-    assert done.stdout.startswith("full: 1 replica lost, 1 Pod preempted\n")
+    assert done.stdout.startswith("full: shop/batch loses 1 of 1 Pod\n")
     assert "\n  All Pods that the changed workloads ask for run at the end\n" in done.stdout
     assert done.stdout.count("preempts 1 Pod of shop/batch") == 1
     assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
     text = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "-o", "markdown").stdout
-    sentence = (
-        "  - shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2) preempts 1 Pod of shop/batch"
-    )
-    assert f"{sentence}.\n  - At the end, shop/batch: 1 → 0 running.\n" in text
+    by = "shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2)"
+    assert f"\n  - shop/batch loses 1 of 1 Pod: 1 preempted by {by}.\n" in text
 
 
 def test_new_pods_see_the_claims_of_the_change(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -208,10 +206,88 @@ def test_readers_may_see_only_counts_or_their_own_namespaces(
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 2, "2", priorityClassName="high")]})
     given = ("diff", *sides, "--cluster", tmp_path / "full.yaml", "-o", form)
     names, own, counts = (forewarn(*given, "--disclose", who).stdout for who in ("names", "own-namespace", "counts"))
-    assert all("2 Pods preempted" in out for out in (names, own, counts))
+    assert all("2 workloads lose 2 of 2 Pods" in out for out in (names, own, counts))
     assert [text in names for text in ("vault", "secret", "batch")] == [True] * 3
     assert not any(text in own + counts for text in ("vault", "secret", "batch"))
     assert [("namespace shop" in out or "| shop |" in out) for out in (names, own, counts)] == [True, True, False]
+
+
+@pytest.mark.parametrize(("who", "name"), [("names", "vault/batch"), ("own-namespace", "1 workload")])
+def test_the_only_workload_with_lost_pods_is_named_if_readers_may_see_it(
+    who: str, name: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "full.yaml", 2, ("batch", 2, "low"))
+    objects = list(yaml.safe_load_all((tmp_path / "full.yaml").read_text()))
+    objects[-1]["metadata"]["namespace"] = "vault"
+    write(tmp_path / "full.yaml", *objects)
+    sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
+    done = forewarn("diff", *sides, "--cluster", tmp_path / "full.yaml", "--disclose", who)
+    assert done.stdout.startswith(f"full: {name} loses 1 of 1 Pod\n"), done.stdout
+
+
+def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    """Four Pods are preempted: two run again on the other node, and two are lost; a new one is Pending."""
+    snapshot(tmp_path / "c.yaml", 4)
+    objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
+    other = json.loads(json.dumps(objects[0]).replace('"node"', '"other"').replace('"4"', '"2"'))
+    labels = {"kubernetes.io/hostname": "node"}
+    objects[0]["metadata"]["labels"] = labels
+    write(tmp_path / "c.yaml", *objects, other, *stored("Deployment", 4, redacted=False, priorityClassName="low"))
+    new = deployment("new", 2, "4", priorityClassName="high", nodeSelector=labels)
+    sides = versions({"web.yaml": []}, {"web.yaml": [new]})
+    given = ("diff", *sides, "--cluster", tmp_path / "c.yaml")
+    first = "c: shop/web loses 2 of 4 Pods, 1 new Pod Pending, 2 other Pods preempted and replaced"
+    assert forewarn(*given).stdout.splitlines()[0] == first
+    (namespace,) = json.loads(forewarn(*given, "-o", "json").stdout)["clusters"][0]["namespaces"]
+    assert [namespace[key] for key in ("preempted", "lost", "pending", "replaced")] == [4, 2, 1, 2]
+    text = forewarn(*given, "-o", "markdown").stdout
+    assert "  - shop/web loses 2 of 4 Pods: 4 preempted by shop/new (new Deployment, " in text
+    assert "; 2 replaced.\n  - shop/new: 1 of 2 Pods Pending (" in text
+
+
+@pytest.mark.parametrize(("is_known", "first"), [(True, "not predicted"), (False, "Pending")])
+def test_pods_whose_new_volumes_are_not_simulated_are_not_reported_as_pending(
+    is_known: bool, first: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 8)
+    objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
+    lists = [{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClassList", "items": []}]
+    lists += [{"apiVersion": "v1", "kind": f"PersistentVolume{kind}List", "items": []} for kind in ("", "Claim")]
+    write(tmp_path / "c.yaml", *objects, *lists)
+    fast = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "p"}
+    claim: dict[str, Any] = {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"]}
+    claim["resources"] = {"requests": {"storage": "1Gi"}}
+    web = deployment("web") | {"kind": "StatefulSet"}
+    web["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
+    sides = versions({}, {"web.yaml": [web, *([fast] if is_known else [])]})
+    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
+    assert done.stdout.splitlines()[0] == f"c: 1 new Pod {first}"
+
+
+def test_the_directory_of_simulated_objects_is_named(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 2, ("batch", 2, "low"))
+    web = deployment("web", 1, "2", priorityClassName="high")
+    new = json.loads(json.dumps(web).replace('"image": "i"', '"image": "new"'))
+    sides = versions({"test/web.yaml": [web]}, {"test/web.yaml": [new], "live/web.yaml": [web]})
+    given = ("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown")
+    told = "  - Simulated: the objects of live. Not simulated: the same objects in test, "
+    assert told in forewarn(*given).stdout
+    (tmp_path / "config.yaml").write_text("exclude: [test/*]\n")
+    assert told not in forewarn(*given, "-c", tmp_path / "config.yaml").stdout
+
+
+def test_excluded_directories_are_not_compared(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    after = {path: [deployment("web", 2)] for path in ("tests/a.yaml", "a/testdata/a.yaml", "live/a.yaml")}
+    release = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": {"name": "r"}}
+    release["spec"] = {"values": {"replicas": 2}}
+    sides = versions({}, {**after, "tests/release.yaml": [release]})
+    (tmp_path / "config.yaml").write_text('exclude: ["./tests/*", "*/testdata/*"]\n')
+    done = forewarn("diff", *sides, "-c", tmp_path / "config.yaml", "-o", "json")
+    document = json.loads(done.stdout)
+    assert [each["directory"] for each in document["objects"]] == ["live"]
+    assert "notCompared" not in document
 
 
 def test_all_details_have_all_names(versions: Callable[..., tuple[Path, Path]]) -> None:
@@ -265,18 +341,19 @@ def test_namespaces_and_their_owners_are_named(versions: Callable[..., tuple[Pat
     write(tmp_path / "one.yaml", owned)
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
     given = (*sides, "--cluster", tmp_path / "full.yaml", "--cluster", tmp_path / "one.yaml")
-    told = "  namespace shop (owner web<b>): 1 Pod preempted, 1 replica lost\n"
+    told = "  namespace shop (owner web<b>): 1 Pod lost\n"
     assert told in forewarn("diff", *given, "--owner-label", "team").stdout
-    assert "  namespace shop: 1 Pod preempted, 1 replica lost\n" in forewarn("diff", *given).stdout
+    assert "  namespace shop: 1 Pod lost\n" in forewarn("diff", *given).stdout
     (row,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"][0]["namespaces"]
     assert row == {"namespace": "shop", "owner": "", "preempted": 1, "pending": 0, "lost": 1} | {
         "rejected": 0,
         "scaledDown": 0,
         "newPriority": 0,
         "placeholders": 0,
+        "replaced": 0,
     }
     markdown = forewarn("diff", *given, "--owner-label", "team", "-o", "markdown").stdout
-    assert "| shop | web\\<b\\> | 1 | 1 |" in markdown
+    assert "| shop | web\\<b\\> | 1 |" in markdown
     (sides[1] / "CODEOWNERS").write_text("* @all\n*.yaml @web\n")
     assert "  namespace shop (owner @web): " in forewarn("diff", *given).stdout
     assert "  namespace shop (owner web<b>): " in forewarn("diff", *given, "--owner-label", "team").stdout
@@ -498,7 +575,7 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
     lines = done.stdout.splitlines()
     lacks = "not everything could be compared, 1 changed workload missing in a cluster (simulated as new), "
-    lacks += "1 deleted object stays (--prune simulates deletion)"
+    lacks += "1 deleted object stays unless the GitOps tool prunes"
     assert (
         lines[0] == f"{lacks}; otherwise no replica lost, no Pod preempted or newly Pending"
     )  # the PDB protects no Pod
@@ -629,20 +706,13 @@ def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[
     wrong = deployment("wrong", priorityClassName="hihg")
     sides = versions({"web.yaml": []}, {"web.yaml": [wrong, deployment("web", 1, "2", priorityClassName="high")]})
     lines = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout.splitlines()
-    assert (
-        lines[0]
-        == "### Pods of 1 changed workload rejected, 2 replicas lost, 2 Pods preempted; 2 of 2 clusters affected"
-    )
+    assert lines[0] == "### Pods of 1 changed workload rejected, 2 workloads lose 2 of 2 Pods; 2 of 2 clusters affected"
     new = "shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2)"
     fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
-    assert lines[4:11] == [
+    assert lines[4:7] == [
         f'- **one, two** (the same in each): Pods rejected: Deployment shop/wrong: {fault}; did you mean "high"?',
-        "- **one**",
-        f"  - {new} preempts 1 Pod of shop/one.",
-        "  - At the end, shop/one: 1 → 0 running.",
-        "- **two**",
-        f"  - {new} preempts 1 Pod of shop/two.",
-        "  - At the end, shop/two: 1 → 0 running.",
+        f"- **one**: shop/one loses 1 of 1 Pod: 1 preempted by {new}.",
+        f"- **two**: shop/two loses 1 of 1 Pod: 1 preempted by {new}.",
     ]
 
 
@@ -656,9 +726,10 @@ def test_replicas_that_something_else_has_added_are_scaled_down(
     before = [deployment("web", 1), deployment("as-written", 5), deployment("more-before", 6)]
     after = {"web.yaml": [deployment("web", 2), deployment("as-written", 3), deployment("more-before", 3)]}
     done = forewarn("diff", *versions({"web.yaml": before}, after), "--cluster", tmp_path / "c.yaml")
-    assert done.stdout.startswith("c: 3 running replicas scaled down\n"), done.stdout
-    down = "The cluster runs more replicas than the manifests have, and applying scales down shop/web from 5 to 2"
-    assert f"\n  {down}\n" in done.stdout
+    first = "c: 3 running replicas scaled down (not part of this change)\n"
+    assert done.stdout.startswith(first), done.stdout
+    down = "Not part of this change: live workloads have more replicas, and applying scales down shop/web from 5"
+    assert f"\n  {down} ({tmp_path / 'one'}: 1) to 2\n" in done.stdout
     assert "\n  namespace shop: 3 running replicas scaled down\n" in done.stdout
 
 
@@ -708,13 +779,13 @@ def test_a_workload_that_is_not_as_in_the_first_version_is_named(
     sides = versions({"web.yaml": before}, {"web.yaml": after})
     reported = [
         (
-            f"The cluster is not as {sides[0]}, so applying also changes (cluster → after the merge) shop/web "
-            "(requests.cpu 2 → 1)"
+            f"Not part of this change: live workloads are not as in {sides[0]}, and applying changes "
+            "(live → applied) shop/web (requests.cpu 2 → 1)"
         )
     ]
     given = (*sides, "--cluster", tmp_path / "c.yaml")
     assert [
-        line.strip() for line in forewarn("diff", *given).stdout.splitlines() if "The cluster is not as" in line
+        line.strip() for line in forewarn("diff", *given).stdout.splitlines() if "Not part of this change" in line
     ] == reported
     (cluster,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"]
     assert cluster["differing"] == ["shop/web (requests.cpu 2 → 1)"]
@@ -759,7 +830,7 @@ def test_pending_pods_of_others_are_not_hidden_by_lost_replicas(
     snapshot(tmp_path / "c.yaml", 4, ("one", 2, "low"), ("two", 2, "low"))
     new = [deployment("high", 1, "3", priorityClassName="high"), deployment("large", 2, "64")]
     done = forewarn("diff", *versions({"a.yaml": []}, {"a.yaml": new}), "--cluster", tmp_path / "c.yaml")
-    assert done.stdout.startswith("c: 2 replicas lost, 2 more Pods Pending, 2 Pods preempted\n"), done.stdout
+    assert done.stdout.startswith("c: 2 workloads lose 2 of 2 Pods, 2 new Pods Pending\n"), done.stdout
 
 
 def test_a_comment_on_very_many_clusters_is_one_that_github_accepts() -> None:
@@ -843,11 +914,11 @@ def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tupl
     sides = versions({"web.yaml": [web]}, {"web.yaml": [new]})
     given = ("--cluster", tmp_path / "c.yaml", "--fail-on", "change")
     done = forewarn("diff", *sides, *given)
-    assert done.stdout.startswith("c: 1 replica lost, 1 Pod preempted\n"), done.stdout
+    assert done.stdout.startswith("c: shop/batch loses 1 of 1 Pod\n"), done.stdout
     assert "    Deployment shop/web: new Pod template\n" in done.stdout
     assert done.returncode == 0, done.stderr
     comment = forewarn("diff", *sides, *given, "-o", "markdown").stdout
-    assert "  - shop/web (rollout: new Pod template) preempts 1 Pod of shop/batch.\n" in comment
+    assert "shop/batch loses 1 of 1 Pod: 1 preempted by shop/web (rollout: new Pod template).\n" in comment
     assert "A rolling update starts new Pods beside the old ones" in comment
     (sides[0] / "web.yaml").write_text(yaml.safe_dump({**web, "spec": {**web["spec"], "replicas": 3}}))
     assert "    Deployment shop/web: replicas 3 → 1, new Pod template\n" in forewarn("diff", *sides, *given).stdout
@@ -895,7 +966,7 @@ def test_each_changed_workload_is_named_with_its_victims(
     lines = forewarn("diff", *given).stdout.splitlines()
     for name, cpu, victim in (("big", 4, "one"), ("small", 3, "two")):
         new_one = f"shop/{name} (new Deployment, priorityClassName high, replicas 1, requests cpu {cpu})"
-        assert f"  - {new_one} preempts 1 Pod of shop/{victim}." in lines
+        assert f"  - shop/{victim} loses 1 of 1 Pod: 1 preempted by {new_one}." in lines
 
 
 def test_a_reason_of_pending_pods_has_the_number_of_all_nodes(
@@ -911,7 +982,7 @@ def test_a_reason_of_pending_pods_has_the_number_of_all_nodes(
         ]
         write(tmp_path / "c.yaml", {"apiVersion": "v1", "kind": "PodList", "items": []}, *nodes)
         text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-        assert f"0 running, 1 Pending ({among}: " in text, text
+        assert f": 1 Pod Pending ({among}: " in text, text
 
 
 def test_placeholder_pods_are_counted_apart_from_others_of_their_namespace(
