@@ -17,6 +17,7 @@ from forewarn.policies.autoscaling.karpenter.state import (
     NODE_CLAIM,
     NODE_POOLS,
     Eviction,
+    Objects,
     is_unschedulable,
     pods_by_node,
     read_state,
@@ -29,6 +30,7 @@ from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.cluster import node_claims_of, node_groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,9 +38,12 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.disruption import Candidate, Command
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
-    from forewarn.policies.autoscaling.karpenter.state import ClusterState, Objects, StateNode
+    from forewarn.policies.autoscaling.karpenter.state import ClusterState, StateNode
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import Cache
+    from forewarn.policies.objects.fields import ApiObject
+
+    Collect = Callable[[ApiObject], bool | None]
 
 _LONGEST: Final = 300
 """Maximum characters of the reason for which a node stays."""
@@ -121,6 +126,16 @@ class Consolidation(Result):
     drifting: Sequence[str]
     waits: str
     not_predicted: str
+
+
+def collected(sources: Sequence[str], load: Callable[[Collect], Cache]) -> tuple[Cache, Objects]:
+    """Return a cluster with the objects that Karpenter reads. `load`: loads its sources. Raises SourceError."""
+    objects = Objects()
+    cache = load(objects.collect)
+    for source in sources:
+        for obj in (*node_groups_of(source), *node_claims_of(source)):
+            objects.collect(obj)
+    return cache, objects
 
 
 def consolidate(

@@ -115,14 +115,21 @@ def _instance_types(path: str | None) -> Sequence[InstanceType]:
     """The instance types in a file; none for None. Raises ConfigError."""
     if path is None:
         return ()
+    from forewarn.policies.config.document import contents
+
+    return parsed_instance_types(contents(path), path)
+
+
+def parsed_instance_types(text: str | bytes, name: str) -> Sequence[InstanceType]:
+    """The instance types of a text. `name`: of its file. Raises ConfigError."""
     from forewarn.policies.autoscaling.autoscaler import NotPredicted
     from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
-    from forewarn.policies.config.document import contents, parse
+    from forewarn.policies.config.document import parse
 
     try:
-        return read_instance_types({"instanceTypes": parse(contents(path), path).plain()}, "instanceTypes")
+        return read_instance_types({"instanceTypes": parse(text, name).plain()}, "instanceTypes")
     except (InvalidObject, NotPredicted) as problem:
-        raise ConfigError(f"{path}: {problem}") from None
+        raise ConfigError(f"{name}: {problem}") from None
 
 
 def recreated_by(config: str | None) -> frozenset[str]:

@@ -42,18 +42,12 @@ def main(arguments: Sequence[str]) -> int:
     types = instance_types_of(options.instance_types, parser)
 
     def answer() -> int:
-        from forewarn.policies.application.consolidate import consolidate
-        from forewarn.policies.autoscaling.karpenter.state import Objects
+        from forewarn.policies.application.consolidate import collected, consolidate
         from forewarn.policies.cluster.cache import Cache
         from forewarn.policies.releases.release import Release
-        from forewarn.policies.sources.cluster import node_claims_of, node_groups_of
 
-        objects = Objects()
-        cache = settle(loaded(run, Cache(collect=objects.collect)), Release())
-        for source in run.cluster:
-            for obj in (*node_groups_of(source), *node_claims_of(source)):
-                objects.collect(obj)
-        result = consolidate(cache, objects, types, spot_to_spot=options.spot_to_spot)
+        cache, objects = collected(run.cluster, lambda collect: loaded(run, Cache(collect=collect)))
+        result = consolidate(settle(cache, Release()), objects, types, spot_to_spot=options.spot_to_spot)
         answer_in(run.output, result.head, lambda paint: lines(result, paint), lambda: [result.to_dict()]).print()
         return 0
 

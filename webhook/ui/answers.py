@@ -16,6 +16,7 @@ from forewarn.policies.application.audit import audit
 from forewarn.policies.application.changes import CHANGES
 from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
 from forewarn.policies.application.cluster import Cluster
+from forewarn.policies.application.consolidate import collected, consolidate
 from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
 from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure, periods
 from forewarn.policies.application.predict import PredictRequest, predict
@@ -25,6 +26,8 @@ from forewarn.policies.application.why import WhyRequest, why
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.commands import info_node_groups
+from forewarn.policies.commands.autoscaling import parsed_instance_types
+from forewarn.policies.commands.consolidate import lines as consolidation_lines
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.kinds.registry import POD, POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, items_of, values
@@ -295,6 +298,16 @@ class State(NamedTuple):
         result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
         return _answer(on_page(pressure_report(result), result.head), result.to_dict())
 
+    def consolidate(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the nodes that Karpenter removes next."""
+        fields = dict(question["fields"])
+        types = fields.pop("instance_types", None)
+        result = consolidate(
+            *collected(self.sources, self._read), types and parsed_instance_types(types, "types.yaml"), **fields
+        )
+        page = _with_lines(Page("Consolidation", ()), consolidation_lines(result))
+        return _answer(on_page(page, result.head), result.to_dict())
+
     def groups(self, _question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return the node groups and NodePools that autoscalers may scale up."""
         cluster = self.cache.snapshot()
@@ -343,7 +356,9 @@ class State(NamedTuple):
         return predict(self.cache.snapshot(), PredictRequest([manifest], autoscaling=self.autoscaling))
 
 
-ANSWERS: Final = {each: each for each in ("whatif", "risk", "audit", "headroom", "plan", "why", "pressure", "groups")}
+ANSWERS: Final = {
+    each: each for each in ("whatif", "risk", "audit", "headroom", "plan", "why", "pressure", "consolidate", "groups")
+}
 """Function of a question -> the method of State."""
 
 

@@ -37,7 +37,7 @@ class Field(NamedTuple):
     def read(self, text: str) -> tuple[list[str], Any]:
         """The words of the command and the value of the request. Raises BadLink."""
         if self.kind == "text":
-            return [self.option, "manifest.yaml"], text
+            return [self.option, f"{self.key}.yaml"], text
         words = text.split()[:MAX_NAMES] if self.kind == "words" else [text.strip()]
         for word in words:
             _check(word)
@@ -127,6 +127,22 @@ QUESTIONS: Final = {
         ),
         answer="pressure",
         least=2,
+    ),
+    "consolidate": Question(
+        "Which nodes does Karpenter remove next?",
+        "whatif consolidate",
+        (
+            Field(
+                "types",
+                "Instance types",
+                "instance_types",
+                "--instance-types",
+                "text",
+                hint="YAML: name, capacity, offerings",
+            ),
+            Field("spot", "Gate SpotToSpotConsolidation", "spot_to_spot", "--spot-to-spot", "flag"),
+        ),
+        answer="consolidate",
     ),
     "groups": Question("Show node groups", "info node-groups", answer="groups"),
     "why": Question(
