@@ -109,6 +109,31 @@ def test_pending_pods_are_considered_again_after_a_change(change: float | None, 
     assert [at for at, _ in cluster.rounds] == rounds
 
 
+def test_a_pod_that_joins_a_batch_after_all_retries_have_ended_is_considered_again() -> None:
+    """At 10 s, no Pod is Pending, so the retries of the first one end while the batch of the second one is open."""
+    cluster = Cluster()
+    cluster.watched()
+    cluster.mark(0.0, "first")
+    cluster.bind(2.0, "first")
+    cluster.mark(9.5, "second")
+    cluster.bind(9.9, "second")
+    cluster.mark(10.2, "third")
+    cluster.clock.at(15.0, lambda: cluster.notify(Change("Node", None, None)))
+    cluster.run(60.0)
+    assert cluster.rounds == [(1.0, ["first"]), (11.2, ["third"]), (21.2, ["third"])]
+
+
+def test_a_retry_joins_an_open_batch() -> None:
+    """The retry at 10 s extends the batch that a new Pod has opened at 9.5 s, so that one round considers both."""
+    cluster = Cluster()
+    cluster.watched()
+    cluster.mark(0.0, "old")
+    cluster.clock.at(5.0, lambda: cluster.notify(Change("Node", None, None)))
+    cluster.mark(9.5, "new")
+    cluster.run(60.0)
+    assert cluster.rounds == [(1.0, ["old"]), (11.0, ["new", "old"])]
+
+
 def test_nominated_and_bound_pods_are_not_considered() -> None:
     cluster = Cluster()
     cluster.watched()

@@ -45,6 +45,25 @@ def test_victims_of_daemon_sets_are_named(tmp_path: Path) -> None:
     assert json.loads(line)["daemonSetVictims"] == [{"pod": "ops/agent-n1", "daemonSet": "ops/agent", "node": "n1"}]
 
 
+@pytest.mark.parametrize("command", [("whatif", "apply"), ("whatif", "restart", "daemonset/agent", "-n", "ops")])
+def test_the_rollout_of_a_daemon_set_may_take_longer_than_other_simulations(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    """8 nodes, one after the other; each Pod terminates within 10 minutes."""
+    grace = {"terminationGracePeriodSeconds": 600}
+    old, new = daemon_set("agent", "1", **grace), daemon_set("agent", "2", **grace)
+    nodes = [f"n{number}" for number in range(8)]
+    pods = [daemon(node, "1").spec(**grace) for node in nodes]
+    (tmp_path / "cluster.json").write_text(cluster_text([*map(make_node, nodes), old, *pods]))
+    (tmp_path / "new.json").write_text(json.dumps(new.obj))
+    manifest = ("-f", str(tmp_path / "new.json")) if command[1] == "apply" else ()
+    asked = (*command, *manifest, "--cluster", str(tmp_path / "cluster.json"), "-o", "json")
+    answer = json.loads(forewarn(*asked).stdout)
+    assert answer["settled"]
+    assert 4_200 < answer["settledAt"] < 7_200
+    assert json.loads(forewarn(*asked, "--until", "1h").stdout)["settled"] is False
+
+
 @pytest.mark.parametrize(
     ("cpu", "other", "spec", "fix"),
     [

@@ -1,10 +1,13 @@
 """InterPodAffinity: pods that want to be near or far from others."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.builders import Made, MadePod, ask, make_namespace, make_node, make_pod, reasons
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.plugins import inter_pod_affinity
+from tests.builders import Made, MadePod, ask, cluster, make_namespace, make_node, make_pod, reasons
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -21,6 +24,19 @@ def weighted(weight: int, **fields: Any) -> dict[str, Any]:
 
 
 NEW = make_pod("new")
+
+
+@pytest.mark.parametrize(("terms", "units"), [(1, 4), (50, 154)])
+def test_each_term_of_running_pods_is_counted_as_work(terms: int, units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """3 Pods on a node, of which the anti-affinity to the new Pod may have many terms."""
+    charged: list[int] = []
+    monkeypatch.setattr(inter_pod_affinity, "meter", lambda: SimpleNamespace(charge=charged.append))
+    repelling = [term(f"key-{number}") for number in range(terms)]
+    pods = [make_pod(f"p{number}").affinity("podAntiAffinity", *repelling).on("n1") for number in range(3)]
+    new = Pod.from_api(make_pod("new").labels(app="web").obj)
+    state = inter_pod_affinity._FilterState({}, {}, {}, (), (), new, {})
+    state.count_existing(cluster(make_node("n1").zone("a"), *pods).scheduling.node_infos)
+    assert sum(charged) == units
 
 
 @pytest.mark.parametrize(
