@@ -10,10 +10,11 @@ import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies import VERSION
 from forewarn.policies.findings import cut, quote
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.releases.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST, PREVIEW, PREVIEW_MINORS
 from forewarn.policies.terminal import as_invoked, complain, is_about_output
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from forewarn.policies.documents import in_json, optional_in_json
-from forewarn.policies.patterns import later
+from forewarn.policies.light import NamedTuple, later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

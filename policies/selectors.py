@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.metering import FEW, charge, each
-from forewarn.policies.patterns import later
 
 LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")

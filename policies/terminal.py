@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
 from forewarn.policies.findings import no_command, no_command_in_json, one_line, printable
-from forewarn.policies.patterns import later
+from forewarn.policies.light import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import VERSION, in_json
 from forewarn.policies.evaluation.suppressions import identity
 from forewarn.policies.findings import Finding, Severity
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import NOTHING, InvalidInput
 
 if TYPE_CHECKING:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.findings import Report, configured
 from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
 from forewarn.policies.findings import plural
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.lint.input import (
     LintRequest,
     as_updates,

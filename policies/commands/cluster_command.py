@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
@@ -15,6 +15,7 @@ from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.forks import cores
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import USAGE, MissingFile
 from forewarn.policies.sources.files import STDIN, File

@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from contextlib import chdir, contextmanager
 from io import StringIO, TextIOWrapper
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies import VERSION
 from forewarn.policies.application.lint import checked
@@ -28,6 +28,7 @@ from forewarn.policies.commands.printing import Output, Printed
 from forewarn.policies.commands.release import add_release_options, names_a_release, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import Finding, Severity, cut, one_line, plural, printable
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.lint.input import (
     ASSERTION,
     EXCLUDED,

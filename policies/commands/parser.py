@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from forewarn.policies.findings import cut, no_command, one_line, quote
+from forewarn.policies.light import later
 from forewarn.policies.objects.fields import NOTHING
-from forewarn.policies.patterns import later
 from forewarn.policies.terminal import as_invoked, columns
 
 if TYPE_CHECKING:

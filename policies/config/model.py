@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import Action, Severity
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import ForewarnError
 from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, exempt_until, not_honoured
 from forewarn.policies.options import Options

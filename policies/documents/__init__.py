@@ -13,7 +13,9 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+from forewarn.policies.light import NamedTuple
 
 VERSION: Final = 1
 """The version of all schemas. It changes if a key disappears or changes its meaning."""

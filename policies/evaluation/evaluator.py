@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import EXACT, OPEN, Disclose, Shown
 from forewarn.policies.findings import INCOMPLETE, NO_OBJECT, Action, Finding, Problem, Severity, Text, cut, field_path
@@ -18,6 +18,7 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
 )
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import MAX_WORK, CutShort, TooLarge, metered, never
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject

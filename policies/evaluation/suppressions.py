@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from datetime import date
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import (
     NO_LOCATION,
@@ -24,8 +24,8 @@ from forewarn.policies.findings import (
     cut,
     printable,
 )
+from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import text_at
-from forewarn.policies.patterns import later
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import invalid_suppression, unused_suppression
 from forewarn.policies.rules.support.names import nearest

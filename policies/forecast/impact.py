@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import OPEN, count_range, shown_pods
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import CutShort, Excess, TooLarge, excess_of
 
 if TYPE_CHECKING:

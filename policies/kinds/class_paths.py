@@ -21,7 +21,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.light import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,7 +7,9 @@ needs a line here and a decoder.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.light import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

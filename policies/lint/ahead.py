@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.forks import cores, forked
+from forewarn.policies.light import later
 from forewarn.policies.manifests import BROKEN, Reading, is_definition, read
-from forewarn.policies.patterns import later
 from forewarn.policies.sources import SourceError, read_file
 
 if TYPE_CHECKING:

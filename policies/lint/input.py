@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments
 from forewarn.policies.kinds.class_paths import CRD, PRESETS, class_paths_of
@@ -23,11 +23,11 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
 )
+from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests import BROKEN, NO_KIND, Fault, is_definition, is_typed, named_kinds, read, values
 from forewarn.policies.manifests.groups import Grouping, Member, grouped, matches
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
-from forewarn.policies.patterns import later
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import TEMPLATES, real_directory
 

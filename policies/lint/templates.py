@@ -10,11 +10,12 @@ import os
 import re
 from collections import Counter, defaultdict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Location, listed, plural
 from forewarn.policies.kinds.class_paths import ANYWHERE, PRESETS, found_at
 from forewarn.policies.kinds.registry import ONLY_LINTED, POD_TEMPLATE_PATHS
+from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.manifests.documents import Document, as_utf8
 from forewarn.policies.manifests.templates import lines_of
@@ -22,7 +23,6 @@ from forewarn.policies.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.objects.fields import InvalidObject, group_kind, text_at
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.policies.objects.workload import PodTemplate, parts_of, pod_template_of
-from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

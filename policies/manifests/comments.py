@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Location
-from forewarn.policies.patterns import later
+from forewarn.policies.light import NamedTuple, later
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

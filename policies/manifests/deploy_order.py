@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import cut
+from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import at, text_at
-from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,12 +9,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Severity, quote
+from forewarn.policies.light import later
 from forewarn.policies.manifests.yaml.construct import scalar_value
 from forewarn.policies.manifests.yaml.nodes import UNREAD, Collection, Scalar
 from forewarn.policies.manifests.yaml.scalars import doubtful
 from forewarn.policies.manifests.yaml.source import YamlSource, node_at, span
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
-from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Location
-from forewarn.policies.patterns import later
+from forewarn.policies.light import later
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.manifests.documents import Document
 from forewarn.policies.manifests.yaml.source import YamlSource
 

@@ -17,7 +17,7 @@ import os
 from collections import Counter, defaultdict, deque
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.registry import (
     APPLIED,
@@ -31,11 +31,11 @@ from forewarn.policies.kinds.registry import (
     WORKLOAD_PRIORITY_CLASS,
     is_namespaced,
 )
+from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.values import values
 from forewarn.policies.objects.fields import group_kind, text_at
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

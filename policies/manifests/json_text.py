@@ -7,8 +7,9 @@ import math
 import re
 from contextlib import suppress
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.yaml.scalars import as_integer
 

@@ -21,9 +21,9 @@ from forewarn.policies.kinds.class_paths import (
     is_class_key,
 )
 from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS, is_namespaced, removed_version
+from forewarn.policies.light import later
 from forewarn.policies.objects.fields import at, group_kind, ref_of
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
-from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import cut, listed
+from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests import sniff
 from forewarn.policies.manifests.comments import Comment, comments_of
 from forewarn.policies.manifests.documents import Document, Fault, as_utf8, split
@@ -15,7 +16,6 @@ from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl, is
 from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
 from forewarn.policies.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
-from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.patterns import later
+from forewarn.policies.light import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

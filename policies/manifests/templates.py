@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import ObjectRef
 from forewarn.policies.kinds.registry import (
@@ -21,13 +21,13 @@ from forewarn.policies.kinds.registry import (
     RELEASE_NAMESPACE,
     removed_version,
 )
+from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests.diagnostics import MAX_LINES, in_block
 from forewarn.policies.manifests.documents import as_utf8
 from forewarn.policies.manifests.object_finder import intended_type
 from forewarn.policies.manifests.reading import read
 from forewarn.policies.manifests.yaml.source import YamlSource
 from forewarn.policies.objects.fields import at, group_kind
-from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import string_map, text
 
 if TYPE_CHECKING:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import boolean, int32, text
 
 if TYPE_CHECKING:

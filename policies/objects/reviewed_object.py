@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from forewarn.policies.findings import NO_LOCATION, Location, ObjectRef, Path, Severity
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import NOTHING, namespace_of, ref_of
 
 if TYPE_CHECKING:

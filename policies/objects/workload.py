@@ -6,10 +6,11 @@ Source for Jobs: pkg/controller/job/job_controller.go, pkg/apis/batch/v1/default
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.class_paths import RELEASE_NAMESPACES, ClassPath, found_at
 from forewarn.policies.kinds.registry import POD
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import (
     NOTHING,
     OBJECT,

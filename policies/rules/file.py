@@ -16,8 +16,8 @@ from forewarn.policies.kube_apiserver.validation.strict import (
     type_of,
     unknown_fields,
 )
+from forewarn.policies.light import later
 from forewarn.policies.objects.fields import at, group_kind, json_type
-from forewarn.policies.patterns import later
 from forewarn.policies.rules.support.context import Context, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
 from forewarn.policies.rules.support.rule_text import diagnostics, is_template_variable

@@ -17,6 +17,7 @@ from forewarn.policies.kinds.registry import (
     removed_version,
 )
 from forewarn.policies.kube_apiserver.priority import already_default
+from forewarn.policies.light import later
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
@@ -29,7 +30,6 @@ from forewarn.policies.objects.priority_class import (
 )
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.options import Options
-from forewarn.policies.patterns import later
 from forewarn.policies.rules.support.context import NOTHING_STORED, Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import ClassInUse, PodsWithPriority, PreemptingClasses
 from forewarn.policies.rules.support.names import nearest

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.kinds.registry import AUTOSCALER, DAEMON_SET, DEPLOYMENT
+from forewarn.policies.light import later
 from forewarn.policies.metering import charge, each
 from forewarn.policies.objects.fields import at, group_kind, text_at
 from forewarn.policies.objects.priority_class import GKE, SYSTEM_CLASSES
 from forewarn.policies.options import LimitedResource, ScopeSelector
-from forewarn.policies.patterns import later
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import UncoveredClass, UnknownClass
 from forewarn.policies.rules.support.names import is_misspelt, meant_system_class, recommended_to

@@ -8,8 +8,9 @@ import os
 import stat
 import sys
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final
 
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.manifests import MAX_FILE
 from forewarn.policies.sources.errors import unreadable
 from forewarn.policies.sources.git_index import contents

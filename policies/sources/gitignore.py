@@ -9,8 +9,9 @@ import os
 import re
 from fnmatch import translate
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.sources.git_index import WorkTree, contents
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Final
 
-from forewarn.policies.patterns import later
+from forewarn.policies.light import later
 from forewarn.policies.sources.errors import SourceError, reason
 
 if TYPE_CHECKING:

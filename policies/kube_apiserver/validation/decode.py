@@ -10,10 +10,11 @@ import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import cut
 from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, go_quote
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import charge, each, meter
 from forewarn.policies.objects.bounded import is_omitted
 from forewarn.policies.objects.fields import json_type

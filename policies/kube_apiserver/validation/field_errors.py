@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from forewarn.policies.findings import Path, cut, field_path
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import charge
 from forewarn.policies.quantity import Quantity
 

@@ -10,7 +10,9 @@ import json
 import os
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.light import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

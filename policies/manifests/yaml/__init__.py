@@ -6,7 +6,7 @@ import re
 import sys
 from typing import Any
 
-from forewarn.policies.patterns import Later, compile_now
+from forewarn.policies.light import Later, compile_now
 
 
 def _for_later(pattern: str, flags: int = 0) -> Any:

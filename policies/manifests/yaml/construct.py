@@ -5,8 +5,9 @@ Source: go.yaml.in/yaml/v2 decode.go (`allowedAliasRatio`), sigs.k8s.io/yaml yam
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.manifests.documents import MAX_DEPTH, Fault
 from forewarn.policies.manifests.yaml.nodes import Alias, Collection, Scalar, followed
 from forewarn.policies.manifests.yaml.scalars import STARTS, Unreadable, key_of, value_of

@@ -12,8 +12,8 @@ import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.light import later
 from forewarn.policies.manifests.yaml.nodes import Collection, Scalar
-from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     import re

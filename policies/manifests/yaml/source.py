@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from yaml.events import (
     AliasEvent,
@@ -15,11 +15,11 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.yaml.construct import MappingEntry, entries
 from forewarn.policies.manifests.yaml.nodes import Collection, Scalar, compose, extent, followed, parser
 from forewarn.policies.manifests.yaml.scalars import key_of
-from forewarn.policies.patterns import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable

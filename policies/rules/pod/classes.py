@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Problem, Severity, Text, cut, quote
 from forewarn.policies.kinds.registry import (
@@ -17,11 +17,11 @@ from forewarn.policies.kinds.registry import (
     WORKLOAD_PRIORITY_CLASS,
 )
 from forewarn.policies.kube_apiserver.priority import SYSTEM_NAMESPACE, Forbidden, establish_priority
+from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, has_controller, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.priority_class import OWN_CLASSES, PREEMPT_NEVER, SYSTEM_CLASSES
 from forewarn.policies.objects.workload import is_fragment, pod_template_of
-from forewarn.policies.patterns import later
 from forewarn.policies.rules.support.allowed_classes import entries_of, is_allowed
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import UnknownClass

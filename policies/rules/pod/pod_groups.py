@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.kinds.class_paths import GROUPS
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_GROUP, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import Forbidden, establish_priority
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import InvalidObject, group_kind, int32, mapping, text_at
 from forewarn.policies.objects.pod_group import PodGroup
 from forewarn.policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY, SYSTEM_CLASSES

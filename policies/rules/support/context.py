@@ -8,13 +8,14 @@ from contextlib import suppress
 from enum import Enum, StrEnum
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import proxy
 
 from forewarn.policies.disclosure import EXACT, Disclose, Shown
 from forewarn.policies.findings import NO_LOCATION, Action, Location, Path, Problem, Severity
 from forewarn.policies.kinds.registry import APPLIED, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.kube_apiserver.priority import Classes
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, group_kind
 from forewarn.policies.objects.namespace import NAME_LABEL, Namespace
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES, PREEMPT_NEVER, SYSTEM_CLASSES, PriorityClass

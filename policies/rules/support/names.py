@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import listed, quote
 from forewarn.policies.kinds.registry import NAMESPACE, RESOURCE_QUOTA
+from forewarn.policies.light import later
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.priority_class import (
@@ -20,7 +21,6 @@ from forewarn.policies.objects.priority_class import (
     SYSTEM_CLASSES,
     SYSTEM_PRIORITY_CLASS_PREFIX,
 )
-from forewarn.policies.patterns import later
 from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.rules.support.allowed_classes import is_allowed
 

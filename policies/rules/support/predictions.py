@@ -8,10 +8,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from forewarn.policies.kinds.registry import DAEMON_SET
+from forewarn.policies.light import later
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.objects.priority_class import HIGHEST_SYSTEM_PRIORITY
-from forewarn.policies.patterns import later
 from forewarn.policies.rules.support.context import Phase
 
 if TYPE_CHECKING:

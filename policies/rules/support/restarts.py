@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never
+from typing import TYPE_CHECKING, Any, Final, Never
 
 from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import TooLarge
 from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject

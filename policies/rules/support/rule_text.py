@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Location, Problem, cut
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
+from forewarn.policies.light import later
 from forewarn.policies.objects.fields import INT32, text_at
 from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.policies.patterns import later
 from forewarn.policies.rules.support.context import Phase
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import InvalidObject, mapping
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
