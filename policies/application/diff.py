@@ -17,7 +17,7 @@ from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
 from forewarn.policies.findings import listed, one_line, plural
 from forewarn.policies.kinds.registry import AUTOSCALER, DAEMON_SET, DEFAULT_NAMESPACE, is_namespaced
-from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded
+from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded, is_in
 from forewarn.policies.lint.versions import (
     Owners,
     check_paths,
@@ -451,7 +451,7 @@ def concerning(
 
     def concerns(difference: Difference) -> bool:
         directory = difference.changed.directory
-        if named := {name for name, patterns in configured if is_excluded(directory, patterns)}:
+        if named := {name for name, patterns in configured if is_in(directory, patterns)}:
             return cluster in named
         if (among := nearest(difference.changed.directory, deployed)) is not None:
             return cluster in among

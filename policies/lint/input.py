@@ -123,9 +123,17 @@ def wanted_kinds(config: Config) -> frozenset[str]:
     return frozenset((*LINTED, *ONLY_LINTED, *config.options.pod_template_paths, *config.options.class_paths))
 
 
-def is_excluded(path: str, patterns: Sequence[str]) -> bool:
-    """True if `exclude` matches a file. Patterns may start with `./`, like paths in reports."""
+def is_in(path: str, patterns: Sequence[str]) -> bool:
+    """True if a pattern matches a path. Patterns may start with `./`, like paths in reports."""
     return any(matches(path, pattern.removeprefix("./")) for pattern in patterns)
+
+
+def is_excluded(path: str, patterns: Sequence[str]) -> bool:
+    """True if `exclude` matches a file or a directory above it: by its path, or without `/` by its name."""
+    given = [pattern.removesuffix("/") for pattern in patterns]
+    names = os.path.relpath(path).split(os.sep) if given else ()
+    named = any(fnmatchcase(name, pattern) for pattern in given for name in names)
+    return named or is_in(path, (*given, *(f"{pattern}/*" for pattern in given)))
 
 
 _MAX_AFFIXES: Final = 100

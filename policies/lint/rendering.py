@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.evaluation.suppressions import ANNOTATION, of_annotations, of_comments
 from forewarn.policies.findings import Location, Severity, cut, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE
-from forewarn.policies.lint.input import KUSTOMIZATIONS, RENDERED, Input, Rendered, is_excluded, wanted_kinds
+from forewarn.policies.lint.input import KUSTOMIZATIONS, RENDERED, Input, Rendered, is_excluded, is_in, wanted_kinds
 from forewarn.policies.lint.kustomize import Checker, Limits, Refused
 from forewarn.policies.lint.tools import (
     Failure,
@@ -256,7 +256,7 @@ class _Renderer:
     def settings(self, directory: str) -> Rendering:
         """Return the rendering settings for a directory; the option `-n` sets the default namespace."""
         renderings = self._config.options.rendering
-        rendering = next((r for r in renderings if is_excluded(directory, r.paths)), Rendering(()))
+        rendering = next((r for r in renderings if is_in(directory, r.paths)), Rendering(()))
         return rendering._replace(namespace=rendering.namespace or self._namespace)
 
     def report_ignored(self) -> None:

@@ -191,9 +191,24 @@ def test_a_broken_manifest_stays_an_error(name: str, tree: Tree) -> None:
     assert "parse-error" in tree.lint().rules
 
 
-@pytest.mark.parametrize("pattern", ["charts/*", "./charts/*", "./charts/web/pod.yaml"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "charts/*",
+        "./charts/*",
+        "./charts/web/pod.yaml",
+        "charts",
+        "web",
+        "w*b",
+        "pod.yaml",
+        "p*.yaml",
+        "charts/web",
+        "*/web",
+        "web/",
+    ],
+)
 @pytest.mark.parametrize("configured", [True, False])
-def test_a_pattern_of_exclude_may_be_written_as_paths_are_printed(pattern: str, configured: bool, tree: Tree) -> None:
+def test_a_pattern_of_exclude_is_a_path_or_a_name(pattern: str, configured: bool, tree: Tree) -> None:
     tree.add({"gold.yaml": CLASS % ("gold", 5), "charts/web/pod.yaml": POD % "gone"})
     assert [f["file"] for f in tree.lint("--closed").findings] == ["./charts/web/pod.yaml"]
     arguments = [] if configured else ["--exclude", pattern]
@@ -201,6 +216,12 @@ def test_a_pattern_of_exclude_may_be_written_as_paths_are_printed(pattern: str, 
         tree.add({".forewarn.yaml": f"exclude: ['{pattern}']\n"})
     said = tree.lint("--closed", *arguments)
     assert (said.rules, said.report["summary"]["leftOut"]) == ([], {"excluded file": 1})
+
+
+@pytest.mark.parametrize("pattern", ["chart", "harts", "web/*", "pod", "./web", "*/charts"])
+def test_a_part_of_a_path_is_not_excluded(pattern: str, tree: Tree) -> None:
+    tree.add({"charts/web/pod.yaml": POD % "gone"})
+    assert tree.lint("--exclude", pattern).report["summary"]["leftOut"] == {}
 
 
 SPEC = """apiVersion: v1
