@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -262,6 +262,8 @@ def _on_cluster(
         labels = {key[1]: namespace.labels.get(request.owner_label, "") for key, namespace in namespaces.items()}
         absent = [str(difference.changed) for difference in concerned if _is_absent(difference, cluster.snapshot)]
         scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
+        live = _scalers_of(cluster)
+        answer = answer if live else _without_scalers(answer, concerned)
         affected = _affected(answer, scaled_down, lambda namespace: labels.get(namespace) or owners.of(namespace))
         return OnCluster(
             name,
@@ -272,7 +274,7 @@ def _on_cluster(
             scaled_down,
             rejected_pods=_reasons(answer.faults, of_pods=True),
             differing=[*_differing(concerned, cluster.snapshot)],
-            autoscaled=[*_autoscaled(concerned, {*(item.workload for item in scaled_down)}, cluster, scalers)],
+            autoscaled=[*_autoscaled(concerned, {*(item.workload for item in scaled_down)}, live, scalers)],
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
             answer=answer,
             applied=[difference.changed for difference in concerned],
@@ -332,17 +334,32 @@ def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> 
             yield ScaledDown(name, now, new, base)
 
 
+def _scalers_of(cluster: Cluster) -> dict[tuple[str, str], ApiObject]:
+    """Return the HorizontalPodAutoscalers of a cluster; without permission to list them, those of its files."""
+    found = dict(cluster.cache.autoscalers)
+    with suppress(SourceError):
+        found |= {key_of(obj): obj for obj in chain(*map(autoscalers_of, cluster.sources))}
+    return found
+
+
+def _without_scalers(answer: WhatIf, concerned: Iterable[Difference]) -> WhatIf:
+    """Return an answer whose head names the assumption that nothing scales, if the change is about replicas."""
+    if not any(field.name == "replicas" for item in concerned for field in item.changed.fields):
+        return answer
+    return replace(answer, head=replace(answer.head, assumes=(*answer.head.assumes, "no HorizontalPodAutoscalers")))
+
+
 def _autoscaled(
-    concerned: Iterable[Difference], scaled_down: Container[str], cluster: Cluster, scalers: Iterable[Difference]
+    concerned: Iterable[Difference],
+    scaled_down: Container[str],
+    live: Mapping[tuple[str, str], ApiObject],
+    scalers: Iterable[Difference],
 ) -> Iterator[Autoscaled]:
     """Yield the workloads whose number of replicas does not last, because a HorizontalPodAutoscaler scales them.
 
-    `scalers`: those of the manifests.
+    `live`: the autoscalers of the cluster. `scalers`: those of the manifests.
     """
-    found = {(item.changed.namespace, item.changed.name): item.after.object for item in scalers if item.after}
-    with suppress(SourceError):  # without permission to list them
-        live = {key_of(obj): obj for obj in chain(*map(autoscalers_of, cluster.sources))}
-        found = {**cluster.cache.autoscalers, **live, **found}
+    found = {**live, **{item.changed[2:4]: item.after.object for item in scalers if item.after}}
     by_target = {target_of(namespace, obj): (name, obj) for (namespace, name), obj in found.items()}
     for changed, _, after in concerned:
         name = f"{changed.namespace}/{changed.name}"

@@ -47,6 +47,7 @@ _MACHINES: Final = (
 )
 _NODE_CLAIMS: Final = KindSpec("karpenter.sh/v1", "NodeClaim", "nodeclaims", "")
 _MAX_CLAIMS: Final = 20_000
+_MAX_AUTOSCALERS: Final = 20_000
 _NOT_READ: Final = (403, 404)
 _SHORT: Final = Timeouts(10.0, 10.0, 20.0)
 _NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
@@ -170,6 +171,10 @@ class Live:
                 yield from page.objects
         except ApiError as error:
             raise _fault(_name(context), _AUTOSCALERS, error) from None
+
+    def autoscalers_if_permitted(self, context: str) -> Iterator[dict[str, Any]]:
+        """The HorizontalPodAutoscalers; none without permission. Raises SourceError."""
+        return self._served(ApiServer(partial(connect, context)), context, (_AUTOSCALERS,), _MAX_AUTOSCALERS)
 
     def node_groups(self, context: str) -> Iterator[dict[str, Any]]:
         """The ConfigMaps of cluster-autoscaler, objects of Cluster API, and NodePools; none without permission or if

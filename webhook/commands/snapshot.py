@@ -22,7 +22,7 @@ from forewarn.policies.commands.cluster_command import add_context_options, use_
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.controllers.replica_set import POD_DELETION_COST
 from forewarn.policies.findings import plural
-from forewarn.policies.kinds.registry import NODE, POD, POD_TEMPLATE_PATHS, listed_as_empty
+from forewarn.policies.kinds.registry import AUTOSCALER, NODE, POD, POD_TEMPLATE_PATHS, listed_as_empty
 from forewarn.policies.objects.fields import at, group_kind
 from forewarn.policies.objects.storage import BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE
 from forewarn.policies.objects.workload import REDACTED
@@ -51,13 +51,15 @@ _READ: Final = frozenset((BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, 
 """Annotations that kube-scheduler and controllers read. Their values are names of classes, nodes and plugins."""
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+_OF_AN_AUTOSCALER: Final = frozenset(("scaleTargetRef", "minReplicas", "maxReplicas"))
 _OF_A_STATUS: Final = frozenset(("name", "resources", "allocatedResources"))
 
 
 def redacted(obj: dict[str, Any]) -> dict[str, Any]:
     """Remove confidential fields in place, and return the object.
 
-    Removes environment variables, images, commands, probes, and annotations that forewarn does not read.
+    Removes environment variables, images, commands, probes, metrics of autoscalers, and annotations that forewarn does
+    not read.
     """
     for metadata in _metadata(obj):
         _redact_metadata(metadata)
@@ -65,6 +67,9 @@ def redacted(obj: dict[str, Any]) -> dict[str, Any]:
     path = () if kind == POD else POD_TEMPLATE_PATHS.get(kind)
     if path is not None:
         _redact_pod_spec(mapping(at(obj, *path, "spec")))
+    if kind == AUTOSCALER:
+        obj["spec"] = {key: value for key, value in mapping(obj.get("spec")).items() if key in _OF_AN_AUTOSCALER}
+        obj.pop("status", None)
     if kind in (POD, NODE):
         _redact_status(mapping(obj.get("status")))
     return obj
@@ -125,7 +130,8 @@ def main(arguments: Sequence[str]) -> int:
     name = f"live:{options.context}" if options.context else "live"
     api = ApiServer(partial(connect, options.context))
     context = options.context
-    objects: Iterator[dict[str, Any]] = chain(read_all(api, name), live.node_groups(context), live.node_claims(context))
+    others = (live.node_groups, live.node_claims, live.autoscalers_if_permitted)
+    objects: Iterator[dict[str, Any]] = chain(read_all(api, name), *(read(context) for read in others))
     now = datetime.now(UTC).strftime(TIME)
     if options.redact:
         objects = map(redacted, objects)

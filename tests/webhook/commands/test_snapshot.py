@@ -16,6 +16,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCach
 from forewarn.policies.cli import main
 from forewarn.policies.commands.impersonation import AS
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL, listed_as_empty
+from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources import SourceError, load_cluster
 from forewarn.webhook.commands.snapshot import redacted
 from tests.builders import make_node, make_pod
@@ -273,6 +274,22 @@ def test_a_snapshot_contains_node_pools(api: ScriptedApi, tmp_path: Path) -> Non
     load_cluster(str(path), into=cache)
     (found,) = cache.discovery.node_pools
     assert (found["metadata"]["name"], found["spec"]) == ("general", {"weight": 1})
+    assert SECRET not in path.read_text()
+
+
+@pytest.mark.parametrize(("status", "is_found"), [(200, True), (403, False), (404, False)])
+def test_a_snapshot_contains_the_limits_of_autoscalers(
+    status: int, is_found: bool, api: ScriptedApi, tmp_path: Path
+) -> None:
+    limits = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "maxReplicas": 3}
+    scaler = {"metadata": {"name": "web", "namespace": "shop", **NOTES}, "spec": {**limits, "metrics": [SECRET]}}
+    page = {"kind": "HorizontalPodAutoscalerList", "metadata": {}, "items": [{**scaler, "status": {"x": SECRET}}]}
+    path, cache = tmp_path / "cluster.json", DumpCache()
+    route = "GET", "/apis/autoscaling/v2/horizontalpodautoscalers"
+    api.routes[route] = lambda handler: handler.answer(status, page if status == 200 else {})
+    assert main(["snapshot", "-o", str(path), "--redact"]) == 0
+    load_cluster(str(path), into=cache)
+    assert [obj["spec"] for obj in cache.autoscalers.values()] == ([limits] if is_found else [])
     assert SECRET not in path.read_text()
 
 
