@@ -342,8 +342,9 @@ class _Renderer:
                 start = os.path.join(os.curdir, "") if file.startswith(os.curdir) else ""
                 file = start + os.path.relpath(failure.file, os.path.realpath(os.curdir))
             place = Location(file, failure.line, 1, 2)
+            directories = tuple(os.path.dirname(other) for other, _ in failures[1:])
             self._given.diagnostics.append(
-                FileDiagnostic("parse-error", message, place, fix, severity=Severity.WARNING)
+                FileDiagnostic("parse-error", message, place, fix, severity=Severity.WARNING, others=directories)
             )
 
     def take_charts(self, charts: dict[str, str], jobs: Sequence[Job]) -> None:

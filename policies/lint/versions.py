@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from forewarn.policies.config.model import Config
     from forewarn.policies.objects.fields import ApiObject
 
+ALSO: Final = "; also in "
+"""The end of a note, with the names of other directories that have the same problem."""
+_MAX_DIRECTORIES: Final = 20
 _WORK_TREE: Final = "working tree"
 _HASH: Final = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30}\b")
 
@@ -138,7 +141,9 @@ def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tu
     for number, diagnostic in enumerate(given.diagnostics):
         where = os.path.relpath(os.path.realpath(diagnostic.location.file), root)
         if diagnostic.rule == "parse-error" and (number >= read or where in differing):  # later ones are of rendering
-            notes.append(f"{where}:{diagnostic.location.line}: {diagnostic.message}")
+            others = [os.path.relpath(os.path.realpath(other), root) for other in diagnostic.others]
+            also = f"{ALSO}{listed(others, _MAX_DIRECTORIES)}" if others else ""
+            notes.append(f"{where}:{diagnostic.location.line}: {diagnostic.message}{also}")
     templates = {os.path.relpath(os.path.realpath(name), root) for name in given.engines}
     notes += [f"{path}: a template, not compared" for path in sorted(templates & differing)]
     members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})

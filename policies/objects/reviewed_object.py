@@ -98,7 +98,7 @@ class ReviewedObject(NamedTuple):
 
 class FileDiagnostic(NamedTuple):
     """A problem found while reading a file. `rule`: the id of the rule about files that reports the problem.
-    `severity`: lowers the severity of the rule.
+    `severity`: lowers the severity of the rule. `others`: further directories with the same problem.
     """
 
     rule: str
@@ -107,6 +107,7 @@ class FileDiagnostic(NamedTuple):
     remediation: str = ""
     object: ObjectRef | None = None
     severity: Severity | None = None
+    others: tuple[str, ...] = ()
 
 
 class ChangeSet(NamedTuple):

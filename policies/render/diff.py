@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.application.diff import FIX_OF_DIRECTORIES
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.lint.versions import ALSO
 from forewarn.policies.objects.workload import NO_EVICTION
 from forewarn.policies.render import Painter, plain, whatif
 from forewarn.policies.render.head import line_of
@@ -774,7 +775,8 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
     yield f"### {text_of(title if title.startswith(names) else _capital(title))}"
     affected = sorted(filter(needs_attention, diff.clusters), key=_harmless)
     if len(diff.notes) <= _NAMED:
-        yield "\n".join(f"- Not compared: {_sentence(cut(note, _LONGEST_REASON))}" for note in diff.notes)
+        notes = (note.partition(ALSO)[0] for note in diff.notes)
+        yield "\n".join(f"- Not compared: {_sentence(cut(note, _LONGEST_REASON))}" for note in notes)
     if blocking := [one_line(changed.namespace + "/" + changed.name) for changed in _blocking(diff)]:
         which = text_of(_all_of(blocking, "PDB"))
         yield f"- PDBs that never allow an eviction, and so block node drains: {which}."
@@ -828,7 +830,8 @@ def _details_of_objects(diff: Diff) -> Iterator[str]:
         objects = [f"- {text_of(f'{obj.directory}: {obj.operation} {_object(obj)}')}" for obj in diff.objects]
         body = "\n".join(_fitting(objects, MAX_BYTES // 4, "object"))
         yield _folded(f"{_counts(diff)} ({diff.base} → {diff.head})", body)
-    others, notes = len(diff.not_compared), diff.notes if len(diff.notes) > _NAMED else ()
+    others = len(diff.not_compared)
+    notes = diff.notes if len(diff.notes) > _NAMED else [note for note in diff.notes if ALSO in note]
     if others or notes:
         unread = plural(others, "changed object not compared", "changed objects not compared") if others else ""
         what = ", ".join(filter(None, [unread, plural(len(notes), "note") if notes else ""]))

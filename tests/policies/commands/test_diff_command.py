@@ -594,9 +594,13 @@ def test_a_kustomization_that_cannot_be_rendered_is_named_although_it_is_the_sam
     for side in (one, two):
         (side / "base/kustomization.yaml").write_text("resources: [web.yaml, https://example.com/x.yaml]\n")
     done = forewarn("diff", one, two)
-    assert "note: base/kustomization.yaml:1: cannot render: https://example.com/x.yaml: network access is off\n" in (
-        done.stdout
-    )
+    cause = "base/kustomization.yaml:1: cannot render: https://example.com/x.yaml: network access is off"
+    assert f"note: {cause}\n" in done.stdout
+    for side in (one, two):
+        shutil.copytree(side / "base", side / "other")
+    comment = forewarn("diff", one, two, "-o", "markdown").stdout.replace("\\", "")
+    assert f"- Not compared: {cause} (and 1 more directory).\n" in comment
+    assert f"\n- {cause} (and 1 more directory); also in other\n" in comment
 
 
 def test_revisions_of_git_are_compared(tmp_path: Path) -> None:
@@ -953,6 +957,7 @@ def test_replicas_that_an_autoscaler_sets_do_not_last(
         "shop/beyond (6, but HorizontalPodAutoscaler beyond allows 1 to 5)",
         "shop/web (3, but HorizontalPodAutoscaler by-load allows 1 to 5)",
     }
+    assert ("; no HorizontalPodAutoscalers" in done.stdout) is (place == "manifests")  # the cluster's
     (fix,) = (line for line in lines if line.startswith("Fix: "))
     assert fix.startswith("Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas ")
 
