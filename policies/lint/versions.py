@@ -152,13 +152,16 @@ def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tu
 
 def _within(root: str, config: Config) -> Config:
     """Return a configuration whose patterns of paths are relative to the root of a version."""
+    prefix = os.path.join(escape(os.path.normpath(root)), "")
 
-    def within(patterns: Sequence[str]) -> tuple[str, ...]:
-        return tuple(os.path.join(escape(os.path.normpath(root)), pattern.removeprefix("./")) for pattern in patterns)
+    def within(patterns: Iterable[str]) -> tuple[str, ...]:
+        return tuple(prefix + pattern.removeprefix("./") for pattern in patterns)
 
     options = config.options
+    given = [pattern.removesuffix("/") for pattern in options.exclude]
+    names = [f"*/{pattern}" for pattern in given if "/" not in pattern]
     rendering = tuple(each._replace(paths=within(each.paths)) for each in options.rendering)
-    return config._replace(options=options._replace(exclude=within(options.exclude), rendering=rendering))
+    return config._replace(options=options._replace(exclude=within([*given, *names]), rendering=rendering))
 
 
 def _of_fault(fault: Exception, root: str, changed: Container[str]) -> str:

@@ -279,14 +279,15 @@ def test_the_directory_of_simulated_objects_is_named(
 
 
 def test_excluded_directories_are_not_compared(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
-    after = {path: [deployment("web", 2)] for path in ("tests/a.yaml", "a/testdata/a.yaml", "live/a.yaml")}
+    places = ("tests/a.yaml", "a/testdata/a.yaml", "a/e2e/b/a.yaml", "e2e/a.yaml", "two/a.yaml")
+    after = {path: [deployment("web", 2)] for path in places}
     release = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": {"name": "r"}}
     release["spec"] = {"values": {"replicas": 2}}
     sides = versions({}, {**after, "tests/release.yaml": [release]})
-    (tmp_path / "config.yaml").write_text('exclude: ["./tests/*", "*/testdata/*"]\n')
+    (tmp_path / "config.yaml").write_text('exclude: ["./tests/*", "*/testdata/*", e2e]\n')
     done = forewarn("diff", *sides, "-c", tmp_path / "config.yaml", "-o", "json")
     document = json.loads(done.stdout)
-    assert [each["directory"] for each in document["objects"]] == ["live"]
+    assert [each["directory"] for each in document["objects"]] == ["two"]
     assert "notCompared" not in document
 
 
