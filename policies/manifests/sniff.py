@@ -45,7 +45,8 @@ _ODD_BREAKS: Final = ((b"\xc2", later(rb"\xc2\x85")), (b"\xe2", later(rb"\xe2\x8
 """Line breaks of libyaml other than line feeds, each after its first byte: rare, and not supported by the patterns
 here.
 """
-_OPENINGS: Final = tuple(later(rb"%b(?:(?<=[ \t\n,\[{].)|(?<=\A.))" % sign) for sign in (rb"\[", rb"\{"))
+_OPENINGS: Final = {sign: later(rb"\%b(?:(?<=[ \t\n,\[{].)|(?<=\A.))" % sign) for sign in (b"[", b"{")}
+_SLASH: Final = later(rb"\\/")
 _IN_FLOW: Final = later(rb"[\[\]{}\"'#?]")
 _SPACE: Final = b" \t"
 _BLANKS: Final = (b" ", b"\t")
@@ -169,7 +170,7 @@ def is_untyped(data: bytes) -> bool:
 
 def laxer_than_kubectl(data: bytes) -> bool:
     """Whether libyaml may accept text that kubectl's older copy rejects (then `grammar.check_as_kubectl` decides)."""
-    return (b"\\" in data and b"\\/" in data) or has_doubtful_questions(data)
+    return any(True for _ in _at(b"\\", _SLASH, data)) or has_doubtful_questions(data)
 
 
 def slashes_in_disguise(data: bytes) -> bytes:
@@ -184,15 +185,16 @@ def has_doubtful_questions(data: bytes) -> bool:
     if b"?" not in data or (b"[" not in data and b"{" not in data):
         return False
     last = data.rindex(b"?")
-    return any(_is_doubtful(pattern.finditer(data, 0, last), data) for pattern in _OPENINGS)
+    return any(_is_doubtful(_at(sign, pattern, data), data, last) for sign, pattern in _OPENINGS.items())
 
 
-def _is_doubtful(openings: Iterator[re.Match[bytes]], data: bytes) -> bool:
-    """Report whether brackets or braces that open at these positions may contain a question mark."""
+def _is_doubtful(openings: Iterator[int], data: bytes, last: int) -> bool:
+    """Report whether brackets or braces that open at these positions may contain a question mark up to `last`."""
     end = looked = 0
     texts = _Texts(data)
-    for opening in openings:
-        start = opening.start()
+    for start in openings:
+        if start >= last:
+            break
         if start < end or not _may_open_flow(data, start):
             continue
         looked += 1
@@ -274,9 +276,9 @@ def _has_plain_keys(data: bytes) -> bool:
         (len(data) > _MANY and data.count(b"[") + data.count(b"{") > _MANY)
         or _NOT_JSON.search(data)
         or _any(_NULL, data, _null_begins_entry)
-        or _any(_NULL_IN_CAPITALS, data, _null_begins_entry)
+        or _any_of(_at(b"U", _NULL_IN_CAPITALS, data), data, _null_begins_entry)
         or _any(_EMPTY_KEY, data, _begins_entry)
-        or (b"&" in data and _any(_ANCHORED_EMPTY_KEY, data, _may_be_node))
+        or _any_of(_at(b"&", _ANCHORED_EMPTY_KEY, data), data, _may_be_node)
         or (b"\r" in data and _LONE_RETURN.search(data))
         or (not data.isascii() and any(odd.search(data) for first, odd in _ODD_BREAKS if first in data))
     )
