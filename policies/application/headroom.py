@@ -118,14 +118,11 @@ def headroom(
         objects = _one_of_each_group(objects)
         rooms = [_headroom(cluster, obj, autoscaling) for obj in objects]
         rooms = [room._replace(notes=[*room.notes, buffers.note]) for room in rooms] if buffers.note else rooms
-        results = [
-            ObjectHeadroom(
-                room,
-                _placeholders(cluster, obj, room, request, autoscaling.cutoff),
-                buffers.of(obj, request.placeholders),
-            )
-            for obj, room in zip(objects, rooms, strict=True)
-        ]
+        results = []
+        for obj, room in zip(objects, rooms, strict=True):
+            own = buffers.of(obj, request.placeholders)
+            reserve = _placeholders(cluster, obj, room, request, autoscaling.cutoff, own.provisioned if own else 0)
+            results.append(ObjectHeadroom(room, reserve, own))
     return HeadroomResult(head_of(cluster, (clause for room in rooms for clause in room.assumes)), cluster, results)
 
 
@@ -137,11 +134,11 @@ def _headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling
 
 
 def _placeholders(
-    cluster: ClusterSnapshot, obj: ApiObject, room: Headroom, request: HeadroomRequest, cutoff: int
+    cluster: ClusterSnapshot, obj: ApiObject, room: Headroom, request: HeadroomRequest, cutoff: int, buffered: int
 ) -> Placeholders | None:
     if not request.placeholders:
         return None
-    return placeholders(cluster, obj, room, request.placeholders, request.options, cutoff)
+    return placeholders(cluster, obj, room, request.placeholders, request.options, cutoff, buffered)
 
 
 def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:

@@ -51,7 +51,8 @@ def answer_to(result: ObjectHeadroom) -> str:
     more, wanted = reserve.create.pods, plural(reserve.wanted, "Pod")
     if reserve.obstacle:
         return f"placeholder Pods do not help to start {wanted} at once; {answer}"
-    fit = f" ({reserve.create.fit_now} fit now)" if reserve.create.fit_now < more else ""
+    beside = " beside the CapacityBuffers" if result.capacity_buffers and result.capacity_buffers.provisioned else ""
+    fit = f" ({reserve.create.fit_now} fit now{beside})" if reserve.create.fit_now < more else ""
     needed = plural(more, "more placeholder Pod") if more else "no more placeholder Pods"
     return f"{needed} needed{fit} to start {wanted} at once; {answer}"
 
@@ -125,7 +126,7 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
     lines = [f"with preemption: {with_limits(headroom.preempting, quota)}{_never(headroom)}"]
     if quota is not None:  # after the number of Pods that it limits
         at = 0 if quota.pods <= headroom.without.pods else 1
-        lines.insert(at, f"then the quota rejects the next Pod: {one_line(quota.message)}")
+        lines.insert(at, f"a ResourceQuota rejects further Pods: {one_line(quota.message)}")
     yield from lines
     if headroom.by_class:
         yield "with preemption, by PriorityClass:"
@@ -208,7 +209,7 @@ def _placeholders(reserve: Placeholders, paint: Painter) -> Iterator[str]:
             yield paint(f"  {pending} Pending: no capacity reserved yet{fewer}", "warning")
         yield paint(f"  create {_of_size(reserve.create)}", "good" if not more else "warning")
     yield from (f"    {line}" for line in _where(reserve))
-    if reserve.capacity_buffer is not None:
+    if reserve.capacity_buffer is not None and (reserve.create.pods or reserve.obstacle):
         yield f"  or: CapacityBuffer with replicas {reserve.wanted} (no Pods are preempted; -o json shows the manifest)"
 
 
@@ -222,15 +223,15 @@ def _buffers(buffers: Buffers, paint: Painter) -> Iterator[str]:
         yield f"and {len(buffers.buffers) - _MAX_GROUPS} more CapacityBuffers; use -o json for all"
     if buffers.needed is not None:
         provided, needed = buffers.provisioned, plural(buffers.needed, "needed replica")
-        if provided >= buffers.needed:
-            yield paint(f"CapacityBuffers for it provide {needed}: no placeholder Pods needed", "good")
-        else:
-            yield paint(f"CapacityBuffers for it provide {provided} of {needed}", "warning")
+        which = f"the {needed}" if provided >= buffers.needed else f"{provided} of {needed}"
+        yield paint(
+            f"CapacityBuffers of this object provide {which}", "good" if provided >= buffers.needed else "warning"
+        )
     if buffers.others.buffers:
         other, more = (plural(*of) for of in zip(buffers.others, ("CapacityBuffer", "replica"), strict=True))
         yield f"{other} of other workloads or PodTemplates: {more} provisioned"
     if buffers.provisioned or buffers.others.provisioned:
-        yield "note: the counts above include the capacity of CapacityBuffers: kube-scheduler does not reserve it"
+        yield "note: the numbers of Pods that fit include the capacity of CapacityBuffers, which kube-scheduler ignores"
     if buffers.incomplete:
         yield "more CapacityBuffers exist than forewarn reads"
 

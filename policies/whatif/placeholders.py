@@ -87,11 +87,18 @@ class Placeholders(NamedTuple):
 
 
 def placeholders(
-    cluster: ClusterSnapshot, obj: ApiObject, headroom: Headroom, wanted: int, options: Options, cutoff: int
+    cluster: ClusterSnapshot,
+    obj: ApiObject,
+    headroom: Headroom,
+    wanted: int,
+    options: Options,
+    cutoff: int,
+    buffered: int = 0,
 ) -> Placeholders:
     """Return the placeholder Pods for an object.
 
     `headroom`: the headroom of the object. `cutoff`: the lowest priority for which cluster-autoscaler scales up.
+    `buffered`: number of Pods for which CapacityBuffers of the object reserve capacity.
     """
     pod, snapshot = headroom.pod, cluster.scheduling
     never = pod.preemption_policy == PREEMPT_NEVER
@@ -100,8 +107,8 @@ def placeholders(
     usable = [] if never else _usable(snapshot, pod.effective_priority, options)
     without, _ = fill(snapshot.with_pods((), usable), pod) if usable else (headroom.without, None)
     reserved = max(without.pods - headroom.without.pods, 0)
-    more = 0 if never else max(wanted - reserved, 0)
-    fit = min(more, headroom.without.pods)
+    more = 0 if never else max(wanted - reserved - buffered, 0)
+    fit = min(more, max(headroom.without.pods - buffered, 0))
     name, priority = _class_for(cluster, pod, all_of_them, cutoff)
     grace = max((other.spec.termination_grace_period for other in usable), default=0)
     requests = pod.occupies.resource

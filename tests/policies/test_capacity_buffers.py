@@ -90,9 +90,17 @@ def test_text_markdown_and_json_show_them(tmp_path: Path, capsys: pytest.Capture
     assert main([*shown, "--placeholders", "8"]) == 0
     out = capsys.readouterr().out
     assert "CapacityBuffer shop/cache: 4 of 6 replicas provisioned (Provisioning is false: NotEnoughQuota)" in out
-    assert "CapacityBuffers for it provide 4 of 8 needed replicas" in out
+    assert out.startswith(
+        "4 more placeholder Pods needed (0 fit now beside the CapacityBuffers) to start 8 Pods at once"
+    )
+    assert "CapacityBuffers of this object provide 4 of 8 needed replicas" in out
     assert main([*shown, "--placeholders", "3"]) == 0
-    assert "CapacityBuffers for it provide 3 needed replicas: no placeholder Pods needed\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.startswith("no more placeholder Pods needed to start 3 Pods at once")
+    assert "create no more placeholder Pods" in out
+    assert "CapacityBuffers of this object provide the 3 needed replicas\n" in out
+    assert main([*shown, "--placeholders", "3", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["placeholders"]["create"]["pods"] == 0
     assert main([*shown]) == 0
     out = capsys.readouterr().out
     assert "4 of 6 replicas provisioned" in out

@@ -460,7 +460,7 @@ def test_a_used_up_quota_fails_at_least_and_all_formats_show_both_numbers(
     status, out, err = run(capsys, *given_quota, "--at-least", "1")
     assert status == 1
     assert "without preemption: no more Pods (nodes: 4 more, zone a 2, zone b 2; ResourceQuota team: 0 more)\n" in out
-    assert "then the quota rejects the next Pod: exceeded quota: team, requested: pods=1" in out
+    assert "a ResourceQuota rejects further Pods: exceeded quota: team, requested: pods=1" in out
     assert "with preemption: no more Pods (nodes: 8 more; ResourceQuota team: 0 more)\n" in out
     assert "0 of 1 Pods fit without preemption (--at-least): nodes: 4 more; ResourceQuota team: 0 more" in err
     for form in ("markdown", "html"):
