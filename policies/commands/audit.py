@@ -296,7 +296,7 @@ def argument_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="simulate the restarts of all workloads (default: by priority, until the simulations have 5,000 Pods)",
     )
-    add("-v", "--verbose", action="store_true", help="print every finding with its fix (at most 20 of a rule)")
+    add("-v", "--verbose", action="store_true", help="print at most 20 findings of each rule, with their fixes")
     add("-q", "--quiet", action="store_true", help="do not print the summary")
     add_color_option(add)
     return parser

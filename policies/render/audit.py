@@ -56,7 +56,7 @@ def render_summary(findings: Sequence[Finding], paint: Painter = plain, width: i
     for number, line in enumerate(page_table(_HEADS, rows, width) if rows else ()):
         yield line if number else paint(line, "bold")
     if rows:
-        yield paint("use -v for every finding with its fix, -o json for all details", "dim")
+        yield paint("use -v for up to 20 findings of each rule with their fixes, -o json for all", "dim")
 
 
 def placed(findings: Sequence[Finding]) -> list[Finding]:

@@ -95,9 +95,12 @@ def verdict(risks: Risks) -> str:
     fail = f", {failing} {'fails' if failing == 1 else 'fail'} if one Pod is preempted or evicted" if failing else ""
     if not any(risks.simulated):
         return f"{total}{fail}; no loss simulated"
-    zone, node = (_losing(risks, what) for what in ("zone", "node"))
-    lose = "loses" if zone == 1 else "lose"
-    return f"{zone} of {total} {lose} replicas with a lost zone, {node} with a lost node{fail}{_with_new_nodes(risks)}"
+    counts = [
+        (_losing(risks, what), what) for what, some in zip(("zone", "node"), risks.simulated, strict=True) if some
+    ]
+    lose = f"{counts[0][0]} of {total} {'loses' if counts[0][0] == 1 else 'lose'} replicas with a lost {counts[0][1]}"
+    node = "".join(f", {count} with a lost {what}" for count, what in counts[1:])
+    return f"{lose}{node}{fail}{_with_new_nodes(risks)}"
 
 
 def has_new_nodes(risks: Risks) -> bool:
@@ -178,14 +181,24 @@ def _of_workload(risk: WorkloadRisk, risks: Risks, paint: Painter) -> Iterator[s
     if risk.loses_replicas_with:
         yield paint(f"loses replicas with the loss of {_counted(risk.loses_replicas_with)}{_rejected(risk)}", "warning")
     elif any(risks.simulated):
-        tried = f"{plural(risks.simulated.zones, 'zone')}, {plural(risks.simulated.nodes, 'node')}"
-        cut_off = f", {len(risks.unfinished)} not simulated to the end" if risks.unfinished else ""
-        yield paint(f"survives the loss of any single zone or node ({tried}{cut_off})", "good")
+        yield paint(f"loses no replicas with the loss of {_simulated(risks)}", "good")
     if risk.with_new_nodes:
         yield f"with new nodes: {_left_with(risk)}"
     if risk.evicted_first_on.nodes:
         where = plural(risk.evicted_first_on.nodes, "node")
         yield f"lowest priority on {where}: evicted first under node pressure unless usage decides"
+
+
+def _simulated(risks: Risks) -> str:
+    """A phrase with the simulated losses: `any of 2 zones and 4 nodes`, or `1 of 2 zones or 1 of 4 nodes`."""
+    counts = [(s, t, what) for s, t, what in zip(risks.simulated, risks.total, ("zone", "node"), strict=True) if t]
+    if all(simulated == total for simulated, total, _ in counts):
+        shown = f"any single {' or '.join(what for _, _, what in counts)}"
+        tried = ", ".join(plural(total, what) for _, total, what in counts)
+    else:
+        shown, tried = "a simulated zone or node", ", ".join(f"{s} of {plural(t, what)}" for s, t, what in counts)
+    cut_off = f", {len(risks.unfinished)} not simulated to the end" if risks.unfinished else ""
+    return f"{shown} ({tried}{cut_off})"
 
 
 def preempted_by(risk: WorkloadRisk) -> str:

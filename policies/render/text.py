@@ -22,8 +22,8 @@ _PLURALS: Final = {
     "pipe or device": "pipes or devices",
     "chart's templates": "charts' templates",
     "file or directory ignored by git": "files or directories ignored by git",
-    "file or directory of .gitignore (git's index is unreadable)": (
-        "files or directories of .gitignore (git's index is unreadable)"
+    "file or directory that .gitignore names (git's index is unreadable)": (
+        "files or directories that .gitignore names (git's index is unreadable)"
     ),
     "template of other kinds": "templates of other kinds",
     "unreadable file without a kind": "unreadable files without a kind",

@@ -29,7 +29,7 @@ OUTSIDE: Final = "link out of the directory"
 NO_FILE: Final = "pipe or device"
 TEMPLATES: Final = "chart's templates"
 IGNORED: Final = "file or directory ignored by git"
-NAMED: Final = "file or directory of .gitignore (git's index is unreadable)"
+NAMED: Final = "file or directory that .gitignore names (git's index is unreadable)"
 _TEST_DATA_NAME: Final = "testdata"
 """The directory of a Go package's test inputs, which go ignores, too."""
 _BLOCK: Final = 1 << 16

@@ -290,7 +290,7 @@ def quota(pods: int) -> Obj:
 @pytest.mark.parametrize(
     ("allowed", "lost", "rejected", "line"),
     [
-        (5, {}, {}, "survives the loss of any single zone or node (0 zones, 3 nodes)"),
+        (5, {}, {}, "loses no replicas with the loss of any single node (3 nodes)"),
         (
             4,
             {"node a": 1, "node b": 1},

@@ -146,7 +146,7 @@ def test_an_index_that_is_in_several_parts_is_not_believed(tmp_path: Path, capsy
     git(tmp_path, "add", "--force", ".")
     git(tmp_path, "update-index", "--split-index")
     main(["lint", str(tmp_path), "--allow-empty"])
-    assert "1 file or directory of .gitignore (git's index is unreadable) left out" in capsys.readouterr().err
+    assert "1 file or directory that .gitignore names (git's index is unreadable) left out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "directory", "device", "text", "gitdir of no directory"])
@@ -166,7 +166,7 @@ def test_an_index_that_is_none_is_not_believed(tmp_path: Path, kind: str, capsys
         else:
             index.symlink_to("/dev/zero" if kind == "device" else "../a.yaml")
     main(["lint", str(tmp_path), "--allow-empty"])
-    assert "1 file or directory of .gitignore (git's index is unreadable) left out" in capsys.readouterr().err
+    assert "1 file or directory that .gitignore names (git's index is unreadable) left out" in capsys.readouterr().err
 
 
 def entry(name: bytes, version: int, kept: int = 0, before: bytes = b"") -> bytes:
