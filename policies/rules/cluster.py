@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import ObjectRef, Problem, Severity, cut
 from forewarn.policies.forecast.impact import victims_of
-from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.kinds.registry import DEPLOYMENT
+from forewarn.policies.objects.fields import InvalidObject, group_kind, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
 from forewarn.policies.objects.workload import pod_template_of
@@ -77,9 +78,8 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
 def pods_older_than_default(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of Pods without a class differs from the priority that the global default gives to new Pods.
 
-    Why: a global default applies only to new Pods. Replacement Pods get a different priority than old Pods. If the new
-    priority is higher, replacement Pods can preempt old Pods, and then the replacement Pods of these victims can
-    preempt further old Pods.
+    Why: a global default applies only to new Pods, so replacement Pods get a different priority than old Pods. If the
+    new priority is higher, replacement Pods can preempt old Pods of this and of other workloads.
 
     Example:
 
@@ -191,7 +191,7 @@ def _reported(context: Context) -> Iterator[tuple[str, str, str]]:
 def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """No workload uses a PriorityClass, and at most one Pod without a controller uses it.
 
-    Why: users can select an unused class by mistake. Often, an unused class has the highest value of all classes.
+    Why: users can select an unused class by mistake.
 
     Bad:
 
@@ -274,12 +274,13 @@ def _pods_of(names: set[str], cluster: ClusterSnapshot) -> Mapping[str, list[Pod
 def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """If a workload restarted now, it would preempt Pods of other workloads.
 
-    Why: while the workload runs, you do not notice that its next restart, rollout or node failure would preempt other
-    Pods. Either other Pods use the capacity that a restart needs, or the priority of the workload changed after its
-    Pods were created.
+    Why: the next restart, rollout or node failure would preempt other Pods, and nothing shows this while the workload
+    runs. A restart preempts Pods if they use capacity that the new Pods need, and have a lower priority.
 
-    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. A single
-    note counts the workloads whose restart preempts only placeholder Pods (`placeholderPods` in the configuration).
+    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. `maxSurge:
+    0` does not prevent the preemption, because a Deployment creates the new Pod while the old Pod still terminates. A
+    single note counts the workloads whose restart preempts only placeholder Pods (`placeholderPods` in the
+    configuration).
 
     Cluster:
 
@@ -328,7 +329,7 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
         -         resources: {requests: {cpu: 500m}}
         +         resources: {requests: {cpu: 200m}}
 
-    Fix: free capacity before you restart the workload, set `maxSurge: 0` in the workload, or use a lower class.
+    Fix: free capacity before you restart the workload, use the strategy Recreate, or use a lower class.
     """
     of_placeholders: list[ObjectRef] = []
     most, restarts = 0, restarts_of(context)
@@ -345,15 +346,20 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
             of_placeholders.append(restart.ref)
             most = max(most, len(victims))
         else:
-            fix = "free capacity first" if restart.ref.kind == "StatefulSet" else _SURGE_FIX
+            fix = _free_fix(restart.ref, context)
             yield Problem(Preemption(Cause.RESTART, restart.impact, preempting, victims, fix), object=restart.ref)
     if of_placeholders:
         yield Problem(PlaceholdersPreempted(of_placeholders, most), severity=Severity.NOTE)
     restarts.require_all()
 
 
+def _free_fix(ref: ObjectRef, context: Context) -> str:
+    stored = context.cluster.workload(DEPLOYMENT, ref.namespace, ref.name) if context.cluster else None
+    is_rolling = stored is not None and text_at(stored.object, "spec", "strategy", "type") != "Recreate"
+    return f"free capacity first{', or use strategy Recreate' if is_rolling else ''}"
+
+
 _NOT_PREDICTED_FIX: Final = "restart it while its nodes have enough free capacity for the new Pods"
-_SURGE_FIX: Final = "free capacity first, or set maxSurge: 0"
 _QUOTA_FIX: Final = "raise the quota, or delete other Pods of the namespace before you restart the workload"
 
 
@@ -363,12 +369,13 @@ _QUOTA_FIX: Final = "raise the quota, or delete other Pods of the namespace befo
 def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """If a workload restarted now, new Pods would stay Pending, or the rollout would not finish.
 
-    Why: while the workload runs, you do not notice that replacement Pods fit on no node, or that a ResourceQuota would
-    reject them. The nodes of the running Pods are cordoned or deleted, or no node has enough free capacity.
+    Why: the next restart, rollout or node failure would leave replacement Pods Pending, and nothing shows this while
+    the workload runs. For example, its nodes are cordoned, no node has enough free capacity, or a ResourceQuota would
+    reject the new Pods.
 
-    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. With
-    node groups of the cluster or of `--node-templates`, the message counts the nodes that autoscalers would add for the
-    Pending Pods. If these suffice for all Pods, the finding is a note.
+    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. With node
+    groups of the cluster or of `--node-templates`, the message counts the nodes that autoscalers would add for the
+    Pending Pods. If these nodes suffice for all Pods, the finding is a note.
 
     Cluster:
 
@@ -404,8 +411,8 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
                   image: db
                   resources: {requests: {cpu: 500m}}
 
-    Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. Or set `maxUnavailable`, so
-    that a Deployment terminates old Pods first. `forewarn predict` shows for each node why a Pod does not fit.
+    Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. Or set `maxUnavailable: 1`,
+    so that a Deployment terminates an old Pod first. `forewarn predict` shows for each node why a Pod does not fit.
     """
     restarts = restarts_of(context)
     for restart in restarts.found:

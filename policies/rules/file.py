@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """kubectl interprets an unquoted value differently from YAML 1.2.
 
-    Why: kubectl follows YAML 1.1, which reads yes, no, on and off as booleans, 0777 as octal, and 1:30 as a base-60
-    number.
+    Why: kubectl reads an unquoted yes, no, on or off as a boolean, 0777 as an octal number, and 1:30 as a string. Other
+    YAML parsers read other values.
 
     Bad:
 
@@ -57,8 +57,7 @@ def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Probl
 def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A mapping has the same key twice.
 
-    Why: only one of the two values takes effect, and programs do not agree which value. kubectl uses the last value and
-    prints no warning.
+    Why: kubectl uses the last value and prints no warning. Other programs can use the other value, or reject the file.
 
     Bad:
 
@@ -78,7 +77,7 @@ def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem
 def invalid_suppression(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A suppression is malformed or expired, has no reason, or names no existing rule.
 
-    Why: an invalid suppression has no effect. With a reason and an end date, suppressions do not hide findings forever.
+    Why: an invalid suppression has no effect, so forewarn still reports the finding.
 
     Example (also pinned-priority):
 
@@ -125,7 +124,7 @@ def unknown_kind(subject: ReviewedObject, context: Context) -> Iterator[Problem]
     """The kind or `apiVersion` of a PriorityClass is misspelled.
 
     Why: kubectl does not know the misspelled kind and creates no PriorityClass, so Pods name a class that does not
-    exist. The rule ignores kinds in the API groups of custom resources.
+    exist.
 
     Bad:
 
@@ -149,8 +148,8 @@ def unknown_kind(subject: ReviewedObject, context: Context) -> Iterator[Problem]
 def unused_suppression(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A suppression matches no finding.
 
-    Why: the suppressed problem was fixed, or never existed. An unused suppression can hide the next problem. If you
-    pass no cluster, the rule ignores suppressions of rules that depend on a cluster.
+    Why: an unused suppression can hide a later problem. If you pass no cluster, the rule ignores suppressions of rules
+    that depend on a cluster.
 
     Example:
 
@@ -193,8 +192,7 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     Details: the rule also reports values that kube-apiserver cannot decode, such as the quantity `128mi`. With
     `forewarn lint --render`, it also reports ignored settings of `render`, and charts and kustomizations that cannot be
-    rendered: one warning for each cause. In the Pod template of a custom resource, it reports only quantities, with
-    which kube-apiserver rejects the Pods.
+    rendered. In the Pod template of a custom resource, it reports only invalid quantities.
 
     Bad:
 
@@ -362,8 +360,8 @@ _FEW: Final = 2
 def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """An object has a field that its kind does not define, or that belongs to another place in the object.
 
-    Why: kubectl and server-side apply reject the object. If the client does not validate fields (Helm, older kubectl),
-    kube-apiserver drops the field without an error. A misspelled `priorityClassName` then leaves Pods at priority 0.
+    Why: kubectl rejects the object. For a client that does not validate fields, such as Helm, kube-apiserver drops the
+    field without an error. With a misspelled `priorityClassName`, Pods get the default class, or priority 0.
 
     Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. With
     `--kubernetes-version`, it accepts only the fields of the given release. In the Pod template of a custom resource,
@@ -521,12 +519,11 @@ _LONGEST_PROFILE: Final = 40
 def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A KubeSchedulerConfiguration disables preemption, or has a removed version or field.
 
-    Why: without preemption, Pods with a high PriorityClass stay Pending on full nodes. Kubernetes does not recommend
-    it: since 1.15, critical Pods also need preemption to be scheduled. kube-scheduler does not start with a removed
-    version or an unknown field.
+    Why: without preemption, Pods of a high class stay Pending if no node has enough free capacity. That includes the
+    critical Pods of Kubernetes itself. kube-scheduler does not start with a removed version or an unknown field.
 
     Details: the rule reads files of kind KubeSchedulerConfiguration. `forewarn info scheduler FILE` checks all fields.
-    That preemption is disabled is a warning.
+    If the configuration disables preemption, the finding is a warning.
 
     Bad:
 
@@ -563,7 +560,7 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
         if not _preempts(at(profile, "plugins")):
             name = cut(str(at(profile, "schedulerName") or "default-scheduler"), _LONGEST_PROFILE)
             message = (
-                f"preemption is disabled for Pods of profile {name}: also critical Pods stay Pending on full nodes"
+                f"preemption is disabled for Pods of profile {name}: even critical Pods stay Pending on full nodes"
             )
             path = ("profiles", number, "plugins")
             yield Problem(message, path, "use classes with preemptionPolicy: Never", severity=Severity.WARNING)

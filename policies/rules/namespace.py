@@ -32,12 +32,12 @@ _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
 def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A user exempts a Namespace from forewarn without permission.
 
-    Why: the annotation `forewarn.dev/exempt-until` disables all rules in a Namespace. Without this rule, all users who
-    may update the Namespace could set it.
+    Why: the annotation `forewarn.dev/exempt-until` exempts the objects of a Namespace from all rules. Without this
+    rule, all users who may update the Namespace could set it.
 
-    Details: only members of `breakGlass.groups` in the configuration may set the annotation. By default, the members
-    are cluster administrators. All users may remove the annotation. If the time in the annotation is in the past, the
-    annotation has no effect. The FAQ shows how to exempt a namespace.
+    Details: only members of `breakGlass.groups` in the configuration may set a time in the future. By default, these
+    groups are `system:masters` and `kubeadm:cluster-admins`. Other users may remove the annotation, or set a time in
+    the past, which has no effect.
 
     Bad (validate):
 
@@ -69,7 +69,7 @@ _WITHOUT_EFFECT_FIX: Final = "set an earlier time, such as 2026-01-02T12:00:00Z"
 
 @rule(Target.NAMESPACE, severity=Severity.WARNING, action=Action.WARN)
 def exemption_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The exemption of a Namespace has no effect, because its end is not a valid time or is too far in the future.
+    """The exemption of a Namespace has no effect, because its end is not a valid time, or too far in the future.
 
     Why: the annotation `forewarn.dev/exempt-until` exempts a Namespace for a short time in an emergency. If its time is
     more than `breakGlass.maxDuration` (default: 30 days) in the future, the annotation has no effect yet.
@@ -105,7 +105,7 @@ def unknown_default_class(subject: ReviewedObject, context: Context) -> Iterator
     """The default PriorityClass of a Namespace does not exist.
 
     Why: forewarn assigns the class in the annotation `forewarn.dev/default-priority-class` to Pods that name no class.
-    If the class in the annotation does not exist, Pods that name no class get the global default.
+    If this class does not exist, these Pods get the global default, or priority 0.
 
     Cluster:
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST_BASE: Final = 40
-_RESTART: Final = "restart the workloads that should get it"
+_RESTART: Final = "restart the workloads that should get the new priority"
 _FLAG: Final = "--expendable-pods-priority-cutoff"
 _DEFAULT: Final = Options().autoscaler_cutoff
 
@@ -92,8 +92,8 @@ def _flags(deployment: ApiObject) -> Iterator[int]:
 def priority_value_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PriorityClass has no value.
 
-    Why: kube-apiserver stores the class with value 0. Pods without a class also have priority 0, so the class has no
-    effect. Often, the field `value` is misspelled or at the wrong level.
+    Why: kube-apiserver stores the class with value 0. Without a global default, Pods without a class also have priority
+    0. Check whether the field `value` is misspelled or at the wrong level.
 
     Bad:
 
@@ -158,7 +158,7 @@ def priority_value_too_high(subject: ReviewedObject, context: Context) -> Iterat
         PriorityClass top
         value: 1000000000
 
-    Fix: use a value of at most 1000000000. Only the order of the values of classes matters, not their difference.
+    Fix: use a value of at most 1000000000.
     """
     if subject.old is not None or (integer(subject.object.get("value")) or 0) <= HIGHEST_USER_DEFINABLE_PRIORITY:
         return
@@ -408,8 +408,8 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
     """Two PriorityClasses have `globalDefault: true`.
 
     Why: kube-apiserver rejects the second default class. If users create both classes at the same moment,
-    kube-apiserver can store both. The class with the lower value is then the default, even if it is newer.
-    `forewarn audit` reports each other class.
+    kube-apiserver can store both. The class with the lower value is then the default, even if it is newer. `forewarn
+    audit` reports the other classes.
 
     Example:
 
@@ -458,8 +458,8 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
 def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A new global default does not change the priority of existing Pods.
 
-    Why: kube-apiserver writes the priority into a Pod when it creates the Pod. Existing Pods without a class keep
-    priority 0. New Pods of the same workload then have another priority, and can preempt the old Pods.
+    Why: kube-apiserver sets the priority when a Pod is created, so existing Pods without a class keep their priority.
+    New Pods of the same workload get the new priority. If it is higher, they can preempt the old Pods.
 
     Cluster:
 
@@ -588,9 +588,8 @@ def _groups_naming(name: str, context: Context) -> Iterator[ObjectRef]:
 def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of Pods differs from the value of their class.
 
-    Why: kube-apiserver copies the priority into a Pod when it creates the Pod. If you delete a class and recreate it
-    with another value, old and new Pods of one workload have different priorities. kube-scheduler uses the priority of
-    each Pod.
+    Why: kube-apiserver sets the priority when a Pod is created. If you delete a class and recreate it with another
+    value, old and new Pods of one workload have different priorities. kube-scheduler uses the priority of each Pod.
 
     Cluster (Bad):
 
@@ -630,7 +629,7 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
         ]
         have = "has" if len(pods) == 1 else "have"
         after = f" of this class {have} priority {priorities_of(pods)}, not {value}"
-        yield Problem(PodsWithPriority(pods, after, "restart their workloads", value), ("value",))
+        yield Problem(PodsWithPriority(pods, after, "restart the workloads of these Pods", value), ("value",))
 
 
 @rule(
@@ -668,10 +667,10 @@ def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, action=Action.AUDIT)
 def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The value of a class is below the cutoff of cluster-autoscaler, so its Pods get no new nodes.
+    """cluster-autoscaler adds no nodes for Pods of a class, because the value of the class is below its cutoff.
 
     Why: cluster-autoscaler treats Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) as
-    expendable. It adds no node for them, and deletes nodes that run only expendable Pods.
+    expendable. It adds no nodes for these Pods, and can delete nodes that run only expendable Pods.
 
     Details: forewarn reads the cutoff from `autoscalerCutoff` in the configuration. If this key is not set, forewarn
     uses the flag of an autoscaler in the input, or -10.
@@ -702,7 +701,7 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
 def class_without_description(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PriorityClass has no description.
 
-    Why: users choose a class by its name and description (`kubectl describe priorityclass`). Without one, they guess.
+    Why: users choose a class by its name and description (`kubectl describe priorityclass`).
 
     Details: the linter runs the rule only if you select it (`--select class-without-description`), or set its severity
     in the configuration.

@@ -39,9 +39,8 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
     """kube-apiserver rejects this ResourceQuota, because its scopes conflict with its resources or with each other.
 
     Why: a ResourceQuota with scope PriorityClass may limit only the standard resources pods, cpu and memory. Other
-    scopes allow other resources. The operators `In` and `NotIn` require values, `Exists` and
-    `DoesNotExist` forbid values.
-    The rule also reports invalid names and amounts.
+    scopes allow other resources. The operators `In` and `NotIn` require values. `Exists` and `DoesNotExist` forbid
+    values. The rule also reports invalid names and amounts.
 
     Example:
 
@@ -144,8 +143,8 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
     """A ResourceQuota, or a part of it, matches no Pod.
 
     Why: the ResourceQuota limits nothing, because its class does not exist, its scopes exclude each other, or its
-    scopes exclude the resource. A ResourceQuota with scopes counts only Pods, so its usage of count/deployments.apps
-    stays 0.
+    scopes exclude the resource. A ResourceQuota with scopes counts only Pods, so it never limits
+    count/deployments.apps.
 
     Details: the finding is a warning if the class name is a misspelling of a known name, otherwise a note.
 
@@ -194,7 +193,7 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
         selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
         shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
         message = cut(f"no Pod matches all of its scopes: {shown}", MAX_CHARACTERS)
-        yield Problem(message, ("spec", "scopeSelector"), "remove one of them", severity=_note(context))
+        yield Problem(message, ("spec", "scopeSelector"), "remove one of these scopes", severity=_note(context))
     yield from _never_charged(quota, context)
 
 
@@ -272,9 +271,9 @@ _ANY_OTHER: Final = "any-class.that-nobody-names"
 def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A ResourceQuota covers a limited class, but sets no limit for it or does not name it.
 
-    Why: `limitedResources` compares only the names of scopes. A ResourceQuota with the scope `PriorityClass NotIn
-    [batch]` covers every other class. A ResourceQuota without limits for Pod resources covers a class, but does not
-    limit it. Users who may create one of these ResourceQuotas can use the class.
+    Why: `limitedResources` requires only that the scope of a ResourceQuota matches. A ResourceQuota with the scope
+    `PriorityClass NotIn [batch]` covers every other class. A ResourceQuota without limits for Pod resources covers a
+    class, but does not limit it. Users who may create one of these ResourceQuotas can use the class.
 
     Options:
 
@@ -378,19 +377,17 @@ _PODS: Final = ("pods", "count/pods")
 def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods exceed a ResourceQuota of their namespace.
 
-    Why: kube-apiserver rejects Pods that exceed the quota. kube-apiserver accepts a workload, but rejects some of its
-    Pods. For a Deployment, only an Event of the ReplicaSet shows the reason.
+    Why: kube-apiserver accepts a workload, but rejects those of its Pods that exceed the quota. For a Deployment, the
+    reason is in Events of the ReplicaSet and in the condition ReplicaFailure.
 
-    Details: the rule counts new Pods in the order in which kubectl applies the objects. Earlier objects use the quota
-    first. The rule counts replicas of a Deployment, StatefulSet, ReplicaSet or ReplicationController, and `maxSurge` in
-    a rollout of a Deployment. For a Job, it counts the parallel Pods. For a CronJob, it counts the Pods of one run, and
-    also of the current run unless `concurrencyPolicy` forbids concurrent runs. For a DaemonSet, it counts one Pod for
-    each node that accepts the Pod, if forewarn knows the nodes. The used resources include existing Pods of the
-    workload. If old Pods use the quota that new Pods need, the rule reports only rollouts that stop, and after how many
-    new Pods. If a LimitRange sets default requests, these requests count. If a ResourceQuota has no status, the rule
-    compares the limits in its spec with the objects of the input, and the message reports this. The linter ignores
-    patches: workloads without selector, containers or image. kube-apiserver checks the quota after all webhooks, and
-    only its check is binding.
+    Details: the rule counts new Pods in the order in which kubectl applies the objects. For a rollout of a Deployment,
+    `maxSurge` also counts. For a Job, the rule counts the parallel Pods. For a CronJob, it counts the Pods of one run,
+    and of the current run unless `concurrencyPolicy` forbids concurrent runs. For a DaemonSet, it counts one Pod for
+    each known node that accepts the Pod. Existing Pods of the workload, and default requests of a LimitRange, also
+    count. If old Pods use the quota that new Pods need, the rule reports only rollouts that stop. If a ResourceQuota
+    has no status, the rule compares its limits with the objects of the input, and the message reports this. The linter
+    ignores patches: workloads without selector, containers or image. kube-apiserver checks the quota again, after all
+    webhooks.
 
     Cluster:
 
@@ -530,12 +527,12 @@ def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
     if use.stops_after is not None:
         return "raise it, or free a part"
     if use.template.is_template and fitting >= use.arrivals.replicas:
-        return f"maxSurge ≤ {fitting - use.arrivals.replicas}, or raise it"
+        return f"set maxSurge ≤ {fitting - use.arrivals.replicas}, or raise the quota"
     if use.template.is_template and fitting:
         if kind == DAEMON_SET:
-            return f"select at most {plural(fitting, 'node')}, or raise it"
-        return f"{_COUNTS.get(kind, _REPLICAS)[-1]} ≤ {fitting}, or raise it"
-    return "lower requests, or raise it"
+            return f"select at most {plural(fitting, 'node')}, or raise the quota"
+        return f"set {_COUNTS.get(kind, _REPLICAS)[-1]} ≤ {fitting}, or raise the quota"
+    return "lower requests, or raise the quota"
 
 
 @rule(
@@ -548,8 +545,8 @@ def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
 def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
 
-    Why: if a ResourceQuota limits cpu or memory, kube-apiserver rejects every Pod with a container that does not set
-    cpu or memory. Default values from a LimitRange also count.
+    Why: if a ResourceQuota limits cpu or memory, every container must set this request or limit, or get it from a
+    LimitRange. kube-apiserver rejects other Pods.
 
     Cluster:
 
@@ -626,8 +623,8 @@ def _left(use: Use, quota_name: str, resource: str) -> str:
 def limited_class_without_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template uses a limited class, and no ResourceQuota of its namespace covers this class.
 
-    Why: `limitedResources` allows a class only in namespaces with a ResourceQuota for this class. Managed clusters do
-    not offer this setting of kube-apiserver, so you can set `limitedResources` in forewarn's configuration.
+    Why: `limitedResources` allows a class only in namespaces with a ResourceQuota for this class. Hosted clusters do
+    not offer this setting of kube-apiserver, so forewarn's configuration has the same key.
 
     Details: forewarn reads `limitedResources` from its configuration, or from kube-apiserver's own file
     (`--admission-config`). As in kube-apiserver, every ResourceQuota with the scope PriorityClass covers the class if
@@ -713,13 +710,13 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
     """kube-apiserver probably rejects Pods of a system class in this namespace.
 
     Why: GKE admits Pods of system-cluster-critical and system-node-critical only in namespaces with a ResourceQuota for
-    these classes, and creates such a ResourceQuota only in kube-system. In other namespaces, Pods with a system class,
-    for example from a Helm chart, are rejected: insufficient quota to match these scopes.
+    these classes. GKE creates such a ResourceQuota only in kube-system. In other namespaces, kube-apiserver rejects
+    these Pods: insufficient quota to match these scopes.
 
-    Details: the rule assumes GKE with `preset: gke` in the configuration or `lint --preset gke`, and if the cluster has
-    a ResourceQuota named gcp-critical-pods or a node with the label cloud.google.com/gke-nodepool. If forewarn does not
-    know the ResourceQuotas, the rule also reports system classes that `limitedResources` limits. If forewarn knows the
-    ResourceQuotas, limited-class-without-quota reports these classes.
+    Details: the rule assumes GKE if you set `preset: gke` in the configuration or `lint --preset gke`. It also
+    recognizes GKE by a ResourceQuota named gcp-critical-pods, or a node with the label cloud.google.com/gke-nodepool.
+    If forewarn does not know the ResourceQuotas, the rule also reports system classes that `limitedResources` limits.
+    If forewarn knows the ResourceQuotas, limited-class-without-quota reports these classes.
 
     Cluster:
 
@@ -789,10 +786,10 @@ _MAX_REPLICAS: Final = ("spec", "maxReplicas")
 def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A HorizontalPodAutoscaler may create more Pods than a ResourceQuota allows.
 
-    Why: under load, the ReplicaSet controller fails to create the Pods above the quota. Only its Events show the
-    reason.
+    Why: under load, kube-apiserver rejects the Pods that exceed the quota. The reason is only in Events and in the
+    condition ReplicaFailure.
 
-    Details: the rule multiplies the requests of the workload by `maxReplicas`, without surge Pods. The workload must be
+    Details: the rule multiplies the requests of one Pod by `maxReplicas`, and ignores `maxSurge`. The workload must be
     in the input.
 
     Bad:
@@ -861,4 +858,6 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
         if first and check_.faults and check_.faults[0].resources:
             quota = cut(check_.faults[0].quota, _LONGEST_QUOTA)
             message = f"ResourceQuota {quota} admits {first - 1 + use.present} of {most} replicas (maxReplicas)"
-            yield Problem(Text(message, f"maxReplicas ≤ {first - 1 + use.present}, or raise it"), _MAX_REPLICAS)
+            yield Problem(
+                Text(message, f"set maxReplicas ≤ {first - 1 + use.present}, or raise the quota"), _MAX_REPLICAS
+            )

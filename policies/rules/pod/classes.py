@@ -68,16 +68,16 @@ def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterato
     """A Pod or a template names a PriorityClass that does not exist.
 
     Why: kube-apiserver rejects such a Pod. kube-apiserver accepts a workload whose template names a missing class, but
-    rejects the workload's Pods. For a Deployment, only an Event of the ReplicaSet shows the reason.
+    rejects the workload's Pods. For a Deployment, the reason is in Events of the ReplicaSet and in the condition
+    ReplicaFailure.
 
-    Details: if you pass no cluster, the class may exist in the cluster, so the finding is a warning. If the name is
-    similar to the name of a class in the input or of a system class, or begins with `system-`, which Kubernetes
-    reserves, the finding is an error. With `--cluster`, `--closed` or `knownClasses` in the configuration, the linter
-    knows all classes, and every finding is an error. If no class is visible in a directory, the rule reports names that
-    are similar to a class of another directory. It also reports names that differ in one letter from a name that the
-    input uses more often. The rule does not check names that contain a template variable ({{ … }}, ${X}, @X@, %X%). In
-    texts, values files and kinds that forewarn does not know, it checks the keys `priorityClassName`: a name that is
-    similar to no class is a note there.
+    Details: with `--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes, and
+    every finding is an error. Otherwise, the class may exist in the cluster, so the finding is a warning. It is an
+    error if the name begins with `system-`, or is similar to a system class or to a class in the input. If no class is
+    visible in a directory, the rule reports only two kinds of names: those that are similar to a class of another
+    directory, and those that differ in one letter from a name that the input uses more often. The rule ignores names
+    that contain a template variable ({{ … }}, ${X}, @X@, %X%). In texts, values files and unknown kinds, the rule
+    checks the keys `priorityClassName`. There, a name that is similar to no class is a note.
 
     Cluster:
 
@@ -168,12 +168,12 @@ Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controll
 def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A workload names a WorkloadPriorityClass of Kueue that does not exist.
 
-    Why: Kueue creates no Workload for such a Job, so the Job stays suspended. Only an event on the Job shows the
-    reason, WorkloadPriorityClassNotFound.
+    Why: Kueue creates no Workload for such a Job, so the Job stays suspended. Only an Event of the Job shows the reason
+    (WorkloadPriorityClassNotFound).
 
-    Details: forewarn checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass. The
-    class may exist elsewhere, so the finding is a warning. It is an error if the name is a misspelling of a class in
-    the input.
+    Details: forewarn checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass. If
+    the name is a misspelling of a class in the input, the finding is an error. Otherwise, it is a warning, because the
+    class may exist in the cluster.
 
     Example:
 
@@ -240,20 +240,19 @@ class _Use(NamedTuple):
     depends_on=DependsOn(("namespaces", "classes"), "the namespace may have the label by now, or another default"),
 )
 def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A Pod or a Pod template, or a Namespace as its default, uses a class that `allowedClasses` does not permit.
+    """A Pod, a Pod template or the default of a Namespace names a class that `allowedClasses` does not permit.
 
     Why: by default, all users who may create Pods can use any class. A ResourceQuota limits only how much of a class a
-    namespace may use. Users who may create ResourceQuotas can use any class.
+    namespace may use.
 
-    Details: if `allowedClasses` has entries for a class, at least one of them must match. An entry matches if
-    all its conditions hold. A condition with a list holds if one item of the list matches. All users may use a class
-    that no entry names. When a user creates a workload or changes its class, the rule checks the user and groups. When
-    a controller of kube-system creates the Pods of the workload, the rule does not check users and groups again. The
-    StatefulSet controller also creates Pods from ControllerRevisions, so the rule checks their templates like
-    workloads. For workloads, the webhook warns by default. To deny workloads, set the action of the rule to deny. If a
-    Namespace has the annotation `forewarn.dev/default-priority-class`, the rule treats the Namespace like a Pod of this
-    class. The linter does not know the user, or the labels of unknown Namespaces. If a condition needs a user or an
-    unknown label, the linter only counts the object in its summary.
+    Details: if `allowedClasses` has entries for a class, at least one entry must match. An entry matches if all its
+    conditions hold. A condition with a list holds if one item of the list matches. All users may use a class that no
+    entry names. The rule checks users and groups when a user creates a workload or changes its class. It does not check
+    them again when a controller of kube-system creates the Pods. The rule also checks ControllerRevisions, because the
+    StatefulSet controller creates Pods from them. For workloads, the webhook warns by default. To deny workloads, set
+    the action of the rule to deny. If a Namespace has the annotation `forewarn.dev/default-priority-class`, the rule
+    treats the Namespace like a Pod of this class. If a condition needs a user, or the labels of a Namespace outside the
+    input, the linter only counts the object in its summary.
 
     Options:
 
@@ -443,14 +442,13 @@ def _daemons_template(subject: ReviewedObject, context: Context) -> PodTemplate 
 def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A DaemonSet has no PriorityClass, or a lower priority than other workloads.
 
-    Why: kube-scheduler preempts Pods of a DaemonSet as it preempts all Pods. On a full node, a Pod of a DaemonSet
-    without a PriorityClass stays Pending, or is preempted by every Pod with a class. The node then lacks its log
-    collector, CNI plugin, CSI driver or device plugin.
+    Why: Pods with a higher priority can preempt a DaemonSet Pod without a PriorityClass. On a full node, such a Pod
+    stays Pending. The node then lacks its log collector, CNI plugin, CSI driver or device plugin.
 
-    Details: the finding is a warning for agents, by the names of the DaemonSet and its images (CNI, CSI, logs, metrics,
-    devices). It is a note for other DaemonSets, for those that do their work once, and in directories for tests,
-    examples or documentation. A global default with a positive value counts as a class. A class with a lower value than
-    the class of another workload is a note. System classes of other workloads do not count.
+    Details: the finding is a warning if the DaemonSet has no class, and its name or images are those of an agent (CNI,
+    CSI, logs, metrics, devices). Otherwise, it is a note, as for DaemonSets that do their work once, and in directories
+    for tests, examples or documentation. A global default with a positive value counts as a class. The rule does not
+    compare with workloads of a system class.
 
     Example:
 
@@ -490,13 +488,15 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
         return
     who = f"Pods of class {quote(higher.name)} ({higher.priority})" if is_lower and higher else "Pods of any class"
     yield Problem(
-        Text(f"no PriorityClass: {who} preempt its Pods; on full nodes it does not start", _DAEMON_SET_FIX),
+        Text(f"no PriorityClass: {who} can preempt its Pods; on full nodes they stay Pending", _DAEMON_SET_FIX),
         template.at(),
         severity=None if _is_agent(subject, template.spec) else Severity.NOTE,
     )
 
 
-_DAEMON_SET_FIX: Final = "set priorityClassName, such as system-node-critical for what a node needs"
+_DAEMON_SET_FIX: Final = (
+    "set priorityClassName: system-node-critical if nodes need the DaemonSet, else a class of your own"
+)
 
 
 class _Workload(NamedTuple):
@@ -565,11 +565,11 @@ _LONGEST: Final = 40
 def class_required(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Pods do not name a PriorityClass, although `requiredClasses` in the configuration requires one.
 
-    Why: Pods without a class get the global default or priority 0, and every Pod with a higher class preempts them.
+    Why: Pods without a class get the global default or priority 0, and Pods of a higher priority can preempt them.
 
     Details: an entry applies to Pods and workloads of its namespaces and kinds (shell patterns). If the entry has
     classes, the Pods must use one of them. The default class of a Namespace counts as a class. The global default does
-    not. The webhook does not use the rule.
+    not.
 
     Options:
 

@@ -30,11 +30,11 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     of the workload. kube-scheduler up to 1.37 handles `{}` differently: a topology spread constraint counts no Pod, and
     preemption ignores the PodDisruptionBudget.
 
-    Details: the finding is a warning if the selector surely does not work. That is the case for an absent selector, for
-    a topology spread constraint without effect, and for a PodDisruptionBudget with `{}` next to another
-    PodDisruptionBudget of the namespace. The Eviction API rejects evictions of Pods with two PodDisruptionBudgets.
-    Otherwise, the finding is a note. The rule ignores `{}` in a topology spread constraint with `matchLabelKeys`,
-    because these keys select Pods. Without `--kubernetes-version` or a cluster, the rule assumes a release up to 1.37.
+    Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. It is
+    also a warning for a PodDisruptionBudget with `{}` if the namespace has another PodDisruptionBudget, because the
+    Eviction API rejects evictions of Pods with two of them. Otherwise, the finding is a note. The rule ignores `{}` in
+    a topology spread constraint with `matchLabelKeys`, because these keys select Pods. Without `--kubernetes-version`
+    or a cluster, the rule assumes a release up to 1.37.
 
     Example:
 
@@ -64,7 +64,7 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
         +     matchLabels:
         +       app: web
 
-    Fix: write the labels of the workload's Pods into the selector. If a PodDisruptionBudget is meant for all Pods of
+    Fix: write the labels of the workload's Pods into the selector. If you want one PodDisruptionBudget for all Pods of
     the namespace, suppress the finding.
     """
     if group_kind(subject.object) == DISRUPTION_BUDGET:
@@ -150,7 +150,10 @@ def _with_labels(pod: ApiObject) -> str:
     return f"set labelSelector.matchLabels to labels of the Pods, such as {{{cut(shown, _LONGEST_LABELS)}}}"
 
 
-_ALLOW_ONE: Final = "set maxUnavailable: 1"
+_ALLOW_ONE: Final = {
+    "maxUnavailable": "set maxUnavailable: 1",
+    "minAvailable": "replace minAvailable with maxUnavailable: 1",
+}
 _SCALED: Final = (DEPLOYMENT, STATEFUL_SET)
 
 
@@ -158,13 +161,13 @@ _SCALED: Final = (DEPLOYMENT, STATEFUL_SET)
 def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodDisruptionBudget never allows an eviction.
 
-    Why: the Eviction API rejects every eviction of the selected Pods, so `kubectl drain` and node upgrades wait
-    forever. kube-scheduler may preempt the Pods all the same.
+    Why: the Eviction API rejects every eviction of the selected Pods while they are Ready, so `kubectl drain` retries
+    without end. kube-scheduler can still preempt these Pods.
 
-    Details: the finding is a warning if `minAvailable` is at least `replicas` of a selected workload, because this may
-    be a mistake. It is a note for `maxUnavailable: 0` and `minAvailable: 100%`, which show the intention. The rule
-    ignores workloads without `replicas`, which an autoscaler may scale. kube-apiserver rejects a PodDisruptionBudget
-    with both fields, so the rule reports it, too.
+    Details: the finding is a warning if `minAvailable` is at least `replicas` of a selected workload. It is a note for
+    `maxUnavailable: 0` and `minAvailable: 100%`, which are often intended. The rule ignores workloads without
+    `replicas`, because an autoscaler may scale them. The rule also reports a PodDisruptionBudget with both fields,
+    because kube-apiserver rejects it.
 
     Example:
 
@@ -191,7 +194,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
         -       - name: web
         -         image: web
 
-    Fix: set `maxUnavailable: 1`, or run more replicas.
+    Fix: replace `minAvailable` with `maxUnavailable: 1`, or run more replicas.
     """
     if group_kind(subject.object) != DISRUPTION_BUDGET:
         return
@@ -205,8 +208,10 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     for field in ("maxUnavailable", "minAvailable"):
         value = at(subject.object, "spec", field)
         if (field, str(value)) in NO_EVICTION:
-            message = f"{field} {value} allows no eviction: kubectl drain waits forever"
-            yield Problem(message, ("spec", field), f"{_ALLOW_ONE}, or suppress the finding", severity=Severity.NOTE)
+            message = f"{field} {value} allows no eviction: kubectl drain retries without end"
+            yield Problem(
+                message, ("spec", field), f"{_ALLOW_ONE[field]}, or suppress the finding", severity=Severity.NOTE
+            )
     least = at(subject.object, "spec", "minAvailable")
     if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
         return
@@ -218,7 +223,9 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
             message = (
                 f"minAvailable {least} allows no eviction of the {what} of {workload.ref.kind} {workload.ref.name}"
             )
-            yield Problem(Text(message, f"{_ALLOW_ONE}, or run more replicas"), ("spec", "minAvailable"))
+            yield Problem(
+                Text(message, f"{_ALLOW_ONE['minAvailable']}, or run more replicas"), ("spec", "minAvailable")
+            )
 
 
 _JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
@@ -229,13 +236,13 @@ _JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
 def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Job can fail if its Pods are evicted or preempted.
 
-    Why: a Pod that is preempted, drained or evicted counts as failed. A Job with `backoffLimit: 0` fails with the first
-    failed Pod. If a Job runs more Pods at once than its `backoffLimit` (6 by default) and loses all of these Pods, the
-    Job fails and is not retried.
+    Why: a Pod that is preempted, drained or evicted counts as failed. A Job fails if more of its Pods fail than
+    `backoffLimit` (6 by default).
 
-    Details: if a rule of the `podFailurePolicy` has `action: Ignore` for the Pod condition DisruptionTarget, preempted
-    and evicted Pods do not count as failed. If an earlier rule fails the Job for the exit codes of terminated
-    containers (137, 143), the earlier rule takes precedence.
+    Details: the finding depends on `backoffLimit: 0`, or on more parallel Pods than `backoffLimit`. If a rule of the
+    `podFailurePolicy` has `action: Ignore` for the Pod condition DisruptionTarget, preempted and evicted Pods do not
+    count as failed. An earlier rule that fails the Job for the exit codes of terminated containers (137, 143) takes
+    precedence.
 
     Example:
 
@@ -311,11 +318,12 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
 def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The selector of a PodDisruptionBudget matches no Pod of the workloads in the input.
 
-    Why: a PodDisruptionBudget without Pods protects nothing: preemption and `kubectl drain` remove all Pods at once.
+    Why: a PodDisruptionBudget without Pods protects nothing. Preemption and `kubectl drain` can then remove all Pods of
+    a workload at once.
 
-    Details: the finding is a warning if one value of the selector is a misspelling of a label of a workload in the same
-    namespace. Otherwise, it is a note, because a controller may create the Pods. The rule ignores namespaces without
-    workloads in the input, and PodDisruptionBudgets that select Pods of the cluster.
+    Details: the finding is a warning if a value of the selector is a misspelled label of a workload in the namespace.
+    Otherwise, it is a note, because a controller may create the Pods. The rule ignores namespaces without workloads in
+    the input, and PodDisruptionBudgets that select Pods of the cluster.
 
     Bad:
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
 
 
-GATE: Final = "It needs the feature gate GenericWorkload (1.37: beta, off by default)"
+GATE: Final = "PodGroups need the feature gate GenericWorkload (1.37: beta, off by default)"
 
 
 class GroupToBe(NamedTuple):
@@ -200,7 +200,7 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
     """kube-apiserver rejects this PodGroup, Workload or `schedulingGroup`.
 
     Why: a PodGroup needs exactly one scheduling policy and at most one disruption mode. The `minCount` of a gang is at
-    least 1, and is the only field that an update may change. All templates of a Workload have one priority.
+    least 1, and is the only field that an update may change. All templates of a Workload have the same priority.
 
     Details: the rule checks `scheduling.k8s.io/v1beta1` of Kubernetes 1.37 and `v1alpha2` of Kubernetes 1.36. PodGroups
     need the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default). Other rules report missing classes
@@ -218,7 +218,7 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
         spec:
           schedulingPolicy: {gang: {minCount: 4}}
 
-    Fix: correct the field. To change a field that is immutable, delete the PodGroup and create it again.
+    Fix: correct the field. To change an immutable field, delete the PodGroup and create it again.
     """
     template = context.template(subject)
     faults = _faults(subject, context) if template is None else _of_template(template)
@@ -352,10 +352,10 @@ _MIN_COUNT: Final = ("spec", "schedulingPolicy", "gang", "minCount")
     depends_on=DependsOn(("pods",), "further Pods of the group may have been created"),
 )
 def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The `minCount` of a PodGroup is higher than the count of its Pods in the input.
+    """A PodGroup has fewer Pods than its `minCount`.
 
-    Why: kube-scheduler does not schedule any Pod of a gang until `minCount` Pods exist. The Pods stay gated, without a
-    condition and without an Event.
+    Why: kube-scheduler does not schedule any Pod of a gang until `minCount` Pods exist. Until then, the Pods stay
+    Pending, without a condition and without an Event.
 
     Details: the rule adds up the replicas (for Jobs, the parallelism) of all workloads in the input that name the
     PodGroup. If you pass a cluster, the rule adds the stored Pods of the group. The rule does not report groups with
@@ -390,7 +390,7 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
     if members and members < least:
         yield Problem(
             Text(
-                f"minCount is {least}, but the group has {plural(members, 'Pod')}; they stay gated",
+                f"minCount is {least}, but the group has {plural(members, 'Pod')}; they stay Pending",
                 f"lower minCount to {members}, or create {least} Pods",
                 (GATE,),
             ),
@@ -411,7 +411,8 @@ def pod_group_priority_mismatch(subject: ReviewedObject, context: Context) -> It
     """The priority of a Pod differs from the priority of its PodGroup.
 
     Why: kube-apiserver accepts the Pod. kube-scheduler 1.37 compares the priorities, and does not schedule any Pod of
-    the group. The Pods and the PodGroup get the reason SchedulerError, and kube-scheduler tries again for ever.
+    the group. The Pods and the PodGroup get a condition with the reason SchedulerError, and kube-scheduler retries
+    without end.
 
     Details: the rule needs the PodGroup in the input or in the cluster, and the values of both classes. PodGroups need
     the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default).

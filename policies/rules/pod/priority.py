@@ -138,8 +138,8 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
 def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod template sets `spec.priority`, or a Pod sets `spec.priority` without a class.
 
-    Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If you
-    recreate the class with another value, or use the template in another cluster, kube-apiserver rejects every new Pod.
+    Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If the
+    class gets another value, or has another value in another cluster, kube-apiserver rejects every new Pod.
 
     Cluster:
 
@@ -265,8 +265,8 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
 def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot check a PriorityClass, because you passed no cluster and the input defines no PriorityClass.
 
-    Why: without this note, the linter would seem to have checked the class. An error could be a false alarm, because
-    the class may exist in the cluster.
+    Why: without this note, you could believe that the linter checked the class. The finding is no error, because the
+    class may exist in the cluster.
 
     Bad:
 

@@ -60,7 +60,7 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
 
     Details: forewarn considers only the current nodes. An autoscaler may add nodes. If a rollout terminates old Pods
     and its new Pods then stay Pending, the message shows how many old Pods the rollout terminates. A Pod of a PodGroup
-    stays Pending with its group, for example until the group has `minCount` Pods.
+    can stay Pending with its whole group, for example below `minCount`.
 
     Cluster:
 
@@ -132,25 +132,21 @@ _UNMODELLED_FIX: Final = "keep enough capacity free, or use a PriorityClass that
 def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods would preempt running Pods.
 
-    Why: to free capacity for a Pod, kube-scheduler preempts Pods with a lower priority. It reports the preemption only
-    afterwards.
+    Why: to free capacity for a Pod, kube-scheduler preempts Pods with a lower priority. Kubernetes reports a preemption
+    only afterwards, in an Event.
 
-    Details: forewarn runs kube-scheduler's algorithm on every node. If several nodes or victims are equally suitable,
-    or if kube-scheduler tries only a random part of the nodes, the message contains "or another node" and "possibly".
-    For a changed template, forewarn predicts all new Pods. A Deployment starts new Pods while old Pods run. A
-    StatefulSet or DaemonSet replaces each old Pod with a new Pod. If topology spread constraints or affinity concern
-    Pods of the same workload, or if victims free quota, forewarn also predicts the retries of its Pods. If time
-    remains, forewarn also predicts whether controllers recreate the victims, and whether the replacement Pods fit, stay
-    Pending or preempt more Pods. The message names the custom resources and Jobs that fail without a victim, such as
-    a SparkApplication without its driver. If all victims are placeholder Pods, the finding is a note and the webhook
-    does not warn. `placeholderPods` in the configuration selects placeholder Pods. By default, these are Pods
-    with a negative priority and only the pause image. If a rollout terminates old Pods, Pending Pods of other workloads
-    may use the free capacity. The rule reports these Pending Pods only if they preempt running Pods, and are not
-    themselves preempted by new Pods of the rollout. The rule does not evaluate changes that create no Pods, such as a
-    smaller number of replicas or a deletion. To see which Pending Pods start after such a change, run `forewarn whatif
-    scale` or `forewarn whatif delete`. For a Pod of a PodGroup, the rule reports the victims of the whole group, with
-    its Pending Pods in the cluster. If the time for the prediction runs out before a victim is known, the id of the
-    message is `prediction-incomplete`, and the webhook warns even if this rule denies.
+    Details: forewarn runs kube-scheduler's algorithm on every node. If nodes or victims tie, or kube-scheduler tries
+    only a random part of the nodes, the message contains "or another node" or "possibly". For a changed template,
+    forewarn predicts all new Pods of the rollout. If time remains, forewarn also predicts whether controllers recreate
+    the victims, and whether the replacement Pods fit, stay Pending or preempt more Pods. The message names the custom
+    resources and Jobs that fail without a victim, such as a SparkApplication without its driver. If all victims are
+    placeholder Pods, the finding is a note, and the webhook does not warn. By default, placeholder Pods have a negative
+    priority and only the pause image (`placeholderPods` in the configuration). If a rollout terminates old Pods,
+    Pending Pods of other workloads may use the free capacity. The rule also reports running Pods that these Pending
+    Pods preempt. The rule ignores changes that create no Pods, such as fewer replicas or a deletion. For such changes,
+    run `forewarn whatif scale` or `forewarn whatif delete`. For a Pod of a PodGroup, the rule reports the victims of
+    the whole group. If the prediction does not finish in time and no victim is known, the id of the message is
+    `prediction-incomplete`, and the webhook only warns.
 
     Cluster:
 
@@ -241,8 +237,8 @@ def _preemption(
 def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A rollout would preempt old Pods of the same workload.
 
-    Why: if the new template has a higher priority than the running Pods, new Pods can preempt all old Pods at once,
-    regardless of `maxUnavailable`.
+    Why: if the new template has a higher priority than the running Pods, new Pods can preempt all old Pods at once.
+    `maxUnavailable` does not limit preemption.
 
     Details: if `maxUnavailable` allows the Deployment to terminate old Pods immediately, timing determines which old
     Pods are preempted. The message then contains "may" instead of "would". `maxSurge: 0` does not prevent the
@@ -312,16 +308,15 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
 def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods would preempt Pods that an expectation of the configuration protects.
 
-    Why: with an expectation, you guarantee tenants that certain other Pods never preempt the tenants' Pods. Kubernetes
-    does not enforce such a guarantee.
+    Why: an expectation protects Pods from preemption by certain other Pods. Kubernetes does not enforce an
+    expectation.
 
-    Details: each entry of `expectations` selects protected Pods and preemptors, as in `forewarn test`. The rule uses
-    the same prediction as the rule `preempts-running-pods`. This prediction contains the Pods that the new Pods
-    preempt, but not the Pods that replacement Pods then preempt; `forewarn test` checks both. If several nodes tie, the
+    Details: each entry of `expectations` selects protected Pods and preemptors, as in `forewarn test`. The rule checks
+    the victims of the new Pods. `forewarn test` also checks the victims of replacement Pods. If several nodes tie, the
     rule uses the first node by name. By default, the webhook warns. With `actions: {violates-expectation: deny}`, it
-    denies Pods and workloads. It also denies a Pod that exceeds a limit for predictions, and names the field and the
-    limit. The webhook does not deny an update that only removes replicas, or a request for which the prediction took
-    too long. In these two cases, forewarn writes a note to the audit log.
+    denies Pods and workloads. It then also denies a Pod that exceeds a limit for predictions, and names the field and
+    the limit. The webhook never denies an update that only removes replicas, or a request for which the prediction took
+    too long. forewarn records these two cases in the audit log.
 
     Options:
 
@@ -438,7 +433,7 @@ def _broken(
         impact,
         preempting,
         victims,
-        "lower requests or priority, or ask its owner",
+        "lower requests or priority, or ask the owner of the expectation",
         expectation=promise,
     )
     severity = Severity.NOTE if _scales_down(subject) else None
@@ -464,9 +459,9 @@ _MAX_TERMS: Final = 20
 def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Pods require affinity to Pods of a lower priority.
 
-    Why: if kube-scheduler would have to preempt the Pods that satisfy the affinity, it cannot place the preemptor next
-    to them, and does not preempt on that node. The Pods of higher priority then stay Pending. Kubernetes recommends to
-    require affinity only to Pods of equal or higher priority.
+    Why: kube-scheduler does not preempt the Pods that satisfy the affinity, because the preemptor then could not run on
+    their node. If no other node fits, the preemptor stays Pending. Kubernetes recommends affinity only to Pods of equal
+    or higher priority.
 
     Details: the rule compares required affinity with the workloads of the input. It ignores affinity that a workload of
     equal or higher priority also satisfies.
@@ -526,7 +521,7 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
           - name: web
             image: web
 
-    Fix: give the other Pods at least the same priority, or prefer the affinity instead of requiring it.
+    Fix: give the other Pods at least the same priority, or use preferred affinity.
     """
     template = context.template(subject) if context.phase is Phase.LINT else None
     terms = at(template.spec, *_TERMS) if template else None
@@ -540,7 +535,7 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
             message = (
                 f"required affinity to {others[0].subject.ref} of priority {max(priorities)}, below {own.priority}"
             )
-            text = Text(message, f"give it priority {own.priority}, or prefer the affinity")
+            text = Text(message, f"give it priority {own.priority}, or use preferred affinity")
             yield Problem(text, template.at(*_TERMS, number))
 
 
@@ -562,13 +557,13 @@ _HIGH: Final = 1_000_000
     depends_on=DependsOn(("classes",), "the class may be deleted and created with another value"),
 )
 def high_class_without_requests(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Pods of a high class that preempts have no cpu or memory requests.
+    """Pods of a high, preempting class have no requests for cpu and memory.
 
-    Why: a Pod without requests fits on every node, so its priority has no effect on scheduling. Under node pressure,
-    the kubelet first evicts Pods that use more than they request, before it compares priorities.
+    Why: a Pod without requests fits even on nodes without free cpu and memory, so it preempts no Pods for them. Under
+    node pressure, the kubelet first evicts Pods that use more than they request, whatever their priority.
 
-    Details: a class is high if its value is 1000000 or more, as for the classes of Kubernetes. Limits and the defaults
-    of a LimitRange count as requests. The finding is a note.
+    Details: a class is high if its value is at least 1000000. Limits and the defaults of a LimitRange count as
+    requests.
 
     Bad:
 
@@ -603,7 +598,7 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
     containers = template.spec.get("containers")
     parts = [template.spec, *(containers if isinstance(containers, list) else ())]
     if len(parts) > 1 and not any(map(_requests, parts)) and not context.limit_ranges_of(subject.effective_namespace):
-        message = f"priority {own.priority}, but no requests: its priority has no effect on scheduling"
+        message = f"priority {own.priority}, but no requests: it preempts no Pods for cpu or memory"
         yield Problem(message, template.at("containers"), "set requests for cpu and memory")
 
 

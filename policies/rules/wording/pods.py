@@ -26,13 +26,15 @@ def priority_document(details: PodsWithPriority) -> dict[str, Any]:
 
 
 def of_missing_class(details: PodsOfMissingClass, audience: Audience) -> Text:
-    """The text for a deleted class: `deleted, but team/web-1 still uses it; its replacement will be rejected`."""
+    """The text for a deleted class that Pods still use."""
     pods, names = details.pods, first_keys(details.pods, audience)
     if len(pods) == 1:
-        after = " still uses it; its replacement will be rejected"
+        after = " still uses it; a replacement with this class will be rejected"
         problem = naming("deleted, but ", names, 1, after) if names else f"deleted, but 1 Pod{after}"
     else:
-        problem = f"deleted, but {pods_text(pods, audience, ' still use it; their replacements will be rejected')}"
+        problem = (
+            f"deleted, but {pods_text(pods, audience, ' still use it; replacements with this class will be rejected')}"
+        )
     return Text(problem, f"recreate with value {priorities_of(pods)}, or change the template")
 
 

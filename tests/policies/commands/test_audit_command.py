@@ -340,6 +340,64 @@ def contended(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("strategy", "fix"),
+    [
+        ("{rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}", "free capacity first, or use strategy Recreate"),
+        ("{type: Recreate}", ""),
+    ],
+)
+def test_the_fix_of_a_restart_that_preempts_prevents_the_preemption(
+    strategy: str, fix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(f"""
+apiVersion: v1
+kind: Node
+metadata: {{name: node-1}}
+status: {{allocatable: {{cpu: "2", memory: 4Gi, pods: "10"}}}}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {{name: gold}}
+value: 1000
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: report, namespace: batch}}
+spec:
+  nodeName: node-1
+  priority: 0
+  containers: [{{name: c, image: report, resources: {{requests: {{cpu: 1200m}}}}}}]
+status: {{phase: Running, startTime: "2026-01-01T00:00:00Z"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: web-1, namespace: team, labels: {{app: web}}}}
+spec:
+  nodeName: node-1
+  priorityClassName: gold
+  priority: 1000
+  containers: [{{name: c, image: web, resources: {{requests: {{cpu: 500m}}}}}}]
+status: {{phase: Running, startTime: "2026-01-01T00:00:00Z"}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: web, namespace: team}}
+spec:
+  replicas: 1
+  strategy: {strategy}
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec:
+      priorityClassName: gold
+      containers: [{{name: c, image: web, resources: {{requests: {{cpu: 500m}}}}}}]
+""")
+    _, out, _ = run(capsys, "--cluster", str(path), "--select", "restart-preempts", "-o", "json")
+    assert "".join(finding["remediation"] for finding in json.loads(out)["findings"]) == fix
+
+
 def test_simulations_of_restarts_in_processes_have_the_same_findings(tmp_path: Path) -> None:
     cluster = load_cluster(str(contended(tmp_path))).snapshot()
     expected = audited(cluster, Config()).findings

@@ -90,7 +90,7 @@ def test_the_replica_that_will_not_fit_is_named() -> None:
     assert (finding.rule, finding.path, finding.remediation) == (
         "quota-exceeded",
         "spec.replicas",
-        "replicas ≤ 6, or raise it",
+        "set replicas ≤ 6, or raise the quota",
     )
     assert finding.detail == {"quota": "gold-quota", "resources": ["pods"], "pod": 7, "replicas": 10, "surge": 0}
 
@@ -110,7 +110,7 @@ def test_a_rollout_that_will_not_fit_is_told_as_one() -> None:
     assert lint(deployment(4, surge=1), cluster=cluster) == []
     (finding,) = lint(deployment(4, surge=2), cluster=cluster)
     assert finding.message == "ResourceQuota few (pods: 5, used: 0) admits 1 of 2 surge Pods in a rollout. " + CONTINUES
-    assert finding.remediation == "maxSurge ≤ 1, or raise it"
+    assert finding.remediation == "set maxSurge ≤ 1, or raise the quota"
 
 
 def test_of_an_update_only_what_comes_new_counts() -> None:
