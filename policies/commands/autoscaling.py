@@ -38,7 +38,7 @@ def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = Fa
     add(
         "--node-templates",
         metavar="FILE",
-        help="file with a list of {name, maxSize, template}: predict which node groups cluster-autoscaler scales up",
+        help="file with node groups that cluster-autoscaler can scale up: a list of {name, maxSize, template}",
     )
 
 

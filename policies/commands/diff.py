@@ -188,11 +188,9 @@ def _parser() -> Parser:
     add(
         "--prune",
         action="store_true",
-        help="deleted objects are deleted in the cluster, as by Argo CD or Flux with pruning",
+        help="also delete removed objects from the cluster, like Argo CD or Flux with pruning",
     )
-    help_text = (
-        "names from the clusters in the report: all, only the namespaces of the change, or none (default: names)"
-    )
+    help_text = "names from the clusters to show: all, only those in namespaces of the change, or none (default: names)"
     add("--disclose", choices=[*Disclose], default=Disclose.NAMES, help=help_text)
     help_text = "label of Namespaces that names their owner, such as team (default: CODEOWNERS)"
     add("--owner-label", default="", metavar="LABEL", help=help_text)

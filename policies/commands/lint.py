@@ -265,7 +265,7 @@ def lint_parser() -> argparse.ArgumentParser:
     add_cluster_option(add, required=False, several=True)
     help_text = "file or directory with PriorityClasses and other definitions, which are not checked (repeatable)"
     add("--definitions", action="append", default=[], metavar="PATH", help=help_text)
-    help_text = "kind of the cluster: its PriorityClasses exist, and its admission limits apply"
+    help_text = "kind of the cluster, for its PriorityClasses and admission limits"
     add("--preset", choices=tuple(HOSTED_CLASSES), help=help_text)
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")
     add("--no-gitignore", action="store_true", help="also check files that .gitignore names")
@@ -279,10 +279,10 @@ def lint_parser() -> argparse.ArgumentParser:
     add("--render-network", action="store_true", help="let kustomize download remote bases for --render")
     help_text = "environment variable that helm and kustomize get from --render (repeatable)"
     add("--render-env", action="append", default=[], type=_variable, metavar="NAME", help=help_text)
-    help_text = "report only findings that are not in a commit, and what changes in classes since (needs git)"
+    help_text = "report only findings that are new since a commit, and compare PriorityClasses with it (needs git)"
     add("--base", metavar="REF", help=help_text)
     add("--one-apply", action="store_true", help="treat all files as one apply, whatever their directories")
-    add("--closed", action="store_true", help="report every PriorityClass that the input does not define")
+    add("--closed", action="store_true", help="report every PriorityClass that the input does not define as an error")
     add("--allow-empty", action="store_true", help="accept an input without objects")
     add("-n", "--namespace", help="namespace of objects that name none (default: default)")
     add("--stdin-filename", default="", metavar="NAME", help="file name for standard input in reports")

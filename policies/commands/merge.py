@@ -185,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
         "them as one result. Also combine reports on several clusters (audit, classes, headroom, lint, predict, risk, "
         "whatif with -o json).",
         epilog="The exit status is the status of the combined run, or 3 if the files do not contain each part of one "
-        "run once. Of reports, it is the highest status of a cluster.",
+        "run once. For reports, it is the highest status of a cluster.",
         examples=(
             "whatif merge parts/",
             "whatif merge europe.json america.json -o json=all.json",

@@ -30,7 +30,7 @@ HAPPENINGS: Final = ("fewer", "pending", "preemption", "pdb")
 
 def add_fail_on(add: Callable[..., object]) -> None:
     """Add `--fail-on` by a parser's `add_argument`."""
-    help_text = "exit with 1 if this happens in any of the simulations (repeatable)"
+    help_text = "exit with 1 if this happens in a simulation (repeatable)"
     add("--fail-on", action="append", choices=HAPPENINGS, default=[], help=help_text)
 
 

@@ -51,7 +51,8 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=(*HAPPENINGS, "quota", "blocked"),
         default=[],
-        help="exit with 1 if this happens; blocked means that a node cannot be drained or upgraded (repeatable)",
+        help="exit with 1 after fewer replicas, more Pending Pods, a preemption, a violated PDB, a rejection by a "
+        "ResourceQuota, or a blocked drain or upgrade (repeatable)",
     )
     add_autoscaling_options(add)
     add_arrival_options(add)
@@ -151,7 +152,7 @@ def _of_nodes(add: _Add) -> None:
         "whatif add pool pool=general --until-scheduled",
     )
     argument("scope", choices=("node", "pool"), metavar="node|pool")
-    argument("name", metavar="NAME", help="node, LABEL=VALUE of a pool, or group of --node-templates to copy")
+    argument("name", metavar="NAME", help="node or pool (LABEL=VALUE) to copy, or group of --node-templates")
     argument("--count", type=integer_between(1, MAX_ADDED), metavar="N", help="number of nodes (default: 1)")
     argument("--until-scheduled", action="store_true", help="add as many nodes as Pending Pods need")
 

@@ -68,7 +68,8 @@ def _check_fail_on(given: Sequence[str], parser: argparse.ArgumentParser) -> Non
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn why",
-        description="Explain why a Pod is Pending, ended, or does not end, or list the ends of a workload's Pods.",
+        description="Explain why a Pod is Pending, was terminated or does not terminate. For a workload, list why "
+        "Pods terminated.",
         epilog="Exit status: 0: explained. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=(
             "why shop/web-5d9c7-x2x1z",

@@ -214,7 +214,7 @@ def _replaced(output: str) -> Iterator[IO[bytes]]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn snapshot",
-        description="Write the objects of a running cluster that predictions use to a file for --cluster.",
+        description="Write a cluster snapshot for --cluster: the objects of a running cluster that predictions use.",
         epilog="Exit status: 0: written. 2: wrong usage. 3: the command failed, and an existing file did not change.",
         examples=("snapshot -o cluster.json.gz", "snapshot --context prod --redact -o prod.json.gz"),
     )
@@ -228,7 +228,7 @@ def _parser() -> argparse.ArgumentParser:
         help="output file, compressed if its name ends in .gz; - for standard output",
     )
     help_text = (
-        "omit environment variables, images, commands, probes and annotations; predictions that need images change"
+        "omit environment variables, images, commands, probes and annotations; predictions that use images can differ"
     )
     once = "keep an existing file; in an Indexed Job, Pod 0 writes the file and other Pods wait for it"
     add("--once", action="store_true", help=once)

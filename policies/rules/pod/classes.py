@@ -74,10 +74,10 @@ def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterato
     Details: with `--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes, and
     every finding is an error. Otherwise, the class may exist in the cluster, so the finding is a warning. It is an
     error if the name begins with `system-`, or is similar to a system class or to a class in the input. If no class is
-    visible in a directory, the rule reports only two kinds of names: those that are similar to a class of another
-    directory, and those that differ in one letter from a name that the input uses more often. The rule ignores names
-    that contain a template variable ({{ … }}, ${X}, @X@, %X%). In texts, values files and unknown kinds, the rule
-    checks the keys `priorityClassName`. There, a name that is similar to no class is a note.
+    visible in a directory, the rule reports only names similar to a class of another directory, or one letter away from
+    a more frequent name. The rule ignores names that contain a template variable ({{ … }}, ${X}, @X@, %X%). In texts,
+    values files and unknown kinds, the rule checks the keys `priorityClassName`. There, a name that is similar to no
+    class is a note.
 
     Cluster:
 
