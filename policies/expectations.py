@@ -16,7 +16,7 @@ from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.objects.fields import InvalidObject, json_type
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.selectors import PodPattern
-from forewarn.policies.simulation.events_file import EntryFault, seconds
+from forewarn.policies.simulation.scenario import EntryFault, seconds
 from forewarn.policies.simulation.summary import timeline_lines, unsettled
 from forewarn.policies.whatif import questions
 from forewarn.policies.whatif.comparison import ask

@@ -25,7 +25,7 @@ from forewarn.policies.expectations import (
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.process_pool import mapped
-from forewarn.policies.simulation.events_file import EntryFault
+from forewarn.policies.simulation.scenario import EntryFault
 from forewarn.policies.sources import SourceError, find_files, read_file
 
 if TYPE_CHECKING:

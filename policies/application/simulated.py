@@ -202,7 +202,7 @@ def _unresolved(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterat
 
 def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: Sequence[Arrival]) -> None:
     """Raise EntryFault for the first event on an object that does not exist and that nothing can create before."""
-    from forewarn.policies.simulation.events_file import EntryFault
+    from forewarn.policies.simulation.scenario import EntryFault
     from forewarn.policies.whatif.questions import elsewhere, node_named
 
     every = [*created, *events]
@@ -235,7 +235,7 @@ def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -
     """
     from forewarn.policies.config.document import place_of_entry
     from forewarn.policies.manifests import Fault, values
-    from forewarn.policies.simulation.events_file import FORM, MAX_BYTES, EntryFault, read_events
+    from forewarn.policies.simulation.scenario import FORM, MAX_BYTES, EntryFault, read_events
 
     name = "<stdin>" if path == "-" else path
     data = read_file(path, MAX_BYTES)

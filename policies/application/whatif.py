@@ -25,9 +25,8 @@ from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD, PRIORITY_CLA
 from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.dump import not_simulated
-from forewarn.policies.simulation.outcomes import Outcome, explore
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import summarize
+from forewarn.policies.simulation.summary import Outcome, explore, summarize
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import autoscalers_of
 from forewarn.policies.whatif import class_change
@@ -42,9 +41,9 @@ if TYPE_CHECKING:
     from forewarn.policies.application.cluster import Cluster, Progress
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Hidden, Inlined
+    from forewarn.policies.simulation.api_server import Event
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.summary import Summary
-    from forewarn.policies.simulation.timeline import Event
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.class_change import ClassChange, Ranked

@@ -55,7 +55,7 @@ def simulated_time(text: str) -> float:
 
 def any_duration(text: str) -> float:
     """Parse a duration: seconds, or such as `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
-    from forewarn.policies.simulation.events_file import seconds
+    from forewarn.policies.simulation.scenario import seconds
 
     try:
         return seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "")

@@ -186,7 +186,7 @@ def _of_workloads(add: _Add) -> None:
 
 
 def _of_manifests(add: _Add) -> None:
-    from forewarn.policies.simulation.events_file import FORM
+    from forewarn.policies.simulation.scenario import FORM
 
     argument = add(
         "apply",

@@ -12,8 +12,7 @@ from forewarn.policies.simulation.summary import unsettled
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.simulation.outcomes import Outcome
-    from forewarn.policies.simulation.summary import Summary
+    from forewarn.policies.simulation.summary import Outcome, Summary
 
 NO_PREEMPTION: Final = "no Pods are preempted"
 

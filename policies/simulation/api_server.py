@@ -5,31 +5,301 @@ Source: kubernetes `pkg/registry/core/pod` (storage.go: `setPodNodeAndMetadata`;
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.cluster.admission import counted_by_requests
 from forewarn.policies.controllers.recreated import Recreator, again
+from forewarn.policies.controllers.resource_quota import recalculated
 from forewarn.policies.controllers.view import PodCounts, PodState, Tally, WorkloadState, controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.cow_table import Overlay
+from forewarn.policies.documents import to_dict
+from forewarn.policies.kube_apiserver.quota import Pods, RemainingQuota
+from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources
+from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+from forewarn.policies.objects.fields import InvalidObject, mapping
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.timeline import Origin, node_change, origin_of
-from forewarn.policies.simulation.workload_index import WorkloadIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.controllers.view import Key
+    from forewarn.policies.documents import Hidden
+    from forewarn.policies.kube_apiserver.validation.resources import PodResources
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.objects.resource_list import ResourceList
+    from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
-    from forewarn.policies.simulation.clock import Clock
-    from forewarn.policies.simulation.quotas import Quotas
-    from forewarn.policies.simulation.timeline import Timeline
+    from forewarn.policies.simulation.clock import Clock, Latencies
+
+PDB: Final = "policy/PodDisruptionBudget"
+
+
+class WorkloadIndex:
+    """The keys of stored workloads and PDBs, in the order of creation."""
+
+    def __init__(self) -> None:
+        self._owned: dict[Key, dict[Key, None]] = {}
+        self._by_kind: dict[str, dict[Key, None]] = {}
+        self._pdbs: dict[str, dict[Key, PodDisruptionBudget]] = {}
+        self._pdbs_of: dict[tuple[str, int], tuple[Mapping[str, str], list[Key]]] = {}
+        """(namespace, id of labels) -> (the labels, which keeps their id unique; the keys of matching PDBs)."""
+
+    def of_kind(self, kind: str) -> list[Key]:
+        return list(self._by_kind.get(kind, ()))
+
+    def owned(self, key: Key) -> list[Key]:
+        return list(self._owned.get(key, ()))
+
+    def pdbs_of(self, namespace: str, labels: Mapping[str, str]) -> list[Key]:
+        """Return the keys of the PDBs of a namespace that select Pods with these labels."""
+        pdbs = self._pdbs.get(namespace)
+        if not pdbs:
+            return []
+        cached = self._pdbs_of.get((namespace, id(labels)))
+        if cached is None:
+            keys = [key for key, pdb in pdbs.items() if pdb.selects(labels)]
+            cached = self._pdbs_of[namespace, id(labels)] = labels, keys
+        return cached[1]
+
+    def put(self, old: WorkloadState | None, new: WorkloadState) -> None:
+        """Add a workload or PDB, or change it from `old`. Raises InvalidObject for an invalid PDB."""
+        key = new.key
+        if old is not None and old.controller is not None and old.controller != new.controller:
+            self._owned[old.controller].pop(key, None)
+        if new.controller is not None:
+            self._owned.setdefault(new.controller, {})[key] = None
+        self._by_kind.setdefault(key[0], {})[key] = None
+        if key[0] == PDB:
+            self._pdbs.setdefault(key[1], {})[key] = PodDisruptionBudget.from_api(new.object)
+            self._pdbs_of.clear()
+
+    def remove(self, old: WorkloadState) -> None:
+        """Remove a workload or PDB."""
+        key = old.key
+        self._by_kind[key[0]].pop(key, None)
+        if old.controller is not None:
+            self._owned[old.controller].pop(key, None)
+        if key[0] == PDB:
+            self._pdbs.get(key[1], {}).pop(key, None)
+            self._pdbs_of.clear()
+
+
+_LONGEST: Final = 512
+"""Maximum characters of a rejection: a quota may limit many resources with long names."""
+
+
+class Quotas:
+    """The ResourceQuotas of all namespaces. Usage includes a Pod from its creation until one write after its
+    removal.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        latencies: Latencies,
+        quotas_of: Callable[[str], Sequence[ResourceQuota]],
+        defaulted: Callable[[ApiObject], ApiObject],
+        template_for: Callable[[Pod], ApiObject | None],
+    ) -> None:
+        """Start with the usage at time 0.
+
+        `quotas_of`: returns the quotas of a namespace. `defaulted`: returns the object of a new Pod with defaults of
+        LimitRanges. `template_for`: returns the probable template of a Pod that exists at time 0, None if unknown; may
+        raise InvalidObject.
+        """
+        self._clock, self._latencies, self._defaulted = clock, latencies, defaulted
+        self._template_for = template_for
+        self._remaining_quota = RemainingQuota(quotas_of, _RepeatedPods(read=self._resources_of))
+        self._counted_pods: dict[tuple[int, str], tuple[object, ApiObject]] = {}
+        """(id of a template or of requests, PriorityClass) -> (that object, which keeps the id unique; the Pod object
+        for quotas).
+        """
+        self._resources: dict[int, PodResources] = {}
+        """id of a Pod object for quotas -> its resources."""
+        self.given_back = 0
+        """Number of Pods subtracted from the usage."""
+
+    def put(self, quota: ResourceQuota, pods: Iterable[PodState]) -> None:
+        """Add or change a quota, with the usage by `pods`, the Pods of its namespace."""
+        counted = []
+        for state in pods:
+            with suppress(InvalidObject):
+                template = self._template_for(state.pod) if state.template is None else state.template
+                counted += [] if state.pod.terminal else [self._counted_pod(state.pod, template)]
+        self._remaining_quota.put(recalculated(quota, counted, 0.0))
+
+    def rejection(self, pod: Pod, template: ApiObject | None) -> str:
+        """Return upstream's message if a quota rejects a new Pod. If no quota does, charge the quotas and return ""."""
+        if not self._remaining_quota.limits(pod.namespace):
+            return ""
+        try:
+            return self._remaining_quota.rejection(pod.namespace, self._counted_pod(pod, template))[:_LONGEST]
+        except InvalidObject as error:
+            return str(error)[:_LONGEST]
+
+    def pod_deleted(self, state: PodState) -> None:
+        """Subtract a removed Pod from the usage of its namespace."""
+        if not state.pod.terminal and self._remaining_quota.limits(state.pod.namespace):
+            self._clock.spawn(self._give_back(state))
+
+    def _give_back(self, state: PodState) -> Generator[float | None, None, None]:
+        yield self._latencies.write("status", state.pod.namespace)
+        try:
+            template = self._template_for(state.pod) if state.template is None else state.template
+            self._remaining_quota.give_back(state.pod.namespace, self._counted_pod(state.pod, template))
+        except InvalidObject:
+            return
+        self.given_back += 1
+
+    def _counted_pod(self, pod: Pod, template: ApiObject | None) -> ApiObject:
+        """Return a Pod as an object with only the fields that quotas read: namespace, PriorityClass name and spec.
+
+        The spec is the template's, with defaults. Without a template: one container with the cpu and memory requests
+        that kube-scheduler counts, and no limits.
+        """
+        about = pod.occupies if template is None else template
+        counted_pod = self._counted_pods.get((id(about), pod.priority_class_name))
+        if counted_pod is None:
+            counted = counted_by_requests(pod) if template is None else self._of_template(pod, template)
+            counted_pod = self._counted_pods[id(about), pod.priority_class_name] = about, counted
+        return counted_pod[1]
+
+    def _resources_of(self, counted: ApiObject) -> PodResources:
+        names = self._resources.get(id(counted))
+        if names is None:
+            names = self._resources[id(counted)] = read_pod_resources(counted)
+        return names
+
+    def _of_template(self, pod: Pod, template: ApiObject) -> ApiObject:
+        metadata = {"namespace": pod.namespace}
+        spec = mapping(self._defaulted({"metadata": metadata, "spec": dict(mapping(template, "spec"))}), "spec")
+        return {"metadata": metadata, "spec": {**spec, "priorityClassName": pod.priority_class_name}}
+
+
+@dataclass(frozen=True, slots=True)
+class _RepeatedPods(Pods):
+    """The Evaluator of Pods. Computes the usage of each object once; the objects must exist as long as this."""
+
+    known: dict[int, ResourceList] = field(default_factory=dict)
+
+    def usage(self, obj: ApiObject) -> ResourceList:
+        """Return the amounts that the Pod uses. Raises InvalidObject."""
+        cached = self.known.get(id(obj))
+        if cached is None:
+            cached = self.known[id(obj)] = Pods.usage(self, obj)
+        return cached
+
+
+class Origin(NamedTuple):
+    """The origin of a Pod: its workload and what recreates it. Available after the removal of the Pod, too.
+
+    `group`: the top workload of the Pod, or the Pod itself, as `namespace/name`. `again`: what recreates the Pod.
+    `before`: whether the Pod existed at time 0. `grace`: termination grace period in seconds. `kind`: of the top
+    workload, "" for a Pod without a controller; workloads of several kinds may have the same name.
+    """
+
+    group: str
+    namespace: str
+    priority: int
+    priority_class: str
+    again: Recreator
+    before: bool
+    grace: int
+    kind: str = ""
+
+    @property
+    def controlled(self) -> bool:
+        return self.again is Recreator.CONTROLLER
+
+    @property
+    def workload(self) -> tuple[str, str]:
+        """The Pod's top workload: (kind, `namespace/name`)."""
+        return self.kind, self.group
+
+
+BY_WORKLOAD: Final = "by its workload"
+
+
+class Event(NamedTuple):
+    """An event `t` seconds after the start.
+
+    `origin`, `by_origin`: of the Pods `pod` and `by`; None without such a Pod. `change`: of an updated node, for
+    example "cordoned"; BY_WORKLOAD for a Pod that its own workload deletes; otherwise ""; not part of recorded answers.
+    `group`: a PodGroup; `status`, `reason`: of its condition.
+    """
+
+    t: float
+    event: str
+    pod: str = ""
+    node: str = ""
+    by: str = ""
+    message: str = ""
+    origin: Hidden[Origin | None] = None
+    by_origin: Hidden[Origin | None] = None
+    change: Hidden[str] = ""
+    group: str = ""
+    status: str = ""
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event in the format of recorded answers."""
+        return to_dict(self)
+
+
+class Timeline:
+    """The events of a simulation in order. `last`: time of the last event other than a failed scheduling attempt."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.events: list[Event] = []
+        self.last = 0.0
+        self.origins: dict[str, Origin] = {}
+        """`namespace/name` of a Pod -> its origin; of removed Pods, the last one with this name."""
+
+    def add(
+        self,
+        event: str,
+        pod: str = "",
+        node: str = "",
+        *,
+        by: str = "",
+        message: str = "",
+        change: str = "",
+        group: str = "",
+        condition: tuple[str, str] = ("", ""),
+    ) -> None:
+        """Add an event at the current time. `condition`: (status, reason) of a PodGroup."""
+        origins = self.origins.get(pod), self.origins.get(by)
+        self.events.append(Event(self._clock.now, event, pod, node, by, message, *origins, change, group, *condition))
+        if event not in ("unschedulable", "groupCondition"):
+            self.last = self._clock.now
+
+
+def origin_of(pod: Pod, top: Key | None, recreator: Recreator, *, before: bool) -> Origin:
+    """Return the origin of a new Pod."""
+    kind, name = ("", pod.key) if top is None else (top[0], "/".join(top[1:]))
+    if recreator is Recreator.KUBELET:
+        name = pod.key
+    grace = pod.spec.termination_grace_period
+    return Origin(name, pod.namespace, pod.effective_priority, pod.priority_class_name, recreator, before, grace, kind)
+
+
+def node_change(old: Node, new: Node) -> str:
+    """Return the change of a node in kubectl's words; "" if neither cordon nor taints changed."""
+    if old.unschedulable != new.unschedulable:
+        return "cordoned" if new.unschedulable else "uncordoned"
+    if set(new.taints) - set(old.taints):
+        return "tainted"
+    return "untainted" if set(old.taints) - set(new.taints) else ""
 
 
 class PodTally:

@@ -7,45 +7,570 @@ Pod has terminated, a delayed sync, garbage collection) follow after all changes
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from functools import partial
+from itertools import count, groupby, islice
 from math import floor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.controllers import reconcile
-from forewarn.policies.controllers.actions import CreatePod, DeletePod, Requeue, SetStatus
-from forewarn.policies.controllers.daemon_set import is_rolled_out, triggers_sync
-from forewarn.policies.controllers.view import controller_of
-from forewarn.policies.copies import replace
-from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET
-from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.simulation.api_server import Change
-from forewarn.policies.simulation.controller_queue import (
-    NOT_WATCHED,
-    Arrive,
-    Collect,
-    Due,
-    PodFinished,
-    Sync,
-    delay_of,
-    error_message,
-    reader_of,
-    seconds_to_read,
+from forewarn.policies.controllers import SYNC_DELAY, reconcile
+from forewarn.policies.controllers.actions import (
+    CreateClaim,
+    CreatePod,
+    CreateWorkload,
+    DeletePod,
+    DeleteWorkload,
+    ReleasePod,
+    Report,
+    Requeue,
+    SetClaimOwner,
+    SetStatus,
+    UpdateConflict,
+    UpdateWorkload,
 )
-from forewarn.policies.simulation.controller_writes import REVISED, ControllerWrites
-from forewarn.policies.simulation.pod_garbage_collector import PodGarbageCollector
-from forewarn.policies.simulation.workload_index import PDB
+from forewarn.policies.controllers.daemon_set import DaemonSetStatus, is_rolled_out, triggers_sync
+from forewarn.policies.controllers.deployment import is_recreate
+from forewarn.policies.controllers.persistent_volume import Bind, missing_claims, sync_unbound_claim
+from forewarn.policies.controllers.pod_gc import CHECK_PERIOD, collect
+from forewarn.policies.controllers.resource_quota import slow_start_batches
+from forewarn.policies.controllers.stateful_set import StatefulSetStatus
+from forewarn.policies.controllers.taint_eviction import (
+    Eviction,
+    evict,
+    evict_scheduled,
+    eviction_time,
+    taints_of_devices,
+)
+from forewarn.policies.controllers.view import PodCounts, WorkloadState, controller_of
+from forewarn.policies.copies import replace
+from forewarn.policies.findings import ObjectRef, listed, plural
+from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
+from forewarn.policies.kube_apiserver.defaults import missing_tolerations
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.fields import InvalidObject, group_kind, text
+from forewarn.policies.objects.node_selector import NodeSelector, NodeSelectorTerm
+from forewarn.policies.objects.pod import Owner
+from forewarn.policies.objects.storage import PersistentVolume
+from forewarn.policies.objects.taints import NO_EXECUTE
+from forewarn.policies.objects.volumes import driver_of_provisioner
+from forewarn.policies.selectors import Requirement
+from forewarn.policies.simulation.api_server import BY_WORKLOAD, PDB, Change, claims_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.controllers.actions import Action
-    from forewarn.policies.controllers.view import Key, PodState, WorkloadState
+    from forewarn.policies.controllers.view import Key, PodState, Tally
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
-    from forewarn.policies.simulation.api_server import ApiServer
-    from forewarn.policies.simulation.clock import Clock
-    from forewarn.policies.simulation.controller_view import ControllerView
-    from forewarn.policies.simulation.latencies import Latencies
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.storage import PersistentVolumeClaim, StorageClass
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.selectors import LabelSelector
+    from forewarn.policies.simulation.api_server import ApiServer, PodKey
+    from forewarn.policies.simulation.clock import Clock, Latencies
+
+
+class ControllerView:
+    """The View (see `policies.controllers.view`) of the simulated API server."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        semantics: Semantics,
+        admission: Callable[[ApiObject], Pod],
+        draw: Callable[[], float] | None = None,
+        default_class: str = "",
+    ) -> None:
+        """`admission`: converts an API object to a Pod with defaults; may raise InvalidObject.
+
+        `draw`: returns random numbers for choices that upstream leaves open; None: fixed choices. `default_class`: the
+        default StorageClass.
+        """
+        self.semantics = semantics
+        self._default_class = default_class
+        self._draw = draw
+        self.order: Mapping[str, int] = {}
+        """Sort keys by name for `lot` with fixed choices."""
+        self._api, self._admission = api, admission
+        self._selected: dict[Key, _Selected] = {}
+        self._admitted: dict[int, tuple[ApiObject, Pod]] = {}
+        self._deleted: dict[Key, dict[str, PodState]] = {}
+        self._released: dict[Key, set[str]] = {}
+
+    def admit_by(self, admission: Callable[[ApiObject], Pod]) -> None:
+        """Replace the function that admits new Pods."""
+        self._admission = admission
+        self._admitted.clear()
+
+    def keep(self, key: Key, state: PodState) -> None:
+        """Store a Job's removed Pod until the Job has counted the Pod.
+
+        Does nothing if the Job has counted the Pod already.
+        """
+        released = self._released.get(key, set())
+        if state.pod.uid in released:
+            released.discard(state.pod.uid)
+        else:
+            self._deleted.setdefault(key, {})[state.pod.uid] = state
+
+    def release(self, key: Key, uid: str) -> None:
+        """Record that a Job has counted a terminated Pod, which may still exist for a while."""
+        if self._deleted.get(key, {}).pop(uid, None) is None:
+            self._released.setdefault(key, set()).add(uid)
+
+    def forget(self, key: Key) -> None:
+        """Drop the removed Pods that are stored for a deleted workload."""
+        self._deleted.pop(key, None)
+        self._released.pop(key, None)
+
+    def workload(self, key: Key, /) -> WorkloadState | None:
+        return self._api.workloads.get(key)
+
+    def owned(self, key: Key, /) -> Sequence[WorkloadState]:
+        return self._api.owned(key)
+
+    def pods_of(self, key: Key, /) -> Sequence[PodState]:
+        """Return the Pods of a workload.
+
+        Of a Job, includes removed Pods, and excludes Pods that the Job has counted.
+        """
+        present = self._api.by_controller.get(key, {}).values()
+        deleted, released = self._deleted.get(key, {}), self._released.get(key)
+        if not deleted and not released:
+            return list(present)
+        return [*deleted.values(), *(state for state in present if state.pod.uid not in (released or ()))]
+
+    def counts(self, key: Key, /) -> PodCounts | None:
+        return self._api.tally.by_controller.get(key, PodCounts())
+
+    def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
+        """Return the counts of the Pods that a PDB selects, one Tally for all Pods with the same labels."""
+        cached = self._selected.get(state.key)
+        if cached is None or cached.object is not state.object:
+            cached = self._selected[state.key] = _Selected(state.object, selector())
+        return cached.of(self._api.tally.by_labels.get(state.key[1], {}))
+
+    def pods_on(self, node: str, /) -> Sequence[PodState]:
+        return list(self._api.by_node.get(node, {}).values())
+
+    def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
+        return self._api.storage.claim((namespace, name))
+
+    def default_storage_class(self) -> str:
+        """Return the name of the default StorageClass; "" for none."""
+        return self._default_class
+
+    def lot(self, name: str, /) -> float:
+        """Return a random number, as a sort key for choices that upstream leaves to the order of a Go map; for fixed
+        choices, the number in `order`, or 0.
+        """
+        return self.order.get(name, 0) if self._draw is None else self._draw()
+
+    def nodes(self) -> Mapping[str, Node]:
+        return self._api.nodes
+
+    def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
+        """Return the Pod of a template after admission; computed once for each template."""
+        cached = self._admitted.get(id(template))
+        if cached is None:
+            cached = self._admitted[id(template)] = template, self._admission(make())
+        return cached[1]
+
+
+class _Selected:
+    """The tallies of a namespace that the selector of a PDB matches. Tallies are never removed."""
+
+    def __init__(self, obj: ApiObject, selector: LabelSelector | None) -> None:
+        self.object, self._selector = obj, selector
+        self._looked_at, self._found = 0, list["Tally"]()
+
+    def of(self, tallies: Mapping[int, Tally]) -> Sequence[Tally]:
+        """Return the matching tallies.
+
+        `tallies`: all tallies of the namespace, which includes those of the last call.
+        """
+        if self._selector is not None and self._looked_at < len(tallies):
+            new = islice(tallies.values(), self._looked_at, None)
+            self._found += [tally for tally in new if self._selector.matches(tally.labels)]
+            self._looked_at = len(tallies)
+        return self._found
+
+
+_BACK_OFF: Final = (0.005, 1000.0)
+"""(first, longest) back-off in seconds; it doubles with each failure."""
+_JOB_BACK_OFF: Final = (1.0, 60.0)
+_MAX_DOUBLINGS: Final = 20
+
+
+class RejectedWorkload(NamedTuple):
+    """A workload whose new Pods a quota rejects.
+
+    `failures`: consecutive failed syncs. `missing`: Pods that the last sync could not create. `message`: of the quota.
+    `given_back`: number of Pods subtracted from quotas until the last sync.
+    """
+
+    failures: int
+    missing: int
+    message: str
+    given_back: int
+
+
+class Rejections:
+    """The workloads whose last sync failed because a quota rejected a Pod, and the running syncs."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._syncs: dict[Key, _Sync] = {}
+        self._now: dict[Key, RejectedWorkload] = {}
+
+    def begin(self, key: Key, wanted: int) -> None:
+        """Begin a sync that creates `wanted` Pods."""
+        if self._api.quotas is not None:
+            self._syncs[key] = _Sync(wanted)
+
+    def rejected(self, key: Key, message: str) -> None:
+        """Record that a quota rejected a Pod in the current sync."""
+        sync = self._syncs.get(key)
+        if sync is None:
+            return
+        if key not in self._now and not sync.message:
+            self._api.timeline.add("refused", message=f"{self.group(key)}: {message}")
+        sync.message = message
+
+    def created(self, key: Key, stored: bool) -> None:
+        """Record that the current sync sent a Pod. `stored`: whether the API server created the Pod."""
+        sync = self._syncs.get(key)
+        if sync is not None:
+            sync.created += stored
+
+    def stops(self, key: Key) -> bool:
+        """Report whether the current sync creates no more Pods, because a quota rejected one."""
+        sync = self._syncs.get(key)
+        return sync is not None and bool(sync.message)
+
+    def back_off(self, key: Key) -> float | None:
+        """End the current sync: return the seconds until the retry, or None if no quota rejected a Pod."""
+        sync, before = self._syncs.pop(key, None), self._now.get(key)
+        if sync is None or not sync.message:
+            self._now.pop(key, None)
+            return None
+        failures = before.failures if before is not None else 0
+        given_back = self._api.quotas.given_back if self._api.quotas is not None else 0
+        self._now[key] = RejectedWorkload(failures + 1, sync.wanted - sync.created, sync.message, given_back)
+        first, longest = _JOB_BACK_OFF if key[0] == "batch/Job" else _BACK_OFF
+        return float(min(first * 2 ** min(failures, _MAX_DOUBLINGS), longest))
+
+    def is_rejected(self, key: Key) -> bool:
+        """Report whether the previous sync of the workload failed because of a quota."""
+        return key in self._now
+
+    def group(self, key: Key) -> str:
+        """Return `namespace/name` of the top workload: the controller of this workload, or the workload itself."""
+        return self._workload(key)[1]
+
+    def _workload(self, key: Key) -> tuple[str, str]:
+        state = self._api.workloads.get(key)
+        kind, *names = state.controller if state is not None and state.controller else key
+        return kind, "/".join(names)
+
+    @property
+    def may_be_over(self) -> bool:
+        """Whether a Pod was subtracted from quotas since the last rejection, so that a retry may succeed."""
+        quotas = self._api.quotas
+        return quotas is not None and any(
+            value.given_back < quotas.given_back for key, value in self._now.items() if key in self._api.workloads
+        )
+
+    def by_workload(self) -> Iterator[tuple[tuple[str, str], RejectedWorkload]]:
+        """Yield ((kind, `namespace/name`) of the top workload, RejectedWorkload) for each existing workload, in
+        no order.
+        """
+        return ((self._workload(key), value) for key, value in self._now.items() if key in self._api.workloads)
+
+
+class _Sync:
+    """One sync of a workload: the numbers of Pods to create and of created Pods, and the message of a rejection."""
+
+    __slots__ = ("created", "message", "wanted")
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted, self.created, self.message = wanted, 0, ""
+
+
+REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
+"""Kinds with ControllerRevision objects."""
+
+
+class ControllerWrites:
+    """Executes the actions of controllers as requests to the simulated API server."""
+
+    def __init__(
+        self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, *, grows_only: bool = False
+    ) -> None:
+        """`grows_only`: use the rules of recorded scenarios, in which writes have other durations."""
+        self.grows_only = grows_only
+        self.clock, self.api, self.view, self.latencies = clock, api, view, latencies
+        self._numbers: dict[Key, int] = {}
+        """Number of Pods that each workload has created so far."""
+        self.rejections = Rejections(api)
+
+    def _requeue(self, key: Key, time: float) -> None:
+        """Schedule a sync of a workload at this time; an earlier scheduled sync replaces it."""
+        raise NotImplementedError
+
+    def _wake_controller(self, key: Key) -> None:
+        """Schedule a sync of the controller of a workload after a change of the workload."""
+        raise NotImplementedError
+
+    def _apply(self, action: Action) -> Generator[float | None, None, None]:
+        if isinstance(action, CreatePod):
+            yield from self._create(action)
+        elif isinstance(action, DeletePod):
+            change = BY_WORKLOAD if action.owner is not None else ""
+            message = _requester(action.owner)
+            yield from self.delete(action.namespace, action.name, force=action.force, message=message, change=change)
+        elif isinstance(action, CreateClaim):
+            yield from self._create_claim(action.claim)
+        elif isinstance(action, SetClaimOwner):
+            yield self.latencies.write("update", f"{action.namespace}/{action.name}")
+            claim = self.api.storage.claim((action.namespace, action.name))
+            if claim is not None:
+                self.api.storage.put_claim(replace(claim, owner=action.owner))
+        elif isinstance(action, SetStatus):
+            if action.key[0] == PDB:
+                yield self.latencies.write(*self._named("status", action.key))
+            self._store_status(action)
+        elif isinstance(action, ReleasePod):
+            self.view.release(action.key, action.uid)
+        elif isinstance(action, Requeue):
+            self._requeue(action.key, action.at - self.api.epoch)
+        elif isinstance(action, Report):
+            self._report(action)
+        elif isinstance(action, UpdateConflict):
+            yield self.latencies.write(*self._named("update", action.key))
+        else:
+            yield from self._change_workload(action)
+
+    def _store_status(self, action: SetStatus) -> None:
+        self.api.set_status(action.key, action.status)
+        self._wake_controller(action.key)
+
+    def _report(self, action: Report) -> None:
+        if action.key[0] == JOB and action.reason == "Failed":
+            self.api.timeline.add("jobFailed", message=f"{action.key[1]}/{action.key[2]}: {action.message}")
+
+    def _change_workload(
+        self, action: CreateWorkload | UpdateWorkload | DeleteWorkload
+    ) -> Generator[float | None, None, None]:
+        if isinstance(action, CreateWorkload):
+            metadata = action.object["metadata"]
+            key = (group_kind(action.object), text(metadata, "namespace"), text(metadata, "name"))
+            yield self.latencies.write(*self._named("create", key))
+            if key not in self.api.workloads:
+                now = float(int(self.api.seconds))
+                self.api.put_workload(WorkloadState(key, action.object, created=now, controller=action.owner))
+            return
+        verb = "update" if isinstance(action, UpdateWorkload) else "delete"
+        yield self.latencies.write(*self._named(verb, action.key))
+        state = self.api.workloads.get(action.key)
+        if state is None:
+            return
+        if isinstance(action, UpdateWorkload):
+            self.api.put_workload(replace(state, object=action.object))
+        else:
+            self.api.remove_workload(action.key)
+
+    def _named(self, verb: str, key: Key) -> tuple[str, str]:
+        """Return the (verb, name) that determine the duration of a write."""
+        return ("create" if verb == "create" else "update", key[2]) if self.grows_only else (verb, f"{key[1]}/{key[2]}")
+
+    def _create_claim(self, claim: PersistentVolumeClaim) -> Generator[float | None, None, None]:
+        if claim.key in self.api.storage.unlisted:
+            return
+        yield self.latencies.write("create", "/".join(claim.key))
+        if self.api.storage.claim(claim.key) is None:
+            self.api.storage.put_claim(claim)
+
+    def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
+        for claim in action.claims:
+            yield from self._create_claim(claim)
+        pod = action.pod
+        if not pod.name:
+            pod = replace(pod, name=self._name(action))
+        yield self._creating(action, pod.key)
+        self._store(pod, action)
+        for owner in action.claim_owners:
+            yield from self._apply(owner)
+
+    def _creating(self, action: CreatePod, name: str) -> float:
+        """Return the seconds from the request to create a Pod until the API server stores the Pod."""
+        takes = self.latencies.replacement if action.owner[0] in REVISED else partial(self.latencies.write, "create")
+        return takes(name)
+
+    def _store(self, pod: Pod, action: CreatePod) -> None:
+        """Store a new Pod, if its workload still exists and no quota rejects the Pod."""
+        key = action.owner
+        state = self.api.workloads.get(key)
+        if state is None:
+            return
+        rejection = self.api.rejection(pod, action.template)
+        if rejection:
+            self.rejections.rejected(key, rejection)
+            return
+        owner = pod.owner or Owner(key[0].rpartition("/")[2], key[2], text(state.object, "metadata", "uid"))
+        pod = pod if pod.name else replace(pod, name=self._name(action))
+        self.rejections.created(key, self.api.create_pod(replace(pod, owner=owner), action.template))
+
+    def _name(self, action: CreatePod) -> str:
+        if action.owner[0] == DAEMON_SET:
+            return self._free_name(action.owner[1], f"{action.owner[2]}-{action.pod.spec.node_affinity.only_node}")
+        number = self._numbers[action.owner] = self._numbers.get(action.owner, 0) + 1
+        stem = action.generate_name.removesuffix("-")
+        return f"{stem}-{number}"
+
+    def _free_name(self, namespace: str, name: str) -> str:
+        """Return the name, or the name with a number appended if a Pod has this name.
+
+        During a rollout with surge, a DaemonSet has two Pods on a node.
+        """
+        if (namespace, name) not in self.api.pods:
+            return name
+        for number in count(2):
+            charge()  # a dump may have pods of any names
+            if (namespace, f"{name}-{number}") not in self.api.pods:
+                return f"{name}-{number}"
+        raise AssertionError("numbers do not end")
+
+    def _count_pods(self, key: Key) -> None:
+        self._numbers[key] = len(self.api.by_controller.get(key, {}))
+
+    def delete(
+        self, namespace: str, name: str, *, force: bool, message: str, change: str = "", disrupted: bool = False
+    ) -> Generator[float | None, None, None]:
+        """Delete a Pod, after the duration of a write. See `ApiServer.delete_pod`."""
+        yield self.latencies.write("delete", f"{namespace}/{name}")
+        self.api.delete_pod(
+            (namespace, name), "deleted", message=message, change=change, force=force, disrupted=disrupted
+        )
+
+
+def _requester(owner: Key | None) -> str:
+    return "pod garbage collector" if owner is None else f"{owner[0].rpartition('/')[2]} {owner[2]}"
+
+
+_MANY: Final = 500
+_SYNC_SECONDS_PER_POD: Final = 25e-6
+"""Seconds to read one Pod, for a workload with very many."""
+
+
+class Sync(NamedTuple):
+    """A due sync of a workload or PodDisruptionBudget: its controller compares the desired and the actual state."""
+
+    key: Key
+
+
+class Collect(NamedTuple):
+    """A due round of Pod garbage collection."""
+
+
+class PodFinished(NamedTuple):
+    """The end of the termination of a Pod, for the kubelet to remove the Pod."""
+
+    key: tuple[str, str]
+    uid: str
+
+
+class Arrive(NamedTuple):
+    """A user's change. `change`: applies it, and returns the resulting changes of objects other than Pods."""
+
+    change: Callable[[], list[Change]]
+
+
+Due = Change | Sync | Collect | PodFinished | Arrive
+NOT_WATCHED: Final = ("Status", "Claim", "Volume", "PodGroup")
+"""Kinds of changes that controllers ignore."""
+
+
+def delay_of(api: ApiServer, key: Key) -> float:
+    """Return the seconds between a change of a Pod and the sync of its workload."""
+    return SYNC_DELAY.get(key[0], 0.0) + seconds_to_read(api, key)
+
+
+def seconds_to_read(api: ApiServer, key: Key) -> float:
+    """Return the seconds that a controller needs to read the Pods of a workload; 0 unless there are very many."""
+    count = len(api.by_controller.get(key, ()))
+    return count * _SYNC_SECONDS_PER_POD if count > _MANY else 0.0
+
+
+def reader_of(api: ApiServer, key: Key) -> Key | None:
+    """Return the key of the Deployment of a ReplicaSet, if the Deployment reads Pods; otherwise None. Source:
+    pkg/controller/deployment `deletePod`.
+    """
+    state = api.workloads.get(key)
+    above = None if state is None or state.controller is None else api.workloads.get(state.controller)
+    return above.key if above is not None and above.key[0] == DEPLOYMENT and is_recreate(above.object) else None
+
+
+def error_message(api: ApiServer, key: Key, error: InvalidObject) -> str:
+    """Return the message of an error in a workload.
+
+    If a Pod without a name has the error, the message names the top workload.
+    """
+    if error.ref is not None and error.ref.name:
+        return str(error)
+    state = api.workloads.get(key)
+    kind, namespace, name = (state and state.controller) or key
+    ref = ObjectRef("", kind.rpartition("/")[2], namespace, name)
+    return str(InvalidObject(error.problem, error.path, ref))
+
+
+FIRST_COLLECTION: Final = 5.7
+"""Seconds until the first garbage collection of Pods."""
+
+
+class PodGarbageCollector:
+    """Runs rounds of Pod garbage collection after a node was removed, until no Pod is on a node that does not exist."""
+
+    def __init__(self, writes: ControllerWrites, due: Callable[[], None]) -> None:
+        """`due`: called at the time of the next round. The callee then has to run `collect`."""
+        self._writes, self._due = writes, due
+        self._quarantine: Mapping[str, float] = {}
+        self._runs = False
+        self._collected_for = 0.0
+        """Seconds that all rounds have taken so far: each begins a period after the end of the previous round."""
+
+    def node_removed(self) -> None:
+        """Start the rounds of garbage collection, unless they are running."""
+        if not self._runs:
+            self._runs = True
+            self._arrange()
+
+    def _arrange(self) -> None:
+        clock, first = self._writes.clock, FIRST_COLLECTION + self._collected_for
+        rounds = max(-(-(clock.now - first) // CHECK_PERIOD), 0)
+        time = first + CHECK_PERIOD * rounds
+        clock.at(time if time > clock.now else time + CHECK_PERIOD, self._due)
+
+    def collect(self) -> Generator[float | None, None, None]:
+        """Run one round of garbage collection, and schedule the next round if needed."""
+        api, clock, grows_only = self._writes.api, self._writes.clock, self._writes.grows_only
+        pods, begun = api.strays(), clock.now
+        deletes, self._quarantine = collect(pods, api.nodes, self._quarantine, api.seconds)
+        for action in sorted(deletes, key=lambda action: self._writes.view.lot(action.name)):
+            if not grows_only:  # its phase comes first. Source: `markFailedAndDeletePod`
+                yield self._writes.latencies.write("patch", f"{action.namespace}/{action.name}")
+            pod = api.pod(action.namespace, action.name)
+            bound = pod is not None and bool(pod.node_name)
+            reason = "pod garbage collector"
+            yield from self._writes.delete(action.namespace, action.name, force=True, message=reason, disrupted=bound)
+        if not grows_only:  # Source: `wait.UntilWithContext`, which waits when it is through
+            self._collected_for += clock.now - begun
+        if self._quarantine or any(state.pod.node_name for state in pods):
+            self._arrange()
+        else:
+            self._runs = False
 
 
 TERMINATION_SECONDS: Final = "terminationSeconds"
@@ -446,3 +971,603 @@ class ControllerManager(ControllerWrites):
         if key[0] == DAEMON_SET and not actions and is_rolled_out(self.view, key):
             self._rolled_out.add(key)
         return actions
+
+
+_WORKERS: Final = {PDB: 1, DAEMON_SET: 2}
+_USUAL_WORKERS: Final = 5
+_WITH_FAILURE_STATUS: Final = ("apps/ReplicaSet", "/ReplicationController")
+_APART: Final = 1e-5
+"""Maximum seconds between reading the clock and setting a timer by it, with random latencies."""
+_SHARED: Final = (DEPLOYMENT, "apps/ReplicaSet")
+"""Kinds whose controllers write the same objects."""
+_AT_ONCE: Final = ("apps/ReplicaSet", "/ReplicationController", DAEMON_SET, JOB)
+"""Kinds whose Pods are created in batches, and deleted all at once."""
+
+
+class ControllerWorkers(ControllerManager):
+    """The simulated controllers, with a queue and several workers for each kind.
+
+    Garbage collection runs concurrently.
+    """
+
+    def __init__(self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies) -> None:
+        self._queues: dict[str, deque[Key]] = {}
+        self._busy = Counter[str]()
+        """Kind -> number of busy workers."""
+        self._queued: set[Key] = set()
+        self._worked_on: set[Key] = set()
+        self._unnamed = 0
+        super().__init__(clock, api, view, latencies)
+
+    def arrive(self, change: Callable[[], None]) -> None:
+        """Apply a user's change now. All controllers process the change at once."""
+        change()
+        for _ in self._reconcile_all_pdbs():
+            pass
+
+    def _put(self, *due: Due) -> None:
+        for item in due:
+            if isinstance(item, Sync):
+                self._delayed.pop(item.key, None)
+                self._enqueue(item.key)
+                continue
+            if isinstance(item, Change) and item.kind == "Pod":
+                self._enqueue_of(item.old if item.new is None else item.new)
+                continue
+            steps = self._deal_with(item)
+            if isinstance(item, Collect) or (isinstance(item, Change) and item.kind == "Workload" and item.new is None):
+                self.clock.spawn(steps)
+            else:
+                for _ in steps:  # what is to be done is put into queues, which takes no time
+                    pass
+
+    def _put_timer(self, due: Due) -> None:
+        self._put(due)
+
+    def _enqueue_of(self, state: PodState) -> None:
+        """Queue the PDBs and the workload of a changed Pod. See `_pod_changed`."""
+        pod = state.pod
+        for key in self.api.pdbs_of(pod.namespace, pod.labels):
+            self._enqueue(key)
+        owner = controller_of(pod)
+        if owner is not None:
+            delay = delay_of(self.api, owner)
+            if delay:
+                self._requeue(owner, self.clock.now + delay)
+            else:
+                self._enqueue(owner)
+            self._wake_reader(owner)
+
+    def _sync(self, key: Key) -> Generator[float | None, None, None]:
+        self._enqueue(key)
+        yield from ()
+
+    def _enqueue(self, key: Key) -> None:
+        """Add an object to the queue of its kind, unless it is queued already; start a worker if one is free."""
+        self._idle.discard(key)
+        if key in self._queued:
+            return
+        kind = key[0]
+        queue = self._queues.get(kind)
+        if queue is None:
+            queue = self._queues[kind] = deque()
+        self._queued.add(key)
+        queue.append(key)
+        if key not in self._worked_on and self._busy[kind] < _WORKERS.get(kind, _USUAL_WORKERS):
+            self._busy[kind] += 1
+            self.clock.spawn(self._work(kind, queue))
+
+    def _work(self, kind: str, queue: deque[Key]) -> Generator[float | None, None, None]:
+        """Run a worker until the queue is empty, or contains only objects that other workers are processing."""
+        while (key := self._next(queue)) is not None:
+            self._queued.discard(key)
+            self._worked_on.add(key)
+            yield from super()._sync(key)
+            if kind == PDB:  # of which a pod may have thousands: each look at one counts as a step of the run
+                yield 0.0
+            self._worked_on.discard(key)
+        self._busy[kind] -= 1
+
+    def _next(self, queue: deque[Key]) -> Key | None:
+        """Remove and return the first queued object that no other worker is processing, or None."""
+        if queue and queue[0] not in self._worked_on:  # as mostly
+            return queue.popleft()
+        key = next((key for key in queue if key not in self._worked_on), None)
+        if key is not None:
+            queue.remove(key)
+        return key
+
+    def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
+        if not actions:
+            self.rejections.begin(key, 0)
+            self._after(key)
+            return
+        if key[0] in REVISED and self._is_revised(key, actions):
+            yield self.latencies.write("create", f"{key[1]}/{key[2]}")  # the ControllerRevision
+        self.rejections.begin(key, sum(isinstance(action, CreatePod) for action in actions))
+        read, failed = self._read(key), False
+        for batch in self._batches(key, actions):
+            first = batch[0]
+            if read and isinstance(first, SetStatus | UpdateWorkload | UpdateConflict):
+                if not failed or isinstance(first, SetStatus):
+                    failed = not (yield from self._written(key, first, read))
+                if failed and not (isinstance(first, UpdateWorkload) and first.may_fail):
+                    self._requeue(key, self.clock.now)
+                    return
+            elif isinstance(first, Requeue) and first.key[0] != CRON_JOB:
+                self._requeue(first.key, first.at - self.api.epoch)
+            elif not isinstance(first, CreatePod) or not self.rejections.stops(key):
+                yield from self._together(batch)
+        if self.rejections.stops(key) and key[0] in _WITH_FAILURE_STATUS:
+            yield from self._write_failure(key, actions)
+        self._after(key)
+
+    def _read(self, key: Key) -> dict[Key, WorkloadState]:
+        """Return the objects of a sync that other controllers also write."""
+        if key[0] not in _SHARED:
+            return {}
+        state = self.api.workloads.get(key)
+        return {} if state is None else {item.key: item for item in (state, *self.api.owned(key))}
+
+    def _written(
+        self, key: Key, action: SetStatus | UpdateWorkload | UpdateConflict, read: dict[Key, WorkloadState]
+    ) -> Generator[float | None, None, bool]:
+        """Execute a write, and return whether the API server accepts it. `read`: the objects as the sync has read them.
+
+        A sync does not read a Deployment again after writing its status, so its next status is rejected. A ReplicaSet's
+        controller retries a status write once, over any change. Source: `getNewReplicaSet`, `syncRolloutStatus`,
+        `updateReplicaSetStatus`.
+        """
+        name = f"{action.key[1]}/{action.key[2]}"
+        verb = "status" if isinstance(action, SetStatus) else "update"
+        yield self.latencies.write(verb, name)
+        state = self.api.workloads.get(action.key)
+        changed = state is None or state is not read.get(action.key)
+        if isinstance(action, UpdateConflict) or (changed and key[0] == DEPLOYMENT):
+            return False
+        if isinstance(action, SetStatus):
+            if changed:
+                yield self.latencies.write(verb, name)
+            self._store_status(action)
+        elif state is not None:
+            self.api.put_workload(replace(state, object=action.object))
+            read[action.key] = self.api.workloads[action.key]
+        return True
+
+    def _write_failure(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
+        """Write the failure to create a Pod to the status of a ReplicaSet. As every status change, the write triggers a
+        sync.
+
+        Source: pkg/controller/replicaset `calculateStatus` (ReplicaFailure), `updateRS`.
+        """
+        written = any(isinstance(action, SetStatus) for action in actions)
+        if not written and self.rejections.is_rejected(key):
+            return  # it has said so already
+        if not written:
+            yield self.latencies.write("status", f"{key[1]}/{key[2]}")
+        for _ in self._sync(key):
+            pass
+
+    def _is_revised(self, key: Key, actions: Sequence[Action]) -> bool:
+        """Report whether the template of a StatefulSet or DaemonSet has changed, so that its controller creates a
+        ControllerRevision.
+        """
+        state = self.api.workloads.get(key)
+        new = next((action.status for action in actions if isinstance(action, SetStatus)), None)
+        old = None if state is None else state.status
+        if isinstance(old, StatefulSetStatus) and isinstance(new, StatefulSetStatus):
+            return old.update != new.update
+        return isinstance(old, DaemonSetStatus) and isinstance(new, DaemonSetStatus) and old.revision != new.revision
+
+    def _batches(self, key: Key, actions: Sequence[Action]) -> Iterator[Sequence[Action]]:
+        """Yield the actions in batches of concurrent writes. Each batch has actions of one type.
+
+        An ordered StatefulSet has at most one action for a new Pod.
+        """
+        if len(actions) == 1:
+            yield actions
+            return
+        for what, group in groupby(actions, type):
+            alike = list(group)
+            if what is CreatePod and key[0] in (*_AT_ONCE, STATEFUL_SET):
+                for size in slow_start_batches(len(alike)):
+                    yield alike[:size]
+                    alike = alike[size:]
+            elif what is DeletePod and key[0] in _AT_ONCE:
+                yield alike
+            else:
+                yield from ([action] for action in alike)
+
+    def _together(self, actions: Sequence[Action]) -> Generator[float | None, None, None]:
+        """Execute the writes concurrently; continue after all of them.
+
+        The order of concurrent writes is undefined. Here, it is the order of Go on one processor, which starts with the
+        last goroutine, as in the reference scheduler.
+        """
+        if len(actions) == 1:
+            yield from self._apply(actions[0])
+            return
+        for task in [self.clock.spawn(self._apply(action)) for action in (actions[-1], *actions[:-1])]:
+            while not task.done:
+                task.then_wake = self.clock.running
+                yield None
+
+    def _apply(self, action: Action) -> Generator[float | None, None, None]:
+        if isinstance(action, SetStatus) and action.key[0] != PDB:
+            yield self.latencies.write("status", f"{action.key[1]}/{action.key[2]}")
+        if isinstance(action, Requeue) and action.key[0] == CRON_JOB:  # who reads the clock first is anybody's guess
+            action = action._replace(at=action.at + _APART * self.view.lot(action.key[2]))
+        yield from super()._apply(action)
+        if isinstance(action, SetStatus) and action.key[0] == JOB:  # its own status wakes it. Source: `updateJob`
+            self._requeue(action.key, self.clock.now + SYNC_DELAY[JOB])
+
+    def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
+        """Create a Pod. The API server generates a missing name when it stores the Pod."""
+        if action.pod.name:
+            yield from super()._create(action)
+            return
+        self._unnamed += 1
+        yield self._creating(action, f"{action.owner[1]}/{self._unnamed}")
+        self._store(action.pod, action)
+
+
+_MAX_NAMED: Final = 3
+_RELEASED: Final = "Released"
+
+
+class StorageControllers:
+    """The controllers of claims and volumes, with one worker that binds claims, and the provisioners."""
+
+    def __init__(
+        self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, base: ClusterObjects
+    ) -> None:
+        """Start without pending work. `base`: contains the StorageClasses and CSINodes."""
+        self._clock, self._api, self._view, self._latencies, self._base = clock, api, view, latencies, base
+        self._due: deque[PodKey] = deque()
+        self._provisioning: set[PodKey] = set()
+        self._missing: dict[str, list[str]] = {}
+        """Reason why a claim is not modelled -> the names of the claims."""
+        self._task = clock.spawn(self._run())
+
+    @property
+    def not_modelled(self) -> list[str]:
+        """Sentences about claims whose outcome forewarn cannot simulate."""
+        reasons = [*self._missing.items()]
+        if self._api.storage.unlisted:
+            why = "not in the cluster snapshot: Pods are simulated without their volumes"
+            reasons.append((why, ["/".join(key) for key in sorted(self._api.storage.unlisted)]))
+        rows = ((plural(len(names), "PersistentVolumeClaim"), listed(names, _MAX_NAMED), why) for why, names in reasons)
+        return [f"not modelled: {count} ({names}): {why}" for count, names, why in rows]
+
+    def start(self) -> None:
+        """Process every claim that is not bound, and watch changes from now on."""
+        self._api.watchers.append(self.handle)
+        claims = self._api.storage.claims()
+        charge(len(claims) // 4)
+        for claim in claims.values():
+            if not claim.fully_bound:
+                self._enqueue(claim.key)
+        for state in list(self._api.pods.values()):
+            self._check_pod(state)
+
+    def handle(self, change: Change) -> None:
+        """Process a change of a claim, volume, Pod or workload."""
+        if change.kind == "Claim":
+            if change.new is not None:
+                self._enqueue(change.new.key)
+            else:
+                self._claim_deleted(change.old)
+        elif change.kind == "Volume":
+            if change.new.claim is not None:
+                self._enqueue(change.new.claim[:2])
+        elif change.kind == "Pod":
+            if change.new is None:
+                self._pod_deleted(change.old)
+            elif change.old is None:
+                self._check_pod(change.new)
+        elif change.kind == "Workload" and change.new is None:
+            self._workload_deleted(change.old.key)
+
+    # Pods, and workloads that claims are deleted with
+
+    def _check_pod(self, state: PodState) -> None:
+        if any(volume.ephemeral for volume in state.pod.spec.volumes):
+            self._clock.spawn(self._create_ephemeral((state.pod.namespace, state.pod.name)))
+
+    def _create_ephemeral(self, pod: PodKey) -> Generator[float | None, None, None]:
+        state = self._api.pods.get(pod)
+        try:
+            claims = [] if state is None else missing_claims(self._view, state)
+        except InvalidObject as error:
+            self._note(error.problem, pod)
+            return
+        for claim in claims:
+            yield self._latencies.write("create", "/".join(claim.key))
+            if self._api.storage.claim(claim.key) is None:
+                self._api.storage.put_claim(claim)
+
+    def _pod_deleted(self, state: PodState) -> None:
+        for key in claims_of(state.pod):
+            claim = self._api.storage.claim(key)
+            if claim is not None and (claim.deleting or (claim.owner_uid and claim.owner_uid == state.pod.uid)):
+                self._clock.spawn(self._delete(key))
+
+    def _workload_deleted(self, key: Key) -> None:
+        if key[0] != "apps/StatefulSet":
+            return
+        claims = self._api.storage.claims()
+        charge(len(claims))
+        for claim in claims.values():
+            if claim.namespace == key[1] and claim.owner is not None and claim.owner[:2] == ("StatefulSet", key[2]):
+                self._clock.spawn(self._delete(claim.key))
+
+    def _delete(self, key: PodKey) -> Generator[float | None, None, None]:
+        yield self._latencies.write("delete", "/".join(key))
+        self._api.storage.delete_claim(key)
+
+    def _claim_deleted(self, claim: PersistentVolumeClaim) -> None:
+        """Release the volume of a deleted claim.
+
+        For Pods with this claim as an ephemeral volume, create the claim again.
+        """
+        volume = self._api.storage.volume(claim.volume_name)
+        if volume is not None:
+            self._api.storage.put_volume(replace(volume, phase=_RELEASED, claim=(*claim.key, claim.uid or _RELEASED)))
+        for pod in self._api.storage.pods_of_claim.get(claim.key, ()):
+            self._check_pod(self._api.pods[pod])
+
+    # Binding and provisioning
+
+    def _enqueue(self, key: PodKey) -> None:
+        claim = self._api.storage.claim(key)
+        if claim is not None and not claim.fully_bound and not claim.deleting and key not in self._due:
+            self._due.append(key)
+            self._task.wake()
+
+    def _run(self) -> Generator[float | None, None, None]:
+        while True:
+            if self._due:
+                yield from self._sync(self._due.popleft())
+            else:
+                yield None
+
+    def _sync(self, key: PodKey) -> Generator[float | None, None, None]:
+        claim = self._api.storage.claim(key)
+        if claim is None or claim.fully_bound or claim.deleting:
+            return
+        storage_class = self._base.storage_classes.get(("", claim.storage_class))
+        volumes = self._volumes_of_class(claim.storage_class)
+        bound = sync_unbound_claim(claim, storage_class, self._api.storage.volume, volumes)
+        if isinstance(bound, Bind):
+            yield from self._bind(claim, bound.volume)
+        elif bound is not None and key not in self._provisioning and self._can_provision(claim, bound.storage_class):
+            self._provisioning.add(key)
+            self._clock.spawn(self._provision(claim, bound.storage_class))
+
+    def _volumes_of_class(self, name: str) -> Sequence[PersistentVolume]:
+        volumes = self._api.storage.volumes()
+        charge(len(volumes) // 4)
+        return [volume for volume in volumes.values() if volume.storage_class == name]
+
+    def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Generator[float | None, None, None]:
+        """Bind a claim and a volume to each other. Source: upstream `bind`."""
+        reference = (*claim.key, claim.uid)
+        if volume.claim != reference:
+            yield self._latencies.write("update", f"/{volume.name}")
+            self._api.storage.put_volume(replace(self._api.storage.volume(volume.name) or volume, claim=reference))
+        yield self._latencies.write("status", f"/{volume.name}")
+        self._api.storage.put_volume(replace(self._api.storage.volume(volume.name) or volume, phase="Bound"))
+        yield self._latencies.write("update", "/".join(claim.key))
+        now = self._api.storage.claim(claim.key)
+        if now is not None and now.uid == claim.uid:
+            self._api.storage.put_claim(replace(now, volume_name=volume.name, bind_completed=True, phase="Bound"))
+
+    def _provision(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass
+    ) -> Generator[float | None, None, None]:
+        """Set the provisioner of a claim; the provisioner then creates a volume.
+
+        If the selected node no longer exists, the provisioner creates no volume, and the scheduler selects another
+        node.
+        """
+        yield self._latencies.write("update", "/".join(claim.key))
+        node = None if claim.selected_node is None else self._api.nodes.get(claim.selected_node)
+        now = self._api.storage.claim(claim.key)
+        if now is not None and claim.selected_node is not None and node is None:
+            yield self._latencies.write("update", "/".join(claim.key))
+            self._provisioning.discard(claim.key)
+            self._api.storage.put_claim(replace(now, selected_node=None))
+            return
+        yield self._latencies.write("create", f"/pvc-{claim.uid}")
+        self._provisioning.discard(claim.key)
+        now = self._api.storage.claim(claim.key)
+        if now is not None and now.uid == claim.uid and not now.fully_bound:
+            self._api.storage.put_volume(self._new_volume(now, storage_class, node))
+
+    def _new_volume(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node | None
+    ) -> PersistentVolume:
+        driver = driver_of_provisioner(storage_class.provisioner) or storage_class.provisioner
+        name = f"pvc-{claim.uid}"
+        return PersistentVolume(
+            name=name,
+            capacity=claim.request or 0,
+            access_modes=claim.access_modes,
+            claim=(*claim.key, claim.uid),
+            storage_class=storage_class.name,
+            node_affinity=None if node is None else self._affinity(claim, storage_class, node),
+            phase="Pending",
+            volume_mode=claim.volume_mode,
+            attributes_class=claim.attributes_class,
+            csi=(driver, name),
+        )
+
+    def _can_provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
+        """Report whether the outcome of provisioning is known; record the reason if not."""
+        if claim.has_data_source:
+            self._note("volumes created from a snapshot or another claim", claim.key)
+            return False
+        if claim.selected_node is None and self._topology_keys(storage_class, None) != ():
+            self._note(f"where StorageClass {storage_class.name} (Immediate) creates volumes", claim.key)
+            return False
+        return True
+
+    def _affinity(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node) -> NodeSelector | None:
+        """Return the node affinity of a new volume by the topology labels of its node; None for all nodes, or if
+        unknown.
+        """
+        keys = self._topology_keys(storage_class, node)
+        if keys is None or any(key not in node.labels for key in keys):
+            self._note(f"from which nodes new volumes of StorageClass {storage_class.name} can be mounted", claim.key)
+            return None
+        expressions = tuple(Requirement(key, "In", frozenset([node.labels[key]])) for key in keys)
+        return NodeSelector((NodeSelectorTerm(expressions),)) if expressions else None
+
+    def _topology_keys(self, storage_class: StorageClass, node: Node | None) -> tuple[str, ...] | None:
+        """Return the node labels on which the topology of a StorageClass's volumes depends; None if unknown.
+
+        These are the labels that the CSI driver registered for the node, or else the labels of other volumes of the
+        class.
+        """
+        driver = driver_of_provisioner(storage_class.provisioner) or storage_class.provisioner
+        names = [node.name] if node is not None else [name for _, name in self._base.csi_nodes]
+        for name in names:
+            csi_node = self._base.csi_nodes.get(("", name))
+            if csi_node is not None and driver in csi_node.drivers:
+                return csi_node.topology_keys.get(driver, ())
+        others = [_keys_of(volume) for volume in self._volumes_of_class(storage_class.name)]
+        return others[0] if others and all(keys == others[0] for keys in others) else None
+
+    def _note(self, why: str, claim: PodKey) -> None:
+        names = self._missing.setdefault(why, [])
+        name = "/".join(claim)
+        if name not in names:
+            names.append(name)
+
+
+def _keys_of(volume: PersistentVolume) -> tuple[str, ...] | None:
+    """Return the node labels that a volume's affinity requires; None if the affinity does not require one value
+    for each label.
+    """
+    if volume.node_affinity is None:
+        return ()
+    (first, *more) = volume.node_affinity.terms or (NodeSelectorTerm(error="none"),)
+    plain = all(expression.operator == "In" and len(expression.values) == 1 for expression in first.expressions)
+    return None if more or first.error or first.fields or not plain else tuple(sorted(e.key for e in first.expressions))
+
+
+_A_MOMENT: Final = 1e-6
+"""Seconds added to due times, because times since 1970 are not more exact."""
+RETRIES: Final = 5
+"""Maximum number of attempts of an eviction."""
+BETWEEN_RETRIES: Final = 0.01
+"""Seconds between attempts."""
+
+
+class TaintEvictions:
+    """Evicts Pods for NoExecute taints of their nodes in a simulation."""
+
+    def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies) -> None:
+        self._clock, self._api, self._latencies = clock, api, latencies
+        self._scheduled: dict[str, Mapping[str, Eviction]] = {}
+        self._evicted: set[str] = set()
+        """uids of the Pods whose eviction has started."""
+
+    def start(self) -> None:
+        """Process every node, and watch changes from now on."""
+        self._api.watchers.append(self.handle)
+        for name in list(self._api.nodes):
+            self._check(name)
+
+    def handle(self, change: Change) -> None:
+        """Process the changed node, or the node of a newly bound Pod."""
+        if change.kind == "Node":
+            self._check((change.new or change.old).name)
+        elif change.kind == "Pod" and change.new is not None:
+            node = change.new.pod.node_name
+            if node and not (change.old is not None and change.old.pod.node_name):
+                self._check(node)
+
+    def _check(self, name: str) -> None:
+        node, scheduled = self._api.nodes.get(name), self._scheduled.pop(name, {})
+        taints = [taint for taint in node.taints if taint.effect == NO_EXECUTE] if node else []
+        if not taints and (node is not None or not scheduled):
+            return
+        now, here = self._api.seconds, self._api.by_node.get(name, {}).values()
+        pods = [state for state in here if state.pod.uid not in self._evicted]
+        deletes, left = (
+            evict(taints, [*map(_with_default_tolerations, pods)], scheduled, now)
+            if taints
+            else evict_scheduled(pods, scheduled, now)
+        )
+        for action in deletes:
+            key = action.namespace, action.name
+            self._evicted.add(self._api.pods[key].pod.uid)
+            self._clock.spawn(self._delete(key, name))
+        if left:
+            self._scheduled[name] = left
+            due = min(eviction.due for eviction in left.values())
+            self._clock.at(due - self._api.epoch + _A_MOMENT, partial(self._check, name))
+
+    def _delete(self, key: PodKey, node: str) -> Generator[float | None, None, None]:
+        return delete_for_taint(self._api, self._latencies, key, f"taint of {node}")
+
+
+class DeviceTaintEvictions:
+    """Evicts Pods for the taints of their devices, which do not change in a simulation.
+
+    Source: kubernetes `pkg/controller/devicetainteviction`.
+    """
+
+    def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies, base: ClusterObjects) -> None:
+        self._clock, self._api, self._latencies, self._base = clock, api, latencies, base
+
+    def start(self) -> None:
+        """Schedule the evictions of Pods that have devices now. New Pods get devices without taints, or tolerate
+        them: that such a toleration ends is not simulated.
+        """
+        base = self._base
+        if not base.semantics.enabled("DRADeviceTaints"):
+            return
+        having = [state.pod for state in self._api.pods.values() if state.pod.node_name and state.pod.device_claims]
+        taints = taints_of_devices(base.resource_slices.values()) if having else {}
+        rules = base.device_taint_rules.values() if base.semantics.device_taint_rules_apply else ()
+        for pod in having:
+            due = eviction_time(pod, base.resource_claims, taints, rules)
+            if due is not None:
+                when = max(due, self._api.seconds) - self._api.epoch
+                self._clock.at(when, partial(self._evict, (pod.namespace, pod.name), pod.uid))
+
+    def _evict(self, key: PodKey, uid: str) -> None:
+        state = self._api.pods.get(key)
+        if state is not None and state.pod.uid == uid and not state.pod.terminal:
+            self._clock.spawn(delete_for_taint(self._api, self._latencies, key, "taint of a device"))
+
+
+def delete_for_taint(
+    api: ApiServer, latencies: Latencies, key: PodKey, why: str
+) -> Generator[float | None, None, None]:
+    """Set the condition DisruptionTarget of a Pod, then delete the Pod; retry if the Pod does not exist.
+
+    Both requests are by name, so they may affect a replacement Pod with the same name. Source: upstream
+    `deletePodHandler`, `addConditionAndDeletePod`.
+    """
+    name = "/".join(key)
+    for _ in range(RETRIES):
+        state = api.pods.get(key)
+        if state is not None:
+            yield latencies.write("patch", name)
+            if api.disrupt(key, state.pod.uid):
+                yield latencies.write("delete", name)
+                if api.delete_pod(key, "deleted", message=why):
+                    return
+        yield BETWEEN_RETRIES
+
+
+def _with_default_tolerations(state: PodState) -> PodState:
+    """Return the Pod with the tolerations that admission adds, which Pods of manifests and recorded cases lack."""
+    own = state.pod.spec.tolerations
+    added = missing_tolerations(own)
+    if not added:
+        return state
+    return replace(state, pod=replace(state.pod, spec=replace(state.pod.spec, tolerations=(*own, *added))))

@@ -19,9 +19,9 @@ from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.objects.fields import at, group_kind, int32, items, text, timestamp
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.simulation.adoption import completed
+from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.device_claims import unmodelled_pending
 from forewarn.policies.simulation.scenario import World, labelled_with_host, read_workload
-from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

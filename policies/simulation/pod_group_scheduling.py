@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.status import Status
     from forewarn.policies.simulation.api_server import ApiServer
-    from forewarn.policies.simulation.clock import Clock, Task
+    from forewarn.policies.simulation.clock import Clock, Latencies, Task
     from forewarn.policies.simulation.cycle import SchedulingAlgorithm
-    from forewarn.policies.simulation.latencies import Latencies
     from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 PERMIT_TIMEOUT: Final = 300.0

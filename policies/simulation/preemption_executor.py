@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.status import Status
     from forewarn.policies.simulation.api_server import ApiServer, PodKey
-    from forewarn.policies.simulation.clock import Clock
-    from forewarn.policies.simulation.latencies import Latencies
+    from forewarn.policies.simulation.clock import Clock, Latencies
 
 PARALLELISM: Final = 16
 _CLUSTER: Final = "cluster"

@@ -42,11 +42,11 @@ from forewarn.policies.scheduling.queue.priority_queue import (
     le_priority_pre_check,
 )
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
+from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, volumes_on
 from forewarn.policies.simulation.device_claims import DeviceClaims, devices_on
 from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
 from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
-from forewarn.policies.simulation.workload_index import PDB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -64,9 +64,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.queue.pod_info import Entity, QueuedPodInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.api_server import ApiServer, Change
-    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.clock import Clock, Latencies
     from forewarn.policies.simulation.device_claims import ClaimUpdate
-    from forewarn.policies.simulation.latencies import Latencies
     from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 

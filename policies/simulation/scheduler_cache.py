@@ -16,7 +16,7 @@ from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.scheduling.cache import PodsByNode
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.workload_index import PDB
+from forewarn.policies.simulation.api_server import PDB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

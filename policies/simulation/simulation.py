@@ -9,29 +9,45 @@ from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.controllers.applied import is_known
+from forewarn.policies.controllers.disruption import PdbStatus
 from forewarn.policies.controllers.recreated import Recreator, again, has_lost_owner
-from forewarn.policies.controllers.templates import pod_of_template, template_of
+from forewarn.policies.controllers.templates import admitted_claim, pod_of_template, template_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
-from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, JOB, POD_GROUP, RESOURCE_QUOTA
-from forewarn.policies.objects.fields import group_kind, ref_of
-from forewarn.policies.objects.storage import default_storage_class
+from forewarn.policies.kinds.registry import (
+    APPLIED,
+    CLAIM,
+    DEFAULT_NAMESPACE,
+    DISRUPTION_BUDGET,
+    JOB,
+    NODE,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+    VOLUME,
+)
+from forewarn.policies.objects.fields import at, group_kind, ref_of, text
+from forewarn.policies.objects.resource_quota import ResourceQuota
+from forewarn.policies.objects.storage import PersistentVolume, default_storage_class
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.api_server import ApiServer
-from forewarn.policies.simulation.arriving import arrive
-from forewarn.policies.simulation.clock import Clock
-from forewarn.policies.simulation.controller_manager import ControllerManager
-from forewarn.policies.simulation.controller_view import ControllerView
-from forewarn.policies.simulation.controller_workers import ControllerWorkers, StorageControllers
+from forewarn.policies.simulation.api_server import ApiServer, Quotas, Timeline
+from forewarn.policies.simulation.clock import Clock, Latencies
+from forewarn.policies.simulation.controller_manager import (
+    FIRST_COLLECTION,
+    ControllerManager,
+    ControllerView,
+    ControllerWorkers,
+    DeviceTaintEvictions,
+    StorageControllers,
+    TaintEvictions,
+)
 from forewarn.policies.simulation.device_claims import unmodelled_pending
-from forewarn.policies.simulation.latencies import Latencies
-from forewarn.policies.simulation.pod_garbage_collector import FIRST_COLLECTION
-from forewarn.policies.simulation.quotas import Quotas
+from forewarn.policies.simulation.scenario import read_node, read_workload
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
-from forewarn.policies.simulation.taint_evictions import DeviceTaintEvictions, TaintEvictions
-from forewarn.policies.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -42,8 +58,219 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.releases.semantics import Semantics
-    from forewarn.policies.simulation.api_server import Change
+    from forewarn.policies.simulation.api_server import Change, PodKey
     from forewarn.policies.simulation.scenario import Arrival, World
+
+RETRY: Final = 5.0
+"""Seconds between attempts of an eviction that a PDB blocks."""
+
+
+def drain(clock: Clock, api: ApiServer, latencies: Latencies, name: str) -> None:
+    """Drain a node as `kubectl drain --ignore-daemonsets --force` does."""
+    node = api.nodes.get(name)
+    if node is not None:
+        api.put_node(replace(node, unschedulable=True))
+        for state in [state for state in api.by_node.get(name, {}).values() if not is_skipped(state)]:
+            clock.spawn(_evicts(api, latencies, state, f"drain of {name}"))
+
+
+def _evicts(api: ApiServer, latencies: Latencies, state: PodState, message: str) -> Generator[float | None, None, None]:
+    """Evict one Pod as soon as its PDBs allow the eviction, concurrently with other Pods.
+
+    Source: kubectl `pkg/drain` (`GetPodsForDeletion`, `evictPods`).
+    """
+    key = state.pod.namespace, state.pod.name
+    while (stored := api.pods.get(key)) is not None and stored.pod.uid == state.pod.uid:
+        yield latencies.write("evict", state.pod.key)
+        if evict(api, state, message):
+            return
+        yield RETRY
+
+
+def is_skipped(state: PodState) -> bool:
+    """Report whether drain skips a Pod: a Pod of a DaemonSet, or the mirror Pod of a static Pod."""
+    owner = controller_of(state.pod)
+    return owner is not None and owner[0] in ("apps/DaemonSet", "/Node")
+
+
+def evict(api: ApiServer, state: PodState, message: str) -> bool:
+    """Evict a Pod, and charge its PDB at once; return False if the Pod no longer exists or a PDB blocks the
+    eviction.
+    """
+    key = state.pod.namespace, state.pod.name
+    stored = api.pods.get(key)
+    if stored is None or stored.pod.uid != state.pod.uid or not _is_allowed(api, stored):
+        return False
+    _charge(api, stored)
+    api.disrupt(key, stored.pod.uid)
+    return api.delete_pod(key, "deleted", message=message)
+
+
+def remaining_on(api: ApiServer, name: str) -> list[str]:
+    """Return the Pods (`namespace/name`) that are still on a node, without those that drain skips."""
+    return [state.pod.key for state in api.by_node.get(name, {}).values() if not is_skipped(state)]
+
+
+def forbidden_by(api: ApiServer, state: PodState) -> list[str]:
+    """Return the PDBs (`namespace/name`) that block the eviction of a Pod; empty if the eviction is allowed."""
+    if _is_allowed(api, state):
+        return []
+    pdbs = api.pdbs_of(state.pod.namespace, state.pod.labels)
+    forbid = [key for key in pdbs if len(pdbs) > 1 or not _status(api, key).disruptions_allowed]
+    return sorted("/".join(key[1:]) for key in forbid)
+
+
+def _charge(api: ApiServer, state: PodState) -> None:
+    pdbs = [] if _ignores_pdbs(state) else api.pdbs_of(state.pod.namespace, state.pod.labels)
+    for key in pdbs:
+        status = _status(api, key)
+        if not _is_free(api, state, key):
+            api.set_status(key, status._replace(disruptions_allowed=status.disruptions_allowed - 1))
+
+
+def _is_allowed(api: ApiServer, state: PodState) -> bool:
+    if _ignores_pdbs(state):
+        return True
+    pdbs = api.pdbs_of(state.pod.namespace, state.pod.labels)
+    if len(pdbs) > 1:
+        return False  # upstream: "more than one PodDisruptionBudget, which the eviction subresource does not support"
+    return all(_is_free(api, state, key) or _status(api, key).disruptions_allowed > 0 for key in pdbs)
+
+
+def _ignores_pdbs(state: PodState) -> bool:
+    """Report whether PDBs do not protect a Pod, because it is terminal, Pending or terminating.
+
+    Source: `canIgnorePDB`.
+    """
+    return state.pod.terminal or state.pod.phase == "Pending" or state.terminating
+
+
+def _is_free(api: ApiServer, state: PodState, key: Key) -> bool:
+    """Report whether the PDB with this key allows the eviction of a Pod even without allowed disruptions.
+
+    That is the case for a Pod that is not ready, if enough other Pods are healthy, or with `unhealthyPodEvictionPolicy:
+    AlwaysAllow`.
+    """
+    if state.ready is not None:
+        return False
+    status = _status(api, key)
+    if at(api.workloads[key].object, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    return status.current_healthy >= status.desired_healthy > 0
+
+
+def _status(api: ApiServer, key: Key) -> PdbStatus:
+    status = api.workloads[key].status
+    return status if isinstance(status, PdbStatus) else PdbStatus()
+
+
+def arrive(clock: Clock, api: ApiServer, latencies: Latencies, world: World, arrival: Arrival) -> None:
+    """Apply one change by a user to the objects of the API server. Raises InvalidObject."""
+    kind, obj = group_kind(arrival.object), arrival.object
+    if arrival.op == "drain":
+        drain(clock, api, latencies, text(obj, "metadata", "name"))
+    elif kind == NODE:
+        _node(api, arrival)
+    elif kind == POD:
+        _pod(api, world.admission, arrival)
+    elif kind == POD_GROUP:
+        _pod_group(api, world, arrival)
+    elif kind == CLAIM:
+        _claim(api, world, arrival)
+    elif kind == VOLUME:
+        _volume(api, arrival)
+    elif kind == RESOURCE_QUOTA:
+        _quota(api, arrival)
+    elif kind == DISRUPTION_BUDGET or kind not in (PRIORITY_CLASS, *APPLIED):  # these exist from the start
+        _workload(api, arrival)
+
+
+def _node(api: ApiServer, arrival: Arrival) -> None:
+    name = text(arrival.object, "metadata", "name")
+    node = api.nodes.get(name)
+    if arrival.op in ("delete", "lost"):
+        api.remove_node(name)
+    elif arrival.op == "create":
+        api.put_node(arrival.node or read_node(arrival.object))
+    elif node is None:
+        return  # what is gone is not found
+    elif arrival.op == "update":
+        api.put_node(read_node(arrival.object))
+    elif arrival.op in ("cordon", "uncordon"):
+        api.put_node(replace(node, unschedulable=arrival.op == "cordon"))
+    else:
+        raise ValueError(f"no such operation for a node: {arrival.op}")
+
+
+def _pod(api: ApiServer, admission: Callable[[ApiObject], Pod], arrival: Arrival) -> None:
+    obj = arrival.object
+    if arrival.op == "delete":
+        api.delete_pod(_key(obj), "deleted", message="user")
+        return
+    pod = admission(obj)
+    if _key(obj) in api.pods:
+        api.update_pod(pod, obj)
+    elif arrival.op == "create":
+        rejection = api.rejection(pod, obj)
+        if rejection:
+            api.rejected[_key(obj)] = rejection
+            api.timeline.add("refused", message=f"{pod.key}: {rejection}")
+        else:
+            api.create_pod(pod, obj)
+
+
+def _pod_group(api: ApiServer, world: World, arrival: Arrival) -> None:
+    key = _key(arrival.object)
+    if arrival.op == "delete":
+        api.pod_groups.delete(key)
+    elif arrival.op == "create" or api.pod_groups.get(key) is not None:
+        api.pod_groups.put(world.group_admission(arrival.object))
+
+
+def _claim(api: ApiServer, world: World, arrival: Arrival) -> None:
+    """Create or delete a claim. Pods are simulated without the volumes of a claim whose volume is not known."""
+    key, base = _key(arrival.object), world.base or ClusterObjects()
+    if arrival.op == "delete":
+        api.storage.delete_claim(key)
+    elif arrival.op == "create" and api.storage.claim(key) is None:
+        default = default_storage_class(base.storage_classes.values())
+        claim = admitted_claim({**arrival.object, "status": None}, default)
+        if is_known(claim, replace(base, volumes=api.storage.volumes())):
+            api.storage.put_claim(claim)
+        else:
+            api.storage.unlisted |= {key}
+
+
+def _volume(api: ApiServer, arrival: Arrival) -> None:
+    name = text(arrival.object, "metadata", "name")
+    if arrival.op == "create" and api.storage.volume(name) is None:
+        volume = PersistentVolume.from_api({**arrival.object, "status": None})
+        api.storage.put_volume(replace(volume, phase="Available"))
+
+
+def _quota(api: ApiServer, arrival: Arrival) -> None:
+    if api.quotas is not None and arrival.op in ("create", "update"):
+        quota = ResourceQuota.from_api({**arrival.object, "status": None})
+        api.quotas.put(quota, [state for (namespace, _), state in api.pods.items() if namespace == quota.namespace])
+
+
+def _key(obj: ApiObject) -> PodKey:
+    return text(obj, "metadata", "namespace", default="default"), text(obj, "metadata", "name")
+
+
+def _workload(api: ApiServer, arrival: Arrival) -> None:
+    state = read_workload(arrival.object)
+    old = api.workloads.get(state.key)
+    if arrival.op == "delete":
+        api.remove_workload(state.key)
+    elif arrival.op == "scale":
+        if old is not None:
+            spec = {**(old.object.get("spec") or {}), "replicas": arrival.object["replicas"]}
+            api.put_workload(replace(old, object={**old.object, "spec": spec}))
+    elif old is not None:
+        api.put_workload(replace(old, object=arrival.object))
+    elif arrival.op == "create":
+        api.put_workload(replace(state, created=float(int(api.seconds))))
 
 
 class Recreation:

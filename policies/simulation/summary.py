@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.documents import in_json, optional_in_json, to_dict
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.scheduling.missing_lists import assumptions
-from forewarn.policies.simulation.timeline import BY_WORKLOAD
+from forewarn.policies.simulation.api_server import BY_WORKLOAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.simulation.api_server import Event, Origin
     from forewarn.policies.simulation.simulation import Simulation
-    from forewarn.policies.simulation.timeline import Event, Origin
 
 NO_CLASS: Final = "none"
 _MAX_LINES: Final = 60
@@ -410,3 +411,49 @@ def _preemption_text(line: _Line, events: Sequence[Event], nodes: str) -> str:
 
 def _priorities(origins: Iterable[Origin | None]) -> str:
     return listed([str(number) for number in sorted({origin.priority for origin in origins if origin})])
+
+
+Signature = tuple[Any, ...]
+
+
+class Outcome:
+    """A run, and the number of runs with the same outcome."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation, self.count = simulation, 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.simulation.outcome(), "count": self.count}
+
+
+def explore(make: Callable[[Random | None], Simulation], runs: int, seed: int = 0) -> list[Outcome]:
+    """Run a simulation `runs` times and return the distinct outcomes."""
+    outcomes: dict[Signature, Outcome] = {}
+    for simulation in _run(make, runs, seed):
+        outcome = outcomes.setdefault(signature(simulation), Outcome(simulation))
+        outcome.count += outcome.simulation is not simulation
+    return list(outcomes.values())
+
+
+def _run(make: Callable[[Random | None], Simulation], runs: int, seed: int) -> Iterator[Simulation]:
+    for number in range(max(runs, 1)):
+        simulation = make(Random(f"{seed} {number}") if number else None)
+        simulation.run()
+        yield simulation
+
+
+def signature(simulation: Simulation) -> Signature:
+    """Return a key for comparing outcomes: the final state, and the events of each Pod with node, preemptor and
+    whole second.
+    """
+    final = tuple((name, tuple(entry.items())) for name, entry in simulation.final().items())
+    return final, tuple(sorted(_by_pod(simulation.timeline.events).items()))
+
+
+def _by_pod(events: Iterable[Event]) -> dict[str, tuple[Any, ...]]:
+    result: dict[str, tuple[Any, ...]] = {}
+    for event in events:
+        if event.pod and event.event != "unschedulable":
+            entry = (int(event.t), event.event, event.node, event.by)
+            result[event.pod] = (*result.get(event.pod, ()), entry)
+    return result

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.disruption import PdbStatus
 from forewarn.policies.documents import in_json
-from forewarn.policies.simulation.drain import forbidden_by, is_skipped
-from forewarn.policies.simulation.workload_index import PDB
+from forewarn.policies.simulation.api_server import PDB
+from forewarn.policies.simulation.simulation import forbidden_by, is_skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

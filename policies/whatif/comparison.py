@@ -17,10 +17,9 @@ from forewarn.policies.objects.fields import group_kind, int32, ref_of, string_m
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.pod_loss import losses_of, named_loss
 from forewarn.policies.objects.workload import backoff_limit, wanted_active
-from forewarn.policies.simulation.drain import forbidden_by, remaining_on
-from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.api_server import PDB
+from forewarn.policies.simulation.simulation import Simulation, forbidden_by, remaining_on
 from forewarn.policies.simulation.summary import Levels, names_in, summarize
-from forewarn.policies.simulation.workload_index import PDB
 from forewarn.policies.whatif import autoscalers, blockers, new_nodes
 from forewarn.policies.whatif.answer import Answer, BeforeAfter, Bound, Preemption, Runs, WithoutChange, WorkloadCount
 
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_loss import PodLoss
+    from forewarn.policies.simulation.api_server import Origin
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.simulation.summary import Names
-    from forewarn.policies.simulation.timeline import Origin
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.blockers import DrainBlocker
     from forewarn.policies.whatif.occupancy import Occupancy

@@ -17,8 +17,8 @@ from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, gr
 from forewarn.policies.rules.support.names import nearest, suggested
 from forewarn.policies.rules.support.restarts import restarted
 from forewarn.policies.rules.support.rule_text import integer
+from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival
-from forewarn.policies.simulation.workload_index import PDB
 from forewarn.policies.whatif.node_groups import free_names, new_node_like, pool_of
 from forewarn.policies.whatif.upgrade import UpgradeRun
 

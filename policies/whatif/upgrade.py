@@ -8,8 +8,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.documents import in_json
-from forewarn.policies.simulation.drain import drain, remaining_on
-from forewarn.policies.simulation.latencies import Latencies
+from forewarn.policies.simulation.clock import Latencies
+from forewarn.policies.simulation.simulation import drain, remaining_on
 from forewarn.policies.whatif.node_groups import new_node_like, pool_of
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.simulation.api_server import EPOCH
 from forewarn.policies.simulation.dump import QUIET, DumpCache, world_of
-from forewarn.policies.simulation.outcomes import explore
 from forewarn.policies.simulation.scenario import Arrival, World
 from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import explore
 from forewarn.policies.whatif import questions
 from forewarn.policies.whatif.class_change import Change, apply_change, effect_of, restarts
 from forewarn.policies.whatif.comparison import ask

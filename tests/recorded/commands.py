@@ -212,8 +212,8 @@ def answer_scenario(case: ApiObject, *, runs: int = 1, seed: int = 0, semantics:
 
     `runs`: number of runs with randomized ties. `seed`: random seed.
     """
-    from forewarn.policies.simulation.outcomes import explore
     from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.simulation.summary import explore
     from tests.recorded.scenario import read_scenario
 
     world = read_scenario(case, semantics)

@@ -8,10 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.outcomes import explore
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import summarize
+from forewarn.policies.simulation.summary import explore, summarize
 from tests.builders import Made, MadePod, make_node, make_pod
 
 if TYPE_CHECKING:

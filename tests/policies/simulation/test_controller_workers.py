@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from forewarn.policies.simulation.clock import Latencies
 from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.latencies import Latencies
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from tests.builders import Made, make_node, make_pod

@@ -15,14 +15,11 @@ from forewarn.policies.controllers import reconcile
 from forewarn.policies.controllers.actions import Requeue
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.selectors import parse_label_selector
-from forewarn.policies.simulation.api_server import Change
-from forewarn.policies.simulation.controller_manager import ControllerManager
-from forewarn.policies.simulation.controller_queue import Sync, reader_of
-from forewarn.policies.simulation.controller_workers import ControllerWorkers
+from forewarn.policies.simulation.api_server import PDB, Change
+from forewarn.policies.simulation.controller_manager import ControllerManager, ControllerWorkers, Sync, reader_of
 from forewarn.policies.simulation.dump import world_of
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.workload_index import PDB
 from forewarn.policies.whatif import questions
 from tests.benchmarks import bench_simulation
 from tests.benchmarks.bench_owners import filled
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from forewarn.policies.controllers.actions import Action
     from forewarn.policies.controllers.view import Key, PodState
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.simulation.controller_queue import Due
+    from forewarn.policies.simulation.controller_manager import Due
 
 
 @pytest.mark.parametrize("seed", [None, 5])

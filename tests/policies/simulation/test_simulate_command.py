@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.policies.commands.predict import main as predict
 from forewarn.policies.commands.whatif import main
-from forewarn.policies.simulation.events_file import read_events, seconds
+from forewarn.policies.simulation.scenario import read_events, seconds
 from tests.builders import Made, cluster_text, make_node, make_pod
 
 if TYPE_CHECKING:
