@@ -1,8 +1,8 @@
-"""The simulated kubelets and kube-controller-manager: all components except the scheduler, one write after the other.
+"""The simulated kubelets and kube-controller-manager: all components except the scheduler.
 
-They process changes in the order in which the API server stores them: for each change first the kubelet (in recorded
-scenarios; otherwise kubelets are independent), then the PDBs, then the workload's controller. Events at set times (a
-Pod has terminated, a delayed sync, garbage collection) follow after all changes are processed.
+Sources: kubernetes `cmd/kube-controller-manager/app` (numbers of workers), client-go `util/workqueue` (only one worker
+processes an object at a time; changes during the sync result in one more sync), `pkg/controller/replicaset`
+(`slowStartBatch`), `pkg/controller/podgc`, `pkg/controller/tainteviction`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from forewarn.policies.controllers.taint_eviction import (
 from forewarn.policies.controllers.view import PodCounts, WorkloadState, controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.findings import ObjectRef, listed, plural
-from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
+from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET
 from forewarn.policies.kube_apiserver.defaults import missing_tolerations
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import InvalidObject, group_kind, text
@@ -301,195 +301,10 @@ class _Sync:
 
 REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
 """Kinds with ControllerRevision objects."""
-
-
-class ControllerWrites:
-    """Executes the actions of controllers as requests to the simulated API server."""
-
-    def __init__(
-        self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, *, grows_only: bool = False
-    ) -> None:
-        """`grows_only`: use the rules of recorded scenarios, in which writes have other durations."""
-        self.grows_only = grows_only
-        self.clock, self.api, self.view, self.latencies = clock, api, view, latencies
-        self._numbers: dict[Key, int] = {}
-        """Number of Pods that each workload has created so far."""
-        self.rejections = Rejections(api)
-
-    def _requeue(self, key: Key, time: float) -> None:
-        """Schedule a sync of a workload at this time; an earlier scheduled sync replaces it."""
-        raise NotImplementedError
-
-    def _wake_controller(self, key: Key) -> None:
-        """Schedule a sync of the controller of a workload after a change of the workload."""
-        raise NotImplementedError
-
-    def _apply(self, action: Action) -> Generator[float | None, None, None]:
-        if isinstance(action, CreatePod):
-            yield from self._create(action)
-        elif isinstance(action, DeletePod):
-            change = BY_WORKLOAD if action.owner is not None else ""
-            message = _requester(action.owner)
-            yield from self.delete(action.namespace, action.name, force=action.force, message=message, change=change)
-        elif isinstance(action, CreateClaim):
-            yield from self._create_claim(action.claim)
-        elif isinstance(action, SetClaimOwner):
-            yield self.latencies.write("update", f"{action.namespace}/{action.name}")
-            claim = self.api.storage.claim((action.namespace, action.name))
-            if claim is not None:
-                self.api.storage.put_claim(replace(claim, owner=action.owner))
-        elif isinstance(action, SetStatus):
-            if action.key[0] == PDB:
-                yield self.latencies.write(*self._named("status", action.key))
-            self._store_status(action)
-        elif isinstance(action, ReleasePod):
-            self.view.release(action.key, action.uid)
-        elif isinstance(action, Requeue):
-            self._requeue(action.key, action.at - self.api.epoch)
-        elif isinstance(action, Report):
-            self._report(action)
-        elif isinstance(action, UpdateConflict):
-            yield self.latencies.write(*self._named("update", action.key))
-        else:
-            yield from self._change_workload(action)
-
-    def _store_status(self, action: SetStatus) -> None:
-        self.api.set_status(action.key, action.status)
-        self._wake_controller(action.key)
-
-    def _report(self, action: Report) -> None:
-        if action.key[0] == JOB and action.reason == "Failed":
-            self.api.timeline.add("jobFailed", message=f"{action.key[1]}/{action.key[2]}: {action.message}")
-
-    def _change_workload(
-        self, action: CreateWorkload | UpdateWorkload | DeleteWorkload
-    ) -> Generator[float | None, None, None]:
-        if isinstance(action, CreateWorkload):
-            metadata = action.object["metadata"]
-            key = (group_kind(action.object), text(metadata, "namespace"), text(metadata, "name"))
-            yield self.latencies.write(*self._named("create", key))
-            if key not in self.api.workloads:
-                now = float(int(self.api.seconds))
-                self.api.put_workload(WorkloadState(key, action.object, created=now, controller=action.owner))
-            return
-        verb = "update" if isinstance(action, UpdateWorkload) else "delete"
-        yield self.latencies.write(*self._named(verb, action.key))
-        state = self.api.workloads.get(action.key)
-        if state is None:
-            return
-        if isinstance(action, UpdateWorkload):
-            self.api.put_workload(replace(state, object=action.object))
-        else:
-            self.api.remove_workload(action.key)
-
-    def _named(self, verb: str, key: Key) -> tuple[str, str]:
-        """Return the (verb, name) that determine the duration of a write."""
-        return ("create" if verb == "create" else "update", key[2]) if self.grows_only else (verb, f"{key[1]}/{key[2]}")
-
-    def _create_claim(self, claim: PersistentVolumeClaim) -> Generator[float | None, None, None]:
-        if claim.key in self.api.storage.unlisted:
-            return
-        yield self.latencies.write("create", "/".join(claim.key))
-        if self.api.storage.claim(claim.key) is None:
-            self.api.storage.put_claim(claim)
-
-    def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
-        for claim in action.claims:
-            yield from self._create_claim(claim)
-        pod = action.pod
-        if not pod.name:
-            pod = replace(pod, name=self._name(action))
-        yield self._creating(action, pod.key)
-        self._store(pod, action)
-        for owner in action.claim_owners:
-            yield from self._apply(owner)
-
-    def _creating(self, action: CreatePod, name: str) -> float:
-        """Return the seconds from the request to create a Pod until the API server stores the Pod."""
-        takes = self.latencies.replacement if action.owner[0] in REVISED else partial(self.latencies.write, "create")
-        return takes(name)
-
-    def _store(self, pod: Pod, action: CreatePod) -> None:
-        """Store a new Pod, if its workload still exists and no quota rejects the Pod."""
-        key = action.owner
-        state = self.api.workloads.get(key)
-        if state is None:
-            return
-        rejection = self.api.rejection(pod, action.template)
-        if rejection:
-            self.rejections.rejected(key, rejection)
-            return
-        owner = pod.owner or Owner(key[0].rpartition("/")[2], key[2], text(state.object, "metadata", "uid"))
-        pod = pod if pod.name else replace(pod, name=self._name(action))
-        self.rejections.created(key, self.api.create_pod(replace(pod, owner=owner), action.template))
-
-    def _name(self, action: CreatePod) -> str:
-        if action.owner[0] == DAEMON_SET:
-            return self._free_name(action.owner[1], f"{action.owner[2]}-{action.pod.spec.node_affinity.only_node}")
-        number = self._numbers[action.owner] = self._numbers.get(action.owner, 0) + 1
-        stem = action.generate_name.removesuffix("-")
-        return f"{stem}-{number}"
-
-    def _free_name(self, namespace: str, name: str) -> str:
-        """Return the name, or the name with a number appended if a Pod has this name.
-
-        During a rollout with surge, a DaemonSet has two Pods on a node.
-        """
-        if (namespace, name) not in self.api.pods:
-            return name
-        for number in count(2):
-            charge()  # a dump may have pods of any names
-            if (namespace, f"{name}-{number}") not in self.api.pods:
-                return f"{name}-{number}"
-        raise AssertionError("numbers do not end")
-
-    def _count_pods(self, key: Key) -> None:
-        self._numbers[key] = len(self.api.by_controller.get(key, {}))
-
-    def delete(
-        self, namespace: str, name: str, *, force: bool, message: str, change: str = "", disrupted: bool = False
-    ) -> Generator[float | None, None, None]:
-        """Delete a Pod, after the duration of a write. See `ApiServer.delete_pod`."""
-        yield self.latencies.write("delete", f"{namespace}/{name}")
-        self.api.delete_pod(
-            (namespace, name), "deleted", message=message, change=change, force=force, disrupted=disrupted
-        )
-
-
-def _requester(owner: Key | None) -> str:
-    return "pod garbage collector" if owner is None else f"{owner[0].rpartition('/')[2]} {owner[2]}"
-
-
 _MANY: Final = 500
 _SYNC_SECONDS_PER_POD: Final = 25e-6
 """Seconds to read one Pod, for a workload with very many."""
-
-
-class Sync(NamedTuple):
-    """A due sync of a workload or PodDisruptionBudget: its controller compares the desired and the actual state."""
-
-    key: Key
-
-
-class Collect(NamedTuple):
-    """A due round of Pod garbage collection."""
-
-
-class PodFinished(NamedTuple):
-    """The end of the termination of a Pod, for the kubelet to remove the Pod."""
-
-    key: tuple[str, str]
-    uid: str
-
-
-class Arrive(NamedTuple):
-    """A user's change. `change`: applies it, and returns the resulting changes of objects other than Pods."""
-
-    change: Callable[[], list[Change]]
-
-
-Due = Change | Sync | Collect | PodFinished | Arrive
-NOT_WATCHED: Final = ("Status", "Claim", "Volume", "PodGroup")
+_NOT_WATCHED: Final = ("Status", "Claim", "Volume", "PodGroup")
 """Kinds of changes that controllers ignore."""
 
 
@@ -533,9 +348,8 @@ FIRST_COLLECTION: Final = 5.7
 class PodGarbageCollector:
     """Runs rounds of Pod garbage collection after a node was removed, until no Pod is on a node that does not exist."""
 
-    def __init__(self, writes: ControllerWrites, due: Callable[[], None]) -> None:
-        """`due`: called at the time of the next round. The callee then has to run `collect`."""
-        self._writes, self._due = writes, due
+    def __init__(self, manager: ControllerManager) -> None:
+        self._manager = manager
         self._quarantine: Mapping[str, float] = {}
         self._runs = False
         self._collected_for = 0.0
@@ -548,25 +362,27 @@ class PodGarbageCollector:
             self._arrange()
 
     def _arrange(self) -> None:
-        clock, first = self._writes.clock, FIRST_COLLECTION + self._collected_for
+        clock, first = self._manager.clock, FIRST_COLLECTION + self._collected_for
         rounds = max(-(-(clock.now - first) // CHECK_PERIOD), 0)
         time = first + CHECK_PERIOD * rounds
-        clock.at(time if time > clock.now else time + CHECK_PERIOD, self._due)
+        clock.at(time if time > clock.now else time + CHECK_PERIOD, self._run)
+
+    def _run(self) -> None:
+        self._manager.clock.spawn(self.collect())
 
     def collect(self) -> Generator[float | None, None, None]:
         """Run one round of garbage collection, and schedule the next round if needed."""
-        api, clock, grows_only = self._writes.api, self._writes.clock, self._writes.grows_only
-        pods, begun = api.strays(), clock.now
+        manager, begun = self._manager, self._manager.clock.now
+        api, pods = manager.api, manager.api.strays()
         deletes, self._quarantine = collect(pods, api.nodes, self._quarantine, api.seconds)
-        for action in sorted(deletes, key=lambda action: self._writes.view.lot(action.name)):
-            if not grows_only:  # its phase comes first. Source: `markFailedAndDeletePod`
-                yield self._writes.latencies.write("patch", f"{action.namespace}/{action.name}")
+        for action in sorted(deletes, key=lambda action: manager.view.lot(action.name)):
+            # its phase comes first. Source: `markFailedAndDeletePod`
+            yield manager.latencies.write("patch", f"{action.namespace}/{action.name}")
             pod = api.pod(action.namespace, action.name)
             bound = pod is not None and bool(pod.node_name)
-            reason = "pod garbage collector"
-            yield from self._writes.delete(action.namespace, action.name, force=True, message=reason, disrupted=bound)
-        if not grows_only:  # Source: `wait.UntilWithContext`, which waits when it is through
-            self._collected_for += clock.now - begun
+            yield from manager.delete(action, message="pod garbage collector", disrupted=bound)
+        # Source: `wait.UntilWithContext`, which waits when it is through
+        self._collected_for += manager.clock.now - begun
         if self._quarantine or any(state.pod.node_name for state in pods):
             self._arrange()
         else:
@@ -591,90 +407,50 @@ def termination_seconds(state: PodState) -> float:
     return seconds if 0 <= seconds < grace else grace  # who writes `nan` or less than nothing has said nothing
 
 
-class Kubelets:
-    """The kubelets of all nodes."""
-
-    def __init__(
-        self,
-        clock: Clock,
-        api: ApiServer,
-        view: ControllerView,
-        latencies: Latencies,
-        due: Callable[[PodFinished], None] | None,
-    ) -> None:
-        """`due`: in recorded scenarios, called when a Pod has terminated; the callee then calls `pod_terminated`."""
-        self._clock, self._api, self._view, self._latencies, self._due = clock, api, view, latencies, due
-        self.terminations: dict[str, float] = {}
-        """uid of a deleted Pod -> time in simulated seconds at which it has terminated."""
-
-    def pod_deleted(self, state: PodState) -> None:
-        """Schedule the removal of a Pod for the time when it has terminated. The kubelet notices the deletion now."""
-        uid, key = state.pod.uid, (state.pod.namespace, state.pod.name)
-        ends = self._clock.now + termination_seconds(state)
-        self.terminations[uid] = ends
-        if self._due is not None:
-            self._clock.at(ends, partial(self._due, PodFinished(key, uid)))
-        else:
-            seconds = self._latencies.write("kubelet", state.pod.key)
-            self._clock.at(ends + seconds, partial(self.pod_terminated, key, uid))
-
-    def pod_terminated(self, key: tuple[str, str], uid: str) -> None:
-        """Remove a Pod from the stored objects."""
-        self.terminations.pop(uid, None)
-        self._api.remove_pod(key, uid)
-
-    def pod_removed(self, state: PodState) -> None:
-        """Store a removed Pod for its Job, with the time at which its kubelet reported the termination. Source:
-        pkg/controller/job `getFinishedTime`.
-        """
-        owner = controller_of(state.pod)
-        if owner is not None and owner[0] == JOB and owner in self._api.workloads:
-            ended = float(floor(self._api.seconds)) if self._due is None else state.finished
-            self._view.keep(owner, replace(state, removed=True, finished=ended))
-
-
 _CALM: Final = (PDB, DEPLOYMENT, "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
 """Kinds whose sync has no side effect if there is nothing to do; others draw random numbers, or depend on time."""
-_SIZED: Final = ("apps/ReplicaSet", "apps/StatefulSet")
-ARRIVAL: Final = 1e-3
-"""Seconds between an arrival and the reactions to it."""
+_WORKERS: Final = {PDB: 1, DAEMON_SET: 2}
+_USUAL_WORKERS: Final = 5
+_WITH_FAILURE_STATUS: Final = ("apps/ReplicaSet", "/ReplicationController")
+_APART: Final = 1e-5
+"""Maximum seconds between reading the clock and setting a timer by it, with random latencies."""
+_SHARED: Final = (DEPLOYMENT, "apps/ReplicaSet")
+"""Kinds whose controllers write the same objects."""
+_AT_ONCE: Final = ("apps/ReplicaSet", "/ReplicationController", DAEMON_SET, JOB)
+"""Kinds whose Pods are created in batches, and deleted all at once."""
 
 
-class ControllerManager(ControllerWrites):
-    """One actor of the simulation that processes changes in order, for kubelets and all controllers."""
+class ControllerManager:
+    """The kubelets, and kube-controller-manager with a queue and several workers for each kind of object.
 
-    def __init__(
-        self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, *, grows_only: bool = False
-    ) -> None:
-        """Start without pending work.
+    Garbage collection runs concurrently.
+    """
 
-        `grows_only`: the rules of recorded scenarios: ReplicaSets and StatefulSets delete no Pods, kubelets are part of
-        this actor, and Pod garbage collection deletes a Pod in one write.
-        """
-        super().__init__(clock, api, view, latencies, grows_only=grows_only)
-        self._due: deque[Due] = deque()
-        self._timers: deque[Due] = deque()
-        self._arriving: list[Change] | None = None
+    def __init__(self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies) -> None:
+        self.clock, self.api, self.view, self.latencies = clock, api, view, latencies
+        self.rejections = Rejections(api)
+        self.terminations: dict[str, float] = {}
+        """uid of a deleted Pod -> time in simulated seconds at which it has terminated."""
+        self.unreadable: dict[Key, str] = {}
+        """Key of an object that its controller cannot read -> the error."""
+        self._pod_gc = PodGarbageCollector(self)
+        self._numbers: dict[Key, int] = {}
+        """Number of Pods that each workload has created so far."""
+        self._unnamed = 0
+        self._queues: dict[str, deque[Key]] = {}
+        self._busy = Counter[str]()
+        """Kind -> number of busy workers."""
+        self._queued: set[Key] = set()
+        self._worked_on: set[Key] = set()
         self._delayed: dict[Key, float] = {}
         self._collected: set[Key] = set()
         """Workloads whose dependents are being garbage-collected."""
-        self._pod_gc = PodGarbageCollector(self, partial(self._put_timer, Collect()))
         self._idle: set[Key] = set()
         """Objects whose last sync had nothing to do, without a change since."""
         self._rolled_out: set[Key] = set()
         """DaemonSets whose last sync had nothing to do; since then only Pods on removed nodes changed."""
         self._seen = -1
         """The API server's revision at the last update of all PDBs."""
-        self._kubelets = Kubelets(clock, api, view, latencies, self._put_timer if grows_only else None)
-        self.terminations = self._kubelets.terminations
-        self.unreadable: dict[Key, str] = {}
-        """Key of an object that its controller cannot read -> the error."""
-        self._task = clock.spawn(self._run())
-
-    @property
-    def may_try_again(self) -> bool:
-        """Whether a workload with rejected Pods waits to retry, and Pods were removed since the rejection."""
-        return self.rejections.may_be_over
 
     def start(self) -> None:
         """Sync every workload, watch changes, and schedule the removal of Pods that are already terminating."""
@@ -682,18 +458,18 @@ class ControllerManager(ControllerWrites):
             self._count_pods(key)
         self.api.watchers.append(self._handle)
         for state in [state for state in self.api.pods.values() if state.terminating]:
-            self._kubelets.pod_deleted(state)
+            self._terminate(state)
         keys = [key for key in self.api.workloads if key[0] != PDB]
-        if not self.grows_only:  # as the API server lists them, by namespace and name
-            keys.sort(key=lambda key: key[1:])
-        self._put(*map(Sync, keys))
+        for key in sorted(keys, key=lambda key: key[1:]):  # as the API server lists them, by namespace and name
+            self._sync_now(key)
 
     def take_on(self, keys: Sequence[Key]) -> None:
         """Sync workloads that were loaded with their Pods during the simulation. `keys`: of the workloads."""
         for key in keys:
             self._count_pods(key)
         self._set_statuses(key for key in keys if key[0] in REVISED)
-        self._put(*(Sync(key) for key in keys))
+        for key in keys:
+            self._sync_now(key)
 
     def set_statuses(self) -> None:
         """Set the status of every PDB, StatefulSet and DaemonSet before the simulation starts."""
@@ -710,128 +486,91 @@ class ControllerManager(ControllerWrites):
                 if isinstance(action, SetStatus):
                     self.api.set_status(key, action.status)
 
+    def arrive(self, change: Callable[[], None]) -> None:
+        """Apply a user's change now. All controllers process the change at once."""
+        change()
+        self._sync_pdbs()
+
     def _handle(self, change: Change) -> None:
-        if change.kind in NOT_WATCHED:
+        if change.kind in _NOT_WATCHED:
             return
         if change.kind == "Pod":
-            if change.new is change.old and self._are_idle(change.new):
-                return
-            self._pod_written(change)
+            if not (change.new is change.old and self._are_idle(change.new)):
+                self._pod_changed(change)
+            return
+        self._rolled_out.clear()
+        if change.kind == "Node":  # no controller of _CALM reads nodes
+            self._node_changed(change)
         else:
-            self._rolled_out.clear()
-            if change.kind != "Node":  # no controller of _CALM reads nodes
-                self._idle.clear()
-        if self._arriving is not None and change.kind != "Pod":
-            self._arriving.append(change)
-        else:
-            self._put(change)
+            self._idle.clear()
+            self._workload_changed(change)
+
+    # Pods
+
+    def _pod_changed(self, change: Change) -> None:
+        self._pod_written(change)
+        old, new = change.old, change.new
+        if new is not None and new.terminating and not (old and old.terminating):
+            self._terminate(new)
+        state = new or old
+        for key in self.api.pdbs_of(state.pod.namespace, state.pod.labels):
+            self._enqueue(key)
+        owner = controller_of(state.pod)
+        if owner is not None:
+            delay = delay_of(self.api, owner)
+            if delay:
+                self._requeue(owner, self.clock.now + delay)
+            else:
+                self._enqueue(owner)
+            self._wake_reader(owner)
 
     def _pod_written(self, change: Change) -> None:
-        """Record which syncs a change of a Pod makes necessary, and tell the kubelets."""
+        """Record which syncs a change of a Pod makes necessary, and keep a removed Pod for its Job."""
         old, new = change.old, change.new
         if new is not old:  # PDBs that no longer select the Pod are included
             for state in (old, new):
                 if state is not None:
                     self._idle.difference_update(self.api.pdbs_of(state.pod.namespace, state.pod.labels))
-        owner = controller_of((new or old).pod)
+        state = new or old
+        owner = controller_of(state.pod)
         if owner in self._rolled_out and not (self._is_lost(old) and self._is_lost(new)):
             self._rolled_out.discard(owner)
-        if new is None:
-            self._kubelets.pod_removed(old)
-        elif not self.grows_only and new.terminating and not (old and old.terminating):
-            self._kubelets.pod_deleted(new)
+        if new is None and owner is not None and owner[0] == JOB and owner in self.api.workloads:
+            self.view.keep(owner, replace(state, removed=True, finished=self._finished(state)))
+
+    def _finished(self, state: PodState) -> float | None:  # noqa: ARG002 - recordings have the time of the Pod
+        """Return when the kubelet reported that a removed Pod had terminated.
+
+        Source: pkg/controller/job `getFinishedTime`.
+        """
+        return float(floor(self.api.seconds))
+
+    def _terminate(self, state: PodState) -> None:
+        """Schedule the removal of a Pod for the time when it has terminated. The kubelet notices the deletion now."""
+        ends = self.clock.now + termination_seconds(state)
+        self.terminations[state.pod.uid] = ends
+        ends += self.latencies.write("kubelet", state.pod.key)
+        self.clock.at(ends, partial(self._terminated, (state.pod.namespace, state.pod.name), state.pod.uid))
+
+    def _terminated(self, key: PodKey, uid: str) -> None:
+        self.terminations.pop(uid, None)
+        self.api.remove_pod(key, uid)
 
     def _is_lost(self, state: PodState | None) -> bool:
         """Report whether a Pod is on a node that does not exist; True for None (no Pod)."""
         return state is None or bool(state.pod.node_name and state.pod.node_name not in self.api.nodes)
 
-    def arrive(self, change: Callable[[], None]) -> None:
-        """Apply a user's change now; controllers process the change after earlier arrivals, before other queued work.
+    # Nodes and workloads
 
-        With `grows_only`, put the change first in the queue, and apply it when the queue reaches it.
-        """
-        if self.grows_only:
-            self._due.appendleft(Arrive(lambda: self._changes_of(change)))
-        else:
-            changes = self._changes_of(change)
-            place = next((place for place, due in enumerate(self._due) if not isinstance(due, Arrive)), len(self._due))
-            self._due.insert(place, Arrive(lambda: changes))
-        self._task.wake()
-
-    def _changes_of(self, change: Callable[[], None]) -> list[Change]:
-        self._arriving = changes = list[Change]()
-        change()
-        self._arriving = None
-        return changes
-
-    def _put(self, *due: Due) -> None:
-        self._due.extend(due)
-        self._task.wake()
-
-    def _put_timer(self, due: Due) -> None:
-        self._timers.append(due)
-        self._task.wake()
-
-    # The actor
-
-    def _run(self) -> Generator[float | None, None, None]:
-        while True:
-            waiting = self._due or self._timers
-            if waiting:
-                yield from self._deal_with(waiting.popleft())
-            else:
-                yield None
-
-    def _deal_with(self, due: Due) -> Generator[float | None, None, None]:
-        if isinstance(due, Sync):
-            self._delayed.pop(due.key, None)
-            yield from self._sync(due.key)
-        elif isinstance(due, Collect):
-            yield from self._pod_gc.collect()
-        elif isinstance(due, PodFinished):
-            self._kubelets.pod_terminated(due.key, due.uid)
-        elif isinstance(due, Arrive):
-            yield from self._arrived(due.change)
-        elif due.kind == "Pod":
-            yield from self._pod_changed(due.old, due.new)
-        elif due.kind == "Node":
-            yield from self._node_changed(due.old, due.new)
-        else:
-            yield from self._workload_changed(due.old, due.new)
-
-    def _arrived(self, change: Callable[[], list[Change]]) -> Generator[float | None, None, None]:
-        """Apply a user's change (`change`), process the resulting changes before other work, then pause for
-        ARRIVAL seconds.
-        """
-        for what in change():
-            yield from self._deal_with(what)
-        yield from self._reconcile_all_pdbs()
-        yield ARRIVAL
-
-    def _pod_changed(self, old: PodState | None, new: PodState | None) -> Generator[float | None, None, None]:
-        if self.grows_only and new is not None and new.terminating and not (old is not None and old.terminating):
-            self._kubelets.pod_deleted(new)
-        state = new if new is not None else old
-        if state is None:
-            return
-        yield from self._reconcile_pdbs(state)
-        owner = controller_of(state.pod)
-        if owner is not None:
-            yield from self._sync_after(owner)
-            self._wake_reader(owner)
-
-    def _node_changed(self, old: Node | None, new: Node | None) -> Generator[float | None, None, None]:
-        """Sync the DaemonSets that a changed node affects; in recorded scenarios all DaemonSets, also for a
-        deleted node.
-        """
+    def _node_changed(self, change: Change) -> None:
+        """Sync the DaemonSets that a changed node affects."""
+        old, new = change.old, change.new
         if new is None:
             self._pod_gc.node_removed()
-        keys = self.api.keys_of(DAEMON_SET)
-        if not self.grows_only:  # upstream `syncNodeUpdate` lists them in the order of a Go map
-            keys.sort(key=lambda key: self.view.lot(key[2]))
-            keys = [key for key in keys if new is not None and self._triggers_sync(key, old, new)]
-        for key in keys:
-            yield from self._sync(key)
+        # upstream `syncNodeUpdate` lists them in the order of a Go map
+        for key in sorted(self.api.keys_of(DAEMON_SET), key=lambda key: self.view.lot(key[2])):
+            if new is not None and self._triggers_sync(key, old, new):
+                self._enqueue(key)
 
     def _triggers_sync(self, key: Key, old: Node | None, new: Node) -> bool:
         try:
@@ -839,17 +578,19 @@ class ControllerManager(ControllerWrites):
         except InvalidObject:
             return True  # its sync notes why
 
-    def _workload_changed(
-        self, old: WorkloadState | None, new: WorkloadState | None
-    ) -> Generator[float | None, None, None]:
+    def _workload_changed(self, change: Change) -> None:
+        new = change.new
         if new is None:
-            if old is not None and old.controller not in self._collected:
-                yield from self._collect_garbage(old.key)
+            self.clock.spawn(self._workload_deleted(change.old))
         elif new.key[0] != PDB:
-            if old is None:
+            if change.old is None:
                 self._count_pods(new.key)
-            yield from self._sync(new.key)
+            self._enqueue(new.key)
             self._wake_controller(new.key)
+
+    def _workload_deleted(self, old: WorkloadState | None) -> Generator[float | None, None, None]:
+        if old is not None and old.controller not in self._collected:
+            yield from self._collect_garbage(old.key)
 
     def _collect_garbage(self, key: Key) -> Generator[float | None, None, None]:
         """Delete the dependents of a deleted workload, the oldest first: Jobs or ReplicaSets with their Pods,
@@ -863,25 +604,19 @@ class ControllerManager(ControllerWrites):
         self._collected.discard(key)
         for state in self.view.pods_of(key):
             if not state.terminating:
-                yield from self.delete(state.pod.namespace, state.pod.name, force=False, message="garbage collector")
+                yield from self.delete(DeletePod(state.pod.namespace, state.pod.name), message="garbage collector")
 
     # Budgets
-
-    def _reconcile_pdbs(self, state: PodState) -> Generator[float | None, None, None]:
-        """Sync the PDBs that select a Pod."""
-        for key in self.api.pdbs_of(state.pod.namespace, state.pod.labels):
-            yield from self._sync(key)
-
-    def _reconcile_all_pdbs(self) -> Generator[float | None, None, None]:
+    def _sync_pdbs(self) -> None:
         """Sync all PDBs whose status may have changed, for example after the loss of a node."""
         if self._seen == self.api.revision:
             return
         self._seen = self.api.revision
         for key in self.api.keys_of(PDB):
             if key not in self._idle:
-                yield from self._sync(key)
+                self._enqueue(key)
 
-    # Workloads
+    # Queues and workers
 
     def _are_idle(self, state: PodState) -> bool:
         """Report whether a sync of the PDBs and controllers of a Pod would do nothing.
@@ -891,21 +626,11 @@ class ControllerManager(ControllerWrites):
         owner = controller_of(state.pod)
         keys = self.api.pdbs_of(state.pod.namespace, state.pod.labels)
         if owner is not None:
-            if self.grows_only or delay_of(self.api, owner):
+            if delay_of(self.api, owner):
                 return False
             reader = reader_of(self.api, owner)
             keys = [*keys, owner] if reader is None else [*keys, owner, reader]
         return self._idle.issuperset(keys)
-
-    def _sync_after(self, key: Key) -> Generator[float | None, None, None]:
-        """Sync a workload after a change of one of its Pods: at once, or after a delay that further changes do
-        not extend.
-        """
-        delay = delay_of(self.api, key)
-        if not delay:
-            yield from self._sync(key)
-        else:
-            self._requeue(key, self.clock.now + delay)
 
     def _wake_controller(self, key: Key) -> None:
         """Sync the controller of a workload after a change of the workload, its status or its Pods."""
@@ -926,121 +651,11 @@ class ControllerManager(ControllerWrites):
 
     def _sync_due(self, key: Key, time: float) -> None:
         if self._delayed.get(key) == time:
-            self._put_timer(Sync(key))
+            self._sync_now(key)
 
-    def _sync(self, key: Key) -> Generator[float | None, None, None]:
-        if key in self.unreadable:
-            return
-        try:
-            actions = self._reconcile(key)
-        except InvalidObject as error:
-            self.unreadable[key] = error_message(self.api, key, error)
-            return
-        yield from self._carry_out(key, actions)
-        if self.grows_only and key[0] == REPLICA_SET and any(isinstance(action, CreatePod) for action in actions):
-            yield from self._sync(key)  # in the world of the recordings it counts again after each Pod
-            return
-        if key[0] in _CALM and (not actions or self._only_requeues(key, actions)):
-            self._idle.add(key)
-
-    def _only_requeues(self, key: Key, actions: Sequence[Action]) -> bool:
-        """Report whether the only action is to requeue the object for a time at which a sync is scheduled already."""
-        due = [action.at - self.api.epoch for action in actions if isinstance(action, Requeue) and action.key == key]
-        return len(due) == len(actions) and self._delayed.get(key) == min(due)
-
-    def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
-        self.rejections.begin(key, sum(isinstance(action, CreatePod) for action in actions))
-        for action in actions:
-            if self.grows_only and isinstance(action, DeletePod) and key[0] in _SIZED:
-                continue
-            if not (isinstance(action, CreatePod) and self.rejections.stops(key)):
-                yield from self._apply(action)
-        self._after(key)
-
-    def _after(self, key: Key) -> None:
-        """Schedule a retry with back-off if a quota rejected a Pod of the workload."""
-        seconds = self.rejections.back_off(key)
-        if seconds is not None:
-            self._requeue(key, self.clock.now + seconds)
-
-    def _reconcile(self, key: Key) -> Sequence[Action]:
-        """Return the actions of the controller; none for a DaemonSet that is rolled out."""
-        if key in self._rolled_out:
-            return ()
-        actions = reconcile(self.view, key, self.api.seconds)
-        if key[0] == DAEMON_SET and not actions and is_rolled_out(self.view, key):
-            self._rolled_out.add(key)
-        return actions
-
-
-_WORKERS: Final = {PDB: 1, DAEMON_SET: 2}
-_USUAL_WORKERS: Final = 5
-_WITH_FAILURE_STATUS: Final = ("apps/ReplicaSet", "/ReplicationController")
-_APART: Final = 1e-5
-"""Maximum seconds between reading the clock and setting a timer by it, with random latencies."""
-_SHARED: Final = (DEPLOYMENT, "apps/ReplicaSet")
-"""Kinds whose controllers write the same objects."""
-_AT_ONCE: Final = ("apps/ReplicaSet", "/ReplicationController", DAEMON_SET, JOB)
-"""Kinds whose Pods are created in batches, and deleted all at once."""
-
-
-class ControllerWorkers(ControllerManager):
-    """The simulated controllers, with a queue and several workers for each kind.
-
-    Garbage collection runs concurrently.
-    """
-
-    def __init__(self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies) -> None:
-        self._queues: dict[str, deque[Key]] = {}
-        self._busy = Counter[str]()
-        """Kind -> number of busy workers."""
-        self._queued: set[Key] = set()
-        self._worked_on: set[Key] = set()
-        self._unnamed = 0
-        super().__init__(clock, api, view, latencies)
-
-    def arrive(self, change: Callable[[], None]) -> None:
-        """Apply a user's change now. All controllers process the change at once."""
-        change()
-        for _ in self._reconcile_all_pdbs():
-            pass
-
-    def _put(self, *due: Due) -> None:
-        for item in due:
-            if isinstance(item, Sync):
-                self._delayed.pop(item.key, None)
-                self._enqueue(item.key)
-                continue
-            if isinstance(item, Change) and item.kind == "Pod":
-                self._enqueue_of(item.old if item.new is None else item.new)
-                continue
-            steps = self._deal_with(item)
-            if isinstance(item, Collect) or (isinstance(item, Change) and item.kind == "Workload" and item.new is None):
-                self.clock.spawn(steps)
-            else:
-                for _ in steps:  # what is to be done is put into queues, which takes no time
-                    pass
-
-    def _put_timer(self, due: Due) -> None:
-        self._put(due)
-
-    def _enqueue_of(self, state: PodState) -> None:
-        """Queue the PDBs and the workload of a changed Pod. See `_pod_changed`."""
-        pod = state.pod
-        for key in self.api.pdbs_of(pod.namespace, pod.labels):
-            self._enqueue(key)
-        owner = controller_of(pod)
-        if owner is not None:
-            delay = delay_of(self.api, owner)
-            if delay:
-                self._requeue(owner, self.clock.now + delay)
-            else:
-                self._enqueue(owner)
-            self._wake_reader(owner)
-
-    def _sync(self, key: Key) -> Generator[float | None, None, None]:
+    def _sync_now(self, key: Key) -> None:
+        self._delayed.pop(key, None)
         self._enqueue(key)
-        yield from ()
 
     def _enqueue(self, key: Key) -> None:
         """Add an object to the queue of its kind, unless it is queued already; start a worker if one is free."""
@@ -1062,7 +677,7 @@ class ControllerWorkers(ControllerManager):
         while (key := self._next(queue)) is not None:
             self._queued.discard(key)
             self._worked_on.add(key)
-            yield from super()._sync(key)
+            yield from self._sync(key)
             if kind == PDB:  # of which a pod may have thousands: each look at one counts as a step of the run
                 yield 0.0
             self._worked_on.discard(key)
@@ -1077,13 +692,41 @@ class ControllerWorkers(ControllerManager):
             queue.remove(key)
         return key
 
+    def _sync(self, key: Key) -> Generator[float | None, None, None]:
+        if key in self.unreadable:
+            return
+        try:
+            actions = self._reconcile(key)
+        except InvalidObject as error:
+            self.unreadable[key] = error_message(self.api, key, error)
+            return
+        yield from self._carry_out(key, actions)
+        if key[0] in _CALM and (not actions or self._only_requeues(key, actions)):
+            self._idle.add(key)
+
+    def _only_requeues(self, key: Key, actions: Sequence[Action]) -> bool:
+        """Report whether the only action is to requeue the object for a time at which a sync is scheduled already."""
+        due = [action.at - self.api.epoch for action in actions if isinstance(action, Requeue) and action.key == key]
+        return len(due) == len(actions) and self._delayed.get(key) == min(due)
+
+    def _reconcile(self, key: Key) -> Sequence[Action]:
+        """Return the actions of the controller; none for a DaemonSet that is rolled out."""
+        if key in self._rolled_out:
+            return ()
+        actions = reconcile(self.view, key, self.api.seconds)
+        if key[0] == DAEMON_SET and not actions and is_rolled_out(self.view, key):
+            self._rolled_out.add(key)
+        return actions
+
+    # Writes
+
     def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
         if not actions:
             self.rejections.begin(key, 0)
             self._after(key)
             return
         if key[0] in REVISED and self._is_revised(key, actions):
-            yield self.latencies.write("create", f"{key[1]}/{key[2]}")  # the ControllerRevision
+            yield self._written_in("create", key)  # the ControllerRevision
         self.rejections.begin(key, sum(isinstance(action, CreatePod) for action in actions))
         read, failed = self._read(key), False
         for batch in self._batches(key, actions):
@@ -1118,16 +761,15 @@ class ControllerWorkers(ControllerManager):
         controller retries a status write once, over any change. Source: `getNewReplicaSet`, `syncRolloutStatus`,
         `updateReplicaSetStatus`.
         """
-        name = f"{action.key[1]}/{action.key[2]}"
         verb = "status" if isinstance(action, SetStatus) else "update"
-        yield self.latencies.write(verb, name)
+        yield self._written_in(verb, action.key)
         state = self.api.workloads.get(action.key)
         changed = state is None or state is not read.get(action.key)
         if isinstance(action, UpdateConflict) or (changed and key[0] == DEPLOYMENT):
             return False
         if isinstance(action, SetStatus):
             if changed:
-                yield self.latencies.write(verb, name)
+                yield self._written_in(verb, action.key)
             self._store_status(action)
         elif state is not None:
             self.api.put_workload(replace(state, object=action.object))
@@ -1144,9 +786,14 @@ class ControllerWorkers(ControllerManager):
         if not written and self.rejections.is_rejected(key):
             return  # it has said so already
         if not written:
-            yield self.latencies.write("status", f"{key[1]}/{key[2]}")
-        for _ in self._sync(key):
-            pass
+            yield self._written_in("status", key)
+        self._enqueue(key)
+
+    def _after(self, key: Key) -> None:
+        """Schedule a retry with back-off if a quota rejected a Pod of the workload."""
+        seconds = self.rejections.back_off(key)
+        if seconds is not None:
+            self._requeue(key, self.clock.now + seconds)
 
     def _is_revised(self, key: Key, actions: Sequence[Action]) -> bool:
         """Report whether the template of a StatefulSet or DaemonSet has changed, so that its controller creates a
@@ -1193,22 +840,143 @@ class ControllerWorkers(ControllerManager):
                 yield None
 
     def _apply(self, action: Action) -> Generator[float | None, None, None]:
-        if isinstance(action, SetStatus) and action.key[0] != PDB:
-            yield self.latencies.write("status", f"{action.key[1]}/{action.key[2]}")
-        if isinstance(action, Requeue) and action.key[0] == CRON_JOB:  # who reads the clock first is anybody's guess
-            action = action._replace(at=action.at + _APART * self.view.lot(action.key[2]))
-        yield from super()._apply(action)
-        if isinstance(action, SetStatus) and action.key[0] == JOB:  # its own status wakes it. Source: `updateJob`
+        if isinstance(action, CreatePod):
+            yield from self._create(action)
+        elif isinstance(action, DeletePod):
+            change = BY_WORKLOAD if action.owner is not None else ""
+            yield from self.delete(action, message=_requester(action.owner), change=change)
+        elif isinstance(action, CreateClaim):
+            yield from self._create_claim(action.claim)
+        elif isinstance(action, SetClaimOwner):
+            yield self.latencies.write("update", f"{action.namespace}/{action.name}")
+            claim = self.api.storage.claim((action.namespace, action.name))
+            if claim is not None:
+                self.api.storage.put_claim(replace(claim, owner=action.owner))
+        elif isinstance(action, SetStatus):
+            yield from self._set_status(action)
+        elif isinstance(action, ReleasePod):
+            self.view.release(action.key, action.uid)
+        elif isinstance(action, Requeue):  # who reads the clock of a CronJob first is anybody's guess
+            late = _APART * self.view.lot(action.key[2]) if action.key[0] == CRON_JOB else 0.0
+            self._requeue(action.key, action.at + late - self.api.epoch)
+        elif isinstance(action, Report):
+            self._report(action)
+        elif isinstance(action, UpdateConflict):
+            yield self._written_in("update", action.key)
+        else:
+            yield from self._change_workload(action)
+
+    def _set_status(self, action: SetStatus) -> Generator[float | None, None, None]:
+        yield self._written_in("status", action.key)
+        self._store_status(action)
+        if action.key[0] == JOB:  # its own status wakes it. Source: `updateJob`
             self._requeue(action.key, self.clock.now + SYNC_DELAY[JOB])
 
-    def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
-        """Create a Pod. The API server generates a missing name when it stores the Pod."""
-        if action.pod.name:
-            yield from super()._create(action)
+    def _report(self, action: Report) -> None:
+        if action.key[0] == JOB and action.reason == "Failed":
+            self.api.timeline.add("jobFailed", message=f"{action.key[1]}/{action.key[2]}: {action.message}")
+
+    def _written_in(self, verb: str, key: Key) -> float:
+        """Return the seconds of a write of a workload or PDB."""
+        return self.latencies.write(verb, f"{key[1]}/{key[2]}")
+
+    def _store_status(self, action: SetStatus) -> None:
+        self.api.set_status(action.key, action.status)
+        self._wake_controller(action.key)
+
+    def _change_workload(
+        self, action: CreateWorkload | UpdateWorkload | DeleteWorkload
+    ) -> Generator[float | None, None, None]:
+        if isinstance(action, CreateWorkload):
+            metadata = action.object["metadata"]
+            key = (group_kind(action.object), text(metadata, "namespace"), text(metadata, "name"))
+            yield self._written_in("create", key)
+            if key not in self.api.workloads:
+                now = float(int(self.api.seconds))
+                self.api.put_workload(WorkloadState(key, action.object, created=now, controller=action.owner))
             return
-        self._unnamed += 1
-        yield self._creating(action, f"{action.owner[1]}/{self._unnamed}")
+        verb = "update" if isinstance(action, UpdateWorkload) else "delete"
+        yield self._written_in(verb, action.key)
+        state = self.api.workloads.get(action.key)
+        if state is None:
+            return
+        if isinstance(action, UpdateWorkload):
+            self.api.put_workload(replace(state, object=action.object))
+        else:
+            self.api.remove_workload(action.key)
+
+    def _create_claim(self, claim: PersistentVolumeClaim) -> Generator[float | None, None, None]:
+        if claim.key in self.api.storage.unlisted:
+            return
+        yield self.latencies.write("create", "/".join(claim.key))
+        if self.api.storage.claim(claim.key) is None:
+            self.api.storage.put_claim(claim)
+
+    def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
+        for claim in action.claims:
+            yield from self._create_claim(claim)
+        name = action.pod.key
+        if not action.pod.name:
+            self._unnamed += 1
+            name = f"{action.owner[1]}/{self._unnamed}"
+        yield self._creating(action, name)
         self._store(action.pod, action)
+        for owner in action.claim_owners:
+            yield from self._apply(owner)
+
+    def _creating(self, action: CreatePod, name: str) -> float:
+        """Return the seconds from the request to create a Pod until the API server stores the Pod."""
+        takes = self.latencies.replacement if action.owner[0] in REVISED else partial(self.latencies.write, "create")
+        return takes(name)
+
+    def _store(self, pod: Pod, action: CreatePod) -> None:
+        """Store a new Pod, if its workload still exists and no quota rejects the Pod."""
+        key = action.owner
+        state = self.api.workloads.get(key)
+        if state is None:
+            return
+        rejection = self.api.rejection(pod, action.template)
+        if rejection:
+            self.rejections.rejected(key, rejection)
+            return
+        owner = pod.owner or Owner(key[0].rpartition("/")[2], key[2], text(state.object, "metadata", "uid"))
+        pod = pod if pod.name else replace(pod, name=self._name(action))
+        self.rejections.created(key, self.api.create_pod(replace(pod, owner=owner), action.template))
+
+    def _name(self, action: CreatePod) -> str:
+        if action.owner[0] == DAEMON_SET:
+            return self._free_name(action.owner[1], f"{action.owner[2]}-{action.pod.spec.node_affinity.only_node}")
+        number = self._numbers[action.owner] = self._numbers.get(action.owner, 0) + 1
+        stem = action.generate_name.removesuffix("-")
+        return f"{stem}-{number}"
+
+    def _free_name(self, namespace: str, name: str) -> str:
+        """Return the name, or the name with a number appended if a Pod has this name.
+
+        During a rollout with surge, a DaemonSet has two Pods on a node.
+        """
+        if (namespace, name) not in self.api.pods:
+            return name
+        for number in count(2):
+            charge()  # a dump may have pods of any names
+            if (namespace, f"{name}-{number}") not in self.api.pods:
+                return f"{name}-{number}"
+        raise AssertionError("numbers do not end")
+
+    def _count_pods(self, key: Key) -> None:
+        self._numbers[key] = len(self.api.by_controller.get(key, {}))
+
+    def delete(
+        self, action: DeletePod, *, message: str, change: str = "", disrupted: bool = False
+    ) -> Generator[float | None, None, None]:
+        """Delete a Pod, after the duration of a write. See `ApiServer.delete_pod`."""
+        yield self.latencies.write("delete", f"{action.namespace}/{action.name}")
+        key, force = (action.namespace, action.name), action.force
+        self.api.delete_pod(key, "deleted", message=message, change=change, force=force, disrupted=disrupted)
+
+
+def _requester(owner: Key | None) -> str:
+    return "pod garbage collector" if owner is None else f"{owner[0].rpartition('/')[2]} {owner[2]}"
 
 
 _MAX_NAMED: Final = 3

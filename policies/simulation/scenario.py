@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.simulation.api_server import ApiServer
+    from forewarn.policies.simulation.clock import Clock, Latencies
+    from forewarn.policies.simulation.controller_manager import ControllerManager, ControllerView
 
 MAX_REPLICAS: Final = 100_000
 """Maximum Pods of an arriving workload."""
@@ -46,7 +49,7 @@ class World(NamedTuple):
       attempts.
     - `epoch`: time 0 in seconds since 1970. `base`: constant objects, such as StorageClasses, Services and namespaces.
     - `admission`: converts the object of a new Pod; `group_admission`: of a new PodGroup.
-    - `grows_only`: ReplicaSets and StatefulSets delete no Pods, as in recorded scenarios.
+    - `controllers`: creates the kube-controller-manager of recorded scenarios; None: the one of a cluster.
     - `asks_webhooks`: the API server may call webhooks for each new Pod, as in a cluster.
     - `quotas_of`: returns the ResourceQuotas of a namespace; None: no quotas. `defaulted`: returns the object of a new
       Pod with defaults of LimitRanges, for quotas.
@@ -67,7 +70,7 @@ class World(NamedTuple):
     base: ClusterObjects | None = None
     admission: Callable[[ApiObject], Pod] = Pod.from_api
     group_admission: Callable[[ApiObject], PodGroup] = PodGroup.from_api
-    grows_only: bool = False
+    controllers: Callable[[Clock, ApiServer, ControllerView, Latencies], ControllerManager] | None = None
     asks_webhooks: bool = False
     quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None
     defaulted: Callable[[ApiObject], ApiObject] = dict

@@ -39,7 +39,6 @@ from forewarn.policies.simulation.controller_manager import (
     FIRST_COLLECTION,
     ControllerManager,
     ControllerView,
-    ControllerWorkers,
     DeviceTaintEvictions,
     StorageControllers,
     TaintEvictions,
@@ -388,11 +387,7 @@ class Simulation:
         draw = random.random if random else None
         view = ControllerView(self.api, semantics_of(world), world.admission, draw, default_class)
         self.cache = cache or SchedulerCache(world.base)
-        self.controllers: ControllerManager = (
-            ControllerManager(self.clock, self.api, view, latencies, grows_only=True)
-            if world.grows_only
-            else ControllerWorkers(self.clock, self.api, view, latencies)
-        )
+        self.controllers = (world.controllers or ControllerManager)(self.clock, self.api, view, latencies)
         tie = random.choice if random else None
         self.scheduler = Scheduler(
             self.clock,
@@ -413,7 +408,7 @@ class Simulation:
         self.storage = StorageControllers(self.clock, self.api, view, latencies, base)
         self.clock.at(0.0, self.controllers.start)
         self.clock.at(0.0, self.storage.start)
-        if not world.grows_only:
+        if world.controllers is None:
             self.clock.at(0.0, TaintEvictions(self.clock, self.api, latencies).start)
             self.clock.at(0.0, DeviceTaintEvictions(self.clock, self.api, latencies, base).start)
         Recreation(self.clock, self.api, latencies).start()
@@ -582,7 +577,7 @@ class Simulation:
         self._goes_on_until = min(quiet, self.world.horizon)
         if time <= quiet or self._arrivals or self.awaited or self.controllers.terminations:
             return False
-        if self.controllers.may_try_again:
+        if self.controllers.rejections.may_be_over:
             return False
         self.clock.now = quiet
         return True

@@ -17,6 +17,7 @@ from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 from forewarn.policies.simulation.api_server import EPOCH
 from forewarn.policies.simulation.scenario import Arrival, World, bounded, read_node, read_pod, read_workload
+from tests.recorded.controllers import RecordedControllers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -55,7 +56,7 @@ def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
         horizon=_seconds(case, "horizonSeconds", 3600.0),
         quiet=_seconds(case, "quietSeconds", 400.0),
         base=_storage(case, semantics),
-        grows_only=not _scales_down(case),
+        controllers=None if _scales_down(case) else RecordedControllers,
         quotas_of=(lambda namespace: quotas.get(namespace, ())) if quotas else None,
     )
 

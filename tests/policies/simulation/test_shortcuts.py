@@ -15,8 +15,8 @@ from forewarn.policies.controllers import reconcile
 from forewarn.policies.controllers.actions import Requeue
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.selectors import parse_label_selector
-from forewarn.policies.simulation.api_server import PDB, Change
-from forewarn.policies.simulation.controller_manager import ControllerManager, ControllerWorkers, Sync, reader_of
+from forewarn.policies.simulation.api_server import PDB
+from forewarn.policies.simulation.controller_manager import ControllerManager, reader_of
 from forewarn.policies.simulation.dump import world_of
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 from forewarn.policies.simulation.simulation import Simulation
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from forewarn.policies.controllers.actions import Action
     from forewarn.policies.controllers.view import Key, PodState
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.simulation.controller_manager import Due
 
 
 @pytest.mark.parametrize("seed", [None, 5])
@@ -61,15 +60,15 @@ def test_who_is_idle_would_do_nothing(seed: int | None, monkeypatch: pytest.Monk
 
 def test_pods_do_not_sync_a_rolling_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Deployment syncs for the status of its ReplicaSets, so hardly a sync after the first has nothing to write."""
-    writes, original = list[bool](), ControllerWorkers._reconcile
+    writes, original = list[bool](), ControllerManager._reconcile
 
-    def watched(self: ControllerWorkers, key: Key) -> Sequence[Action]:
+    def watched(self: ControllerManager, key: Key) -> Sequence[Action]:
         actions = original(self, key)
         if key[0] == "apps/Deployment" and self.clock.now > 1:
             writes.append(any(not isinstance(action, Requeue) for action in actions))
         return actions
 
-    monkeypatch.setattr(ControllerWorkers, "_reconcile", watched)
+    monkeypatch.setattr(ControllerManager, "_reconcile", watched)
     cluster = filled(12)
     arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001", "n00002"]).arrivals
     Simulation(world_of(cluster, arrivals, until=500.0)).run()
@@ -181,33 +180,3 @@ def test_runs_beside_each_other_leave_it_as_it_was() -> None:
     may_end.set()
     other.join()
     assert (meanwhile[0] >= 200_000, gc.get_threshold()) == (True, before)
-
-
-@pytest.mark.parametrize("seed", [None, 5])
-def test_who_looks_at_a_pod_is_put_into_queues_as_one_change_after_the_other_would(
-    seed: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The whole run is the same where every change is dealt with by its general way."""
-    cluster = filled(12)
-    arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001", "n00002"]).arrivals
-    general = 0
-
-    def outcome() -> object:
-        simulation = Simulation(world_of(cluster, arrivals, until=900.0), None if seed is None else Random(seed))
-        simulation.run()
-        return simulation.outcome()
-
-    def put(self: ControllerWorkers, *due: Due) -> None:
-        nonlocal general
-        for each in due:
-            if isinstance(each, Sync) or (isinstance(each, Change) and each.kind == "Pod"):
-                general += 1
-                for _ in self._deal_with(each):
-                    raise AssertionError("it takes no time")
-            else:
-                kept(self, each)
-
-    straight, kept = outcome(), ControllerWorkers._put
-    monkeypatch.setattr(ControllerWorkers, "_put", put)
-    assert outcome() == straight
-    assert general > 200
