@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import Action, Severity
 from forewarn.webhook.accuracy import RESULTS
-from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.decision import Verdict
-from forewarn.webhook.admission.review import Operation
+from forewarn.webhook.admission.review import Hook, Operation
 from forewarn.webhook.metrics import AUDITS, DETAILS, OUTCOMES, Metrics, RejectionReason
 from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
 

@@ -1,14 +1,17 @@
-"""Copies of frozen views with some fields changed."""
+"""Copies of frozen views with some fields changed, and values that all callers with equal keys share."""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import fields
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
 
@@ -42,3 +45,65 @@ def _layout(cls: Any) -> _Layout:
     names = [field.name for field in fields(cls)]
     setters = tuple(getattr(cls, name).__set__ for name in names)  # of the slots: those of the class refuse
     return _Layout(attrgetter(*names), setters, dict(zip(names, setters, strict=True)))
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MAX_RECENT: Final = 8 * 1024
+_ALL_RECENT: Final = 1024 * 1024
+"""Maximum characters of all recently used keys. Decoded values need ten times as much memory."""
+
+
+class Shared(Generic[K, V]):
+    """A cache of values by key, in which equal keys share one value.
+
+    A value without references is dropped, except for the most recent ones, because predictions repeatedly read the same
+    new specs.
+    """
+
+    def __init__(self, recent: int = 1024) -> None:
+        self._values: WeakValueDictionary[K, V] = WeakValueDictionary()
+        self._recent: deque[tuple[V, int]] = deque()
+        self._most, self._size, self._lock = recent, 0, Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: K, make: Callable[[], V], size: int = 0) -> V:
+        """Return the cached value of a key; call `make` if there is none.
+
+        `size`: characters of the key; values larger than `_MAX_RECENT` are dropped when nothing references them.
+        """
+        value = self._values.get(key)
+        if value is None:
+            value = self._values[key] = make()
+            if size <= _MAX_RECENT:
+                self._keep(value, size)
+        return value
+
+    def _keep(self, value: V, size: int) -> None:
+        if not self._lock.acquire(blocking=False):
+            return  # another thread has it; in a forked process, one that does not exist there
+        try:
+            self._recent.append((value, size))
+            self._size += size
+            while len(self._recent) > self._most or self._size > _ALL_RECENT:
+                self._size -= self._recent.popleft()[1]
+        finally:
+            self._lock.release()
+
+
+class Labels(dict[str, str]):
+    """A dict of labels that supports weak references."""
+
+    __slots__ = ("__weakref__",)
+
+
+_LABELS: Final[Shared[tuple[tuple[str, str], ...], Labels]] = Shared()
+
+
+def shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Return a mapping that all callers with equal labels share, so that results can be cached by object identity."""
+    size = sum(map(len, labels.values())) + 64 * len(labels)
+    return _LABELS.get(tuple(labels.items()), lambda: Labels(labels), size)

@@ -47,7 +47,7 @@ from forewarn.policies.kube_apiserver.validation.decode import (
     decode_fault,
 )
 from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote
-from forewarn.policies.kube_apiserver.validation.names import worded
+from forewarn.policies.kube_apiserver.validation.object_meta import worded
 from forewarn.policies.kube_apiserver.validation.pod import validate_pod_create, validate_pod_update
 from forewarn.policies.kube_apiserver.validation.pod_group import (
     GROUP_STRUCTS,

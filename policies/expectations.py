@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.cluster.answer_head import Result
-from forewarn.policies.controllers.recreated import sentence
+from forewarn.policies.controllers.own_pods import sentence
 from forewarn.policies.documents import json_of
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.objects.fields import InvalidObject, json_type

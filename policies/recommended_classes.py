@@ -25,6 +25,6 @@ def is_recommended(priority_class: PriorityClass, *, to_preempt: bool = False) -
         return False
     if to_preempt and priority_class.preemption_policy == PREEMPT_NEVER:
         return False
-    from forewarn.policies.kube_apiserver.validation.names import dns1123_subdomain
+    from forewarn.policies.kube_apiserver.validation.object_meta import dns1123_subdomain
 
     return priority_class.value <= HIGHEST_USER_DEFINABLE_PRIORITY and not dns1123_subdomain(priority_class.name)

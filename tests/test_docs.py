@@ -21,8 +21,7 @@ from forewarn.policies.kube_apiserver.priority import admit_pod, resolved_spec
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.rules import RULES
-from forewarn.webhook.admission.call import Hook
-from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.review import Hook, parse_review
 from forewarn.webhook.admission.services import WarningLimiter
 from forewarn.webhook.commands.review import answers
 from tests.in_process import forewarn

@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.forecast.impact import Impact
-from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.impact_annotation import ANNOTATION
+from forewarn.webhook.admission.review import Hook
 from forewarn.webhook.commands import review as command
 from tests.in_process import forewarn
 from tests.json_outputs import validator

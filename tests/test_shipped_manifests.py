@@ -24,8 +24,7 @@ from forewarn.policies.kinds.registry import KINDS, OPTIONAL
 from forewarn.policies.render import openreports
 from forewarn.policies.rules import RULES
 from forewarn.webhook.apiserver import open_reports
-from forewarn.webhook.controllers.installation import Installation
-from forewarn.webhook.controllers.registration import NAME
+from forewarn.webhook.controllers.registration import NAME, Installation
 from forewarn.webhook.doctor.registration import _is_covered, _rules
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import parse_settings

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
-from forewarn.webhook.http.forwarding import MAX_REQUESTS
-from forewarn.webhook.http.server import ACCEPTED_AT_ONCE, MAX_HEALTH_CONNECTIONS
+from forewarn.webhook.http.server import ACCEPTED_AT_ONCE, MAX_HEALTH_CONNECTIONS, MAX_REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -14,7 +14,7 @@ from forewarn.policies.findings import cut, listed, plural, quote
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.releases.release import BadGates, Release, UnknownRelease, known_minor
-from forewarn.policies.scheduling.missing_lists import kinds_of
+from forewarn.policies.scheduling.caveats import kinds_of
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import load_cluster, node_groups_of

@@ -25,7 +25,7 @@ from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.whatif.questions import node_named, pod_not_found, scaled
 from forewarn.policies.whatif.resize import GATE, Wanted
 from forewarn.policies.whatif.resize import resize as results_of
-from forewarn.policies.why.timeline import kind_named
+from forewarn.policies.why.troubles import kind_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

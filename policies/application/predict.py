@@ -21,7 +21,7 @@ from forewarn.policies.forecast.waiting import before_in_queue
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes
-from forewarn.policies.scheduling.explanation import explanation_of
+from forewarn.policies.scheduling.schedule_one import explanation_of
 from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, after_predictions
 from forewarn.policies.whatif.questions import pod_not_found
 
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.apply_order import Attempts
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.explanation import Explanation
-    from forewarn.policies.scheduling.schedule_one import Prediction, PredictionDocument
+    from forewarn.policies.scheduling.schedule_one import Explanation, Prediction, PredictionDocument
 
 
 @dataclass(frozen=True, slots=True)

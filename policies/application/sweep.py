@@ -20,7 +20,7 @@ from forewarn.policies.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.process_pool import mapped
 from forewarn.policies.rules.support.names import suggested
 from forewarn.policies.scheduling.bulk import prepare_for_all
-from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.simulation.dump import not_simulated, unknown_owners
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif.comparison import at_rest

@@ -18,11 +18,8 @@ from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import events_about, has_events, load_cluster
 from forewarn.policies.whatif.questions import elsewhere, namespace_not_found, pod_not_found
-from forewarn.policies.why.events import LONG
-from forewarn.policies.why.evidence import Evidence
-from forewarn.policies.why.timeline import kind_named, kind_names, timeline
-from forewarn.policies.why.trouble import ids
-from forewarn.policies.why.troubles import diagnose, of_deleted_pod, quota_hint
+from forewarn.policies.why.evidence import LONG, Evidence, ids
+from forewarn.policies.why.troubles import diagnose, kind_named, kind_names, of_deleted_pod, quota_hint, timeline
 from forewarn.policies.why.why_not import why_not
 
 if TYPE_CHECKING:
@@ -33,9 +30,8 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Hidden
     from forewarn.policies.documents.answers import PodEnding, PodState
-    from forewarn.policies.why.timeline import Timeline
-    from forewarn.policies.why.trouble import Trouble
-    from forewarn.policies.why.troubles import Diagnosis
+    from forewarn.policies.why.evidence import Trouble
+    from forewarn.policies.why.troubles import Diagnosis, Timeline
 
 
 @dataclass(frozen=True, slots=True)

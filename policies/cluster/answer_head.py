@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import listed
-from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.scheduling.caveats import assumptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

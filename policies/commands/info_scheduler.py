@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _print_presets() -> int:
-    from forewarn.policies.scheduling.configuration.presets import PRESETS
+    from forewarn.policies.scheduling.configuration import PRESETS
 
     for name in PRESETS:
         print(name)  # noqa: T201
@@ -88,7 +88,7 @@ def _lines(configuration: SchedulerConfiguration, release: str) -> Iterator[str]
 
 
 def _of_profile(profile: Profile, configuration: SchedulerConfiguration) -> Iterator[str]:
-    from forewarn.policies.scheduling.plugin import plan_of
+    from forewarn.policies.scheduling.framework import plan_of
 
     yield f"profile {profile.scheduler_name}: Pods with spec.schedulerName {profile.scheduler_name}"
     share = configuration.percentage(profile)
@@ -169,7 +169,7 @@ def _entry(configuration: SchedulerConfiguration, release: str) -> dict[str, obj
 
 
 def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> Mapping[str, object]:
-    from forewarn.policies.scheduling.plugin import plan_of
+    from forewarn.policies.scheduling.framework import plan_of
 
     points = {
         point: [

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
 def _check_fail_on(given: Sequence[str], parser: argparse.ArgumentParser) -> None:
     """Exit if a value of --fail-on is neither a state nor an id."""
     from forewarn.policies.rules.support.names import nearest
-    from forewarn.policies.why.trouble import IDS, STATES
+    from forewarn.policies.why.evidence import IDS, STATES
 
     names = {*STATES, *IDS}
     for what in given:

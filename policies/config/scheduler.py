@@ -53,8 +53,8 @@ class SchedulerSource:
 
     def _make(self, semantics: Semantics) -> SchedulerConfiguration:
         from forewarn.policies.scheduling.configuration import InvalidConfiguration, scheduler_configuration
-        from forewarn.policies.scheduling.extension_points import InvalidPlugin
         from forewarn.policies.scheduling.foreign_plugins import named_only, with_installed
+        from forewarn.policies.scheduling.framework import InvalidPlugin
 
         try:
             return scheduler_configuration(self._config, semantics, with_installed(), self.name, named_only)
@@ -75,7 +75,7 @@ class SchedulerSource:
 
 def scheduler_source(given: str) -> SchedulerSource:
     """Read a file (a path with a dot or slash, or an existing file), or a preset. Raises ConfigError."""
-    from forewarn.policies.scheduling.configuration.presets import PRESETS
+    from forewarn.policies.scheduling.configuration import PRESETS
 
     if given in PRESETS:
         return SchedulerSource(given, PRESETS[given])

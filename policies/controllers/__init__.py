@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from forewarn.policies.controllers.actions import Action
-    from forewarn.policies.controllers.view import Key, View
+    from forewarn.policies.controllers.view import Action, Key, View
 
 CONTROLLERS: Final[Mapping[str, str]] = {
     "apps/Deployment": "deployment",

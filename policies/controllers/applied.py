@@ -30,7 +30,7 @@ from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.objects.namespace import NAME_LABEL
 from forewarn.policies.objects.resource_list import mask
 from forewarn.policies.objects.storage import default_storage_class
-from forewarn.policies.scheduling.missing_lists import lists_storage
+from forewarn.policies.scheduling.caveats import lists_storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -12,6 +12,8 @@ from forewarn.policies.controllers.daemon_set import surge_and_unavailable
 from forewarn.policies.controllers.deployment import is_paused, is_rolling, max_surge, max_unavailable
 from forewarn.policies.controllers.job import is_finished
 from forewarn.policies.controllers.new_pods import (
+    Chained,
+    DaemonPods,
     count_daemons,
     creates_pods_later,
     has_replica_set,
@@ -21,7 +23,6 @@ from forewarn.policies.controllers.new_pods import (
     without_missing_claims,
 )
 from forewarn.policies.controllers.own_pods import pods_of
-from forewarn.policies.controllers.pod_sequences import Chained, DaemonPods
 from forewarn.policies.controllers.stateful_set import (
     allows_burst,
     blocking_ordinal,

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from forewarn.policies.controllers.actions import Action, CreateWorkload, DeleteWorkload, Report, Requeue, SetStatus
 from forewarn.policies.controllers.job import JobStatus
+from forewarn.policies.controllers.view import Action, CreateWorkload, DeleteWorkload, Report, Requeue, SetStatus
 from forewarn.policies.objects.fields import boolean, int32, mapping, ref_of, text
 
 if TYPE_CHECKING:

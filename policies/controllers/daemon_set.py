@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, SetStatus
 from forewarn.policies.controllers.replica_set import min_ready_seconds
-from forewarn.policies.controllers.scaling import scaled
-from forewarn.policies.controllers.templates import CONTROLLER_REVISION, labelled, made_of, template_hash, template_of
-from forewarn.policies.controllers.view import controller_of
+from forewarn.policies.controllers.templates import (
+    CONTROLLER_REVISION,
+    labelled,
+    made_of,
+    scaled,
+    template_hash,
+    template_of,
+)
+from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, Requeue, SetStatus, controller_of
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, items, mapping, sequence, text
+from forewarn.policies.objects.node import NO_EXECUTE, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.objects.node_selector import FieldRequirement, NodeAffinity, NodeSelector
-from forewarn.policies.objects.taints import NO_EXECUTE, tolerations_tolerate_taint, untolerated_taint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.actions import (
+from forewarn.policies.controllers.replica_set import (
+    ReplicaSetStatus,
+    calculate_status,
+    min_ready_seconds,
+    spec_replicas,
+)
+from forewarn.policies.controllers.templates import TEMPLATE_HASH, scaled, template_hash, template_of, without_hash
+from forewarn.policies.controllers.view import (
     Action,
     CreateWorkload,
     DeleteWorkload,
@@ -14,16 +21,8 @@ from forewarn.policies.controllers.actions import (
     SetStatus,
     UpdateConflict,
     UpdateWorkload,
+    WorkloadState,
 )
-from forewarn.policies.controllers.replica_set import (
-    ReplicaSetStatus,
-    calculate_status,
-    min_ready_seconds,
-    spec_replicas,
-)
-from forewarn.policies.controllers.scaling import scaled
-from forewarn.policies.controllers.templates import TEMPLATE_HASH, template_hash, template_of, without_hash
-from forewarn.policies.controllers.view import WorkloadState
 from forewarn.policies.objects.fields import NOTHING, at, boolean, int32, mapping, ref_of, string_map, text, text_at
 from forewarn.policies.objects.workload import contains
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from forewarn.policies.controllers.actions import Action, SetStatus
 from forewarn.policies.controllers.replica_set import spec_replicas
-from forewarn.policies.controllers.scaling import scaled
+from forewarn.policies.controllers.templates import scaled
+from forewarn.policies.controllers.view import Action, SetStatus
 from forewarn.policies.objects.fields import at, mapping
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 

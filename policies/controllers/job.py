@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.actions import Action, CreatePod, DeletePod, ReleasePod, Report, Requeue, SetStatus
 from forewarn.policies.controllers.replica_set import ordered_for_deletion
 from forewarn.policies.controllers.templates import labelled, pod_of_template, template_of
+from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, ReleasePod, Report, Requeue, SetStatus
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import at, boolean, int32, items, text, timestamp
 from forewarn.policies.objects.workload import backoff_limit, is_managed_elsewhere, matches_disruption, wanted_active

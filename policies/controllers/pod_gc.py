@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.actions import DeletePod
+from forewarn.policies.controllers.view import DeletePod
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping

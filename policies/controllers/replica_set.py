@@ -7,8 +7,8 @@ from functools import cmp_to_key
 from math import inf, log2
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, SetStatus
 from forewarn.policies.controllers.templates import pod_of_template, template_of
+from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, Requeue, SetStatus
 from forewarn.policies.objects.fields import INT32, NOTHING, int32, mapping
 
 if TYPE_CHECKING:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.actions import (
+from forewarn.policies.controllers.replica_set import min_ready_seconds, spec_replicas
+from forewarn.policies.controllers.templates import (
+    CONTROLLER_REVISION,
+    claim_of_template,
+    labelled,
+    pod_of_template,
+    scaled,
+    template_hash,
+    template_of,
+)
+from forewarn.policies.controllers.view import (
     Action,
     CreateClaim,
     CreatePod,
@@ -13,16 +23,6 @@ from forewarn.policies.controllers.actions import (
     Requeue,
     SetClaimOwner,
     SetStatus,
-)
-from forewarn.policies.controllers.replica_set import min_ready_seconds, spec_replicas
-from forewarn.policies.controllers.scaling import scaled
-from forewarn.policies.controllers.templates import (
-    CONTROLLER_REVISION,
-    claim_of_template,
-    labelled,
-    pod_of_template,
-    template_hash,
-    template_of,
 )
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import NOTHING, ApiObject, int32, items, mapping, text

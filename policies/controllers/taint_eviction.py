@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from forewarn.policies.controllers.actions import DeletePod
+from forewarn.policies.controllers.view import DeletePod
 from forewarn.policies.objects.devices import DeviceId
-from forewarn.policies.objects.taints import NO_EXECUTE
+from forewarn.policies.objects.node import NO_EXECUTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         ResourceClaim,
         ResourceSlice,
     )
+    from forewarn.policies.objects.node import Taint, Toleration
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.taints import Taint, Toleration
 
 
 class Eviction(NamedTuple):

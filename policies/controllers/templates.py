@@ -8,14 +8,22 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.copies import shared_labels
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import NOTHING, at, group_kind, mapping, ref_of, string_map
-from forewarn.policies.objects.pod_spec import shared_labels
+from forewarn.policies.objects.fields import (
+    NOTHING,
+    ApiObject,
+    InvalidObject,
+    at,
+    group_kind,
+    mapping,
+    ref_of,
+    string_map,
+)
 from forewarn.policies.objects.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key, View
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Owner, Pod
 
 TEMPLATE_HASH: Final = "pod-template-hash"
@@ -105,3 +113,25 @@ def template_of(obj: ApiObject) -> ApiObject:
     """Return the Pod template of a workload."""
     path = ("spec", "jobTemplate", "spec", "template") if group_kind(obj) == "batch/CronJob" else ("spec", "template")
     return mapping(obj, *path)
+
+
+_MAX_DIGITS: Final = 18
+"""Maximum digits of a percentage, which upstream's Atoi reads in 64 bits."""
+
+
+def scaled(obj: ApiObject, path: tuple[str, ...], total: int, *, up: bool, default: int | str = 0) -> int:
+    """Return the value of a field: a number, or a percentage of `total`, rounded up or down; never below 0. Raises
+    InvalidObject.
+
+    `default`: the value of an absent field. Source: `GetScaledValueFromIntOrPercent`.
+    """
+    value: Any = at(obj, *path)
+    value = default if value is None else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return max(value, 0)
+    number = value.removesuffix("%") if isinstance(value, str) and value.endswith("%") else ""
+    number = number.lstrip("0") or number[:1]
+    if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS):
+        raise InvalidObject("must be a whole number or a percentage", path, ref_of(obj))
+    share = int(number) * total
+    return -(-share // 100) if up else share // 100

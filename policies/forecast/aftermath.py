@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import on_node
 from forewarn.policies.controllers.job import JOB_BACKOFF, only_replaces_failed
-from forewarn.policies.controllers.own_pods import selector_of
-from forewarn.policies.controllers.recreated import Recreator, again, has_lost_owner
+from forewarn.policies.controllers.own_pods import Recreator, again, has_lost_owner, selector_of
 from forewarn.policies.controllers.stateful_set import blocking_ordinal, ordinal_of
 from forewarn.policies.controllers.templates import made_of, template_of
 from forewarn.policies.controllers.view import controller_of

@@ -8,8 +8,13 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.changes import creates_no_pods, pod_change
-from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, WITHOUT_CLAIMS, are_equivalent, creates_pods_later
-from forewarn.policies.controllers.pod_sequences import DaemonPods
+from forewarn.policies.controllers.new_pods import (
+    MAX_SEQUENTIAL,
+    WITHOUT_CLAIMS,
+    DaemonPods,
+    are_equivalent,
+    creates_pods_later,
+)
 from forewarn.policies.forecast.aftermath import MAX_WORK, NOT_KNOWN, aftermath_of, is_recreated
 from forewarn.policies.forecast.bounds import (
     MAX_DAEMONS,
@@ -28,7 +33,7 @@ from forewarn.policies.forecast.waiting import freed_by, help_pending, may_be_he
 from forewarn.policies.metering import CutShort, each, limited, meter, metered
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
-from forewarn.policies.scheduling.missing_lists import assumptions, lists_storage
+from forewarn.policies.scheduling.caveats import assumptions, lists_storage
 from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, HOSTNAME, PodTopologySpread
 from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group
 from forewarn.policies.scheduling.preemption import Decision

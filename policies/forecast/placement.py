@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from forewarn.policies.cluster.admission import admitted, counted_by_quotas
-from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, NewPods, new_pods, without_missing_claims
-from forewarn.policies.controllers.pod_sequences import Same
+from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, NewPods, Same, new_pods, without_missing_claims
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.quota import InvalidScope, Pods, first_rejected, matches

@@ -12,8 +12,8 @@ from forewarn.policies.documents import in_json, optional_in_json
 from forewarn.policies.findings import plural
 from forewarn.policies.forecast.bounds import too_many_pods
 from forewarn.policies.metering import limited
+from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.event_handlers import is_gated
-from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.pod_group_cycle import NotModelled, predict_pod_group
 from forewarn.policies.scheduling.pod_groups import CLAIMS, is_scheduled_by_group, why_group_not_predicted
 from forewarn.policies.scheduling.queue.pod_info import order_of_member
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.scheduling.preemption import Victim
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.victim import Victim
 
 TIES: Final = (
     "each Pod uses the first of the best nodes by name; if nodes tie, kube-scheduler may select other nodes and victims"

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.simulation.cycle import Rejected
+    from forewarn.policies.simulation.scheduler_cache import Rejected
     from forewarn.policies.simulation.summary import Eviction
 
 

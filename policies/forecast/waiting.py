@@ -11,12 +11,12 @@ from forewarn.policies.findings import listed, plural
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
+from forewarn.policies.scheduling.framework import CycleState
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from forewarn.policies.scheduling.plugins.priority_sort import queue_order
+from forewarn.policies.scheduling.preemption import may_be_preempted
 from forewarn.policies.scheduling.recurring_cycle import has_constraints
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted, not_scheduled
-from forewarn.policies.scheduling.status import CycleState
-from forewarn.policies.scheduling.victim import may_be_preempted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, items, mapping, sequence, text
-from forewarn.policies.objects.taints import NO_EXECUTE, Toleration, read_tolerations
+from forewarn.policies.objects.node import NO_EXECUTE, Toleration, read_tolerations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -21,7 +21,7 @@ from forewarn.policies.kube_apiserver.validation.field_errors import (
     go_quote,
     invalid,
 )
-from forewarn.policies.kube_apiserver.validation.names import label_value
+from forewarn.policies.kube_apiserver.validation.object_meta import label_value
 from forewarn.policies.kube_apiserver.validation.resource_quota import PRIORITY_CLASS_SCOPE
 from forewarn.policies.kube_apiserver.validation.resources import (
     BEST_EFFORT,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.documents import in_json
 from forewarn.policies.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, CPU, GUARANTEED, MEMORY
-from forewarn.policies.objects.node import LABEL_OS
-from forewarn.policies.objects.taints import NO_EXECUTE, untolerated_taint
+from forewarn.policies.objects.node import LABEL_OS, NO_EXECUTE, untolerated_taint
 from forewarn.policies.scheduling.plugins import node_affinity, node_name, node_ports
 from forewarn.policies.scheduling.plugins.node_resources_fit import InsufficientResource, insufficient_resources
 from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleration

@@ -3,17 +3,94 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.objects.fields import boolean, items, string_map, strings, text, within
-from forewarn.policies.objects.pod_spec import shared_labels
+from forewarn.policies.copies import shared_labels
+from forewarn.policies.metering import each
+from forewarn.policies.objects.fields import boolean, items, sequence, string_map, strings, text, within
 from forewarn.policies.objects.resources import Resource, as_resource, read_resource_list
-from forewarn.policies.objects.taints import Taint, read_taints
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
+
+NO_SCHEDULE: Final = "NoSchedule"
+NO_EXECUTE: Final = "NoExecute"
+PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
+
+
+class Taint(NamedTuple):
+    """A taint of a node."""
+
+    key: str
+    value: str
+    effect: str
+
+    @property
+    def repels_pods(self) -> bool:
+        return self.effect in (NO_SCHEDULE, NO_EXECUTE)
+
+
+class Toleration(NamedTuple):
+    """A toleration of a Pod; "" as key or effect matches all keys or effects.
+
+    `seconds` None: tolerates without limit.
+    """
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+    seconds: int | None = None
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Report whether the toleration tolerates the taint; False for the operators Gt and Lt, which are alpha and
+        off.
+
+        Source: upstream `ToleratesTaint`.
+        """
+        if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
+            return False
+        if self.operator in ("", "Equal"):
+            return self.value == taint.value
+        return self.operator == "Exists"
+
+
+def tolerations_tolerate_taint(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+    return any(toleration.tolerates(taint) for toleration in each(tolerations, 0.2))
+
+
+def untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """Return the first taint that the Pod does not tolerate, or None. Ignores PreferNoSchedule.
+
+    Source: upstream `FindMatchingUntoleratedTaint`.
+    """
+    for taint in taints:
+        if taint.repels_pods and not tolerations_tolerate_taint(tolerations, taint):
+            return taint
+    return None
+
+
+def read_taints(node: ApiObject) -> tuple[Taint, ...]:
+    """Parse a Node's `spec.taints`. Raises InvalidObject."""
+    return tuple(Taint(text(t, "key"), text(t, "value"), text(t, "effect")) for t in items(node, "spec", "taints"))
+
+
+def read_tolerations(pod: ApiObject) -> tuple[Toleration, ...]:
+    """Parse a Pod's `spec.tolerations`. Raises InvalidObject."""
+    if not sequence(pod, "spec", "tolerations"):
+        return ()
+    return tuple(
+        Toleration(text(t, "key"), text(t, "operator"), text(t, "value"), text(t, "effect"), _seconds(t))
+        for t in items(pod, "spec", "tolerations")
+    )
+
+
+def _seconds(toleration: ApiObject) -> int | None:
+    value = toleration.get("tolerationSeconds")
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
 
 LABEL_OS: Final = "kubernetes.io/os"
 _LINUX: Final = "linux"

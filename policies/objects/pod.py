@@ -7,10 +7,10 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.copies import replace
+from forewarn.policies.copies import replace, shared_labels
 from forewarn.policies.objects.bounded import TooLargeToRetain, is_omitted
 from forewarn.policies.objects.fields import NOTHING, at, int32, items, sequence, string_map, text, timestamp
-from forewarn.policies.objects.pod_spec import NO_SPEC, PodSpec, read_pod_resource, read_pod_spec, shared_labels
+from forewarn.policies.objects.pod_spec import NO_SPEC, PodSpec, read_pod_resource, read_pod_spec
 from forewarn.policies.objects.resources import NOTHING_OCCUPIED, PodResource
 
 if TYPE_CHECKING:

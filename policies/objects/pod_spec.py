@@ -5,12 +5,10 @@ Pods of one workload have equal specs: 150,000 Pods have a few thousand differen
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.copies import Shared
 from forewarn.policies.metering import TooLarge, limited
 from forewarn.policies.objects.fields import (
     NOTHING,
@@ -24,6 +22,7 @@ from forewarn.policies.objects.fields import (
     text,
     within,
 )
+from forewarn.policies.objects.node import Toleration, read_tolerations
 from forewarn.policies.objects.node_selector import NodeAffinity
 from forewarn.policies.objects.pod_affinity import NO_POD_AFFINITY, PodAffinity, merged_labels
 from forewarn.policies.objects.resources import (
@@ -41,71 +40,17 @@ from forewarn.policies.objects.resources import (
     pod_resource,
     read_resource_list,
 )
-from forewarn.policies.objects.taints import Toleration, read_tolerations
 from forewarn.policies.objects.topology_spread import TopologySpreadConstraint, read_topology_spread
 from forewarn.policies.objects.volumes import Volume, read_volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from forewarn.policies.findings import Path
 
 
-K = TypeVar("K")
-V = TypeVar("V")
-
-_MAX_RECENT: Final = 8 * 1024
-_ALL_RECENT: Final = 1024 * 1024
-"""Maximum characters of all recently used keys. Decoded values need ten times as much memory."""
-
-
-class Shared(Generic[K, V]):
-    """A cache of values by key, in which equal keys share one value.
-
-    A value without references is dropped, except for the most recent ones, because predictions repeatedly read the same
-    new specs.
-    """
-
-    def __init__(self, recent: int = 1024) -> None:
-        self._values: WeakValueDictionary[K, V] = WeakValueDictionary()
-        self._recent: deque[tuple[V, int]] = deque()
-        self._most, self._size, self._lock = recent, 0, Lock()
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def get(self, key: K, make: Callable[[], V], size: int = 0) -> V:
-        """Return the cached value of a key; call `make` if there is none.
-
-        `size`: characters of the key; values larger than `_MAX_RECENT` are dropped when nothing references them.
-        """
-        value = self._values.get(key)
-        if value is None:
-            value = self._values[key] = make()
-            if size <= _MAX_RECENT:
-                self._keep(value, size)
-        return value
-
-    def _keep(self, value: V, size: int) -> None:
-        if not self._lock.acquire(blocking=False):
-            return  # another thread has it; in a forked process, one that does not exist there
-        try:
-            self._recent.append((value, size))
-            self._size += size
-            while len(self._recent) > self._most or self._size > _ALL_RECENT:
-                self._size -= self._recent.popleft()[1]
-        finally:
-            self._lock.release()
-
-
 MAX_TEXT: Final = 64 * 1024
 """Maximum characters of the spec fields that forewarn reads, if work is metered."""
-
-
-class Labels(dict[str, str]):
-    """A dict of labels that supports weak references."""
-
-    __slots__ = ("__weakref__",)
 
 
 class HostPort(NamedTuple):
@@ -159,13 +104,6 @@ class PodSpec:
 NO_SPEC: Final = PodSpec()
 _SPECS: Final[Shared[str, PodSpec]] = Shared()
 _RESOURCES: Final[Shared[str, PodResource]] = Shared()
-_LABELS: Final[Shared[tuple[tuple[str, str], ...], Labels]] = Shared()
-
-
-def shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a mapping that all callers with equal labels share, so that results can be cached by object identity."""
-    size = sum(map(len, labels.values())) + 64 * len(labels)
-    return _LABELS.get(tuple(labels.items()), lambda: Labels(labels), size)
 
 
 def read_pod_spec(pod: ApiObject) -> PodSpec:

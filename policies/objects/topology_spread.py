@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forewarn.policies.objects.fields import at, int32, items, string_map, strings, text
-from forewarn.policies.objects.taints import untolerated_taint
+from forewarn.policies.objects.node import untolerated_taint
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.recreated import sentence
+from forewarn.policies.controllers.own_pods import sentence
 from forewarn.policies.findings import cut, duration, listed, one_line, plural
 from forewarn.policies.objects.pod_loss import loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS

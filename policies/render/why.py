@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.why import PodWhy
 from forewarn.policies.findings import listed, plural
-from forewarn.policies.why.records import shown_time
+from forewarn.policies.why.evidence import shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from forewarn.policies.application.why import WorkloadWhy
     from forewarn.policies.render import Painter
-    from forewarn.policies.why.timeline import Timeline
-    from forewarn.policies.why.troubles import Diagnosis
+    from forewarn.policies.why.troubles import Diagnosis, Timeline
 
 _MAX_SHOWN: Final = 20
 

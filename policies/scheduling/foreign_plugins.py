@@ -15,10 +15,20 @@ from typing import Any, Final
 
 from forewarn.policies.findings import cut
 from forewarn.policies.metering import CutShort, check_time
-from forewarn.policies.scheduling.extension_points import METHODS, InvalidPlugin, check_plugin
-from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE, Plugin, PluginFault, StaticFilterPlugin
+from forewarn.policies.scheduling.framework import (
+    MAX_NODE_SCORE,
+    METHODS,
+    InvalidPlugin,
+    PermitResult,
+    Plugin,
+    PluginFault,
+    PostFilterResult,
+    PreFilterResult,
+    StaticFilterPlugin,
+    Status,
+    check_plugin,
+)
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
-from forewarn.policies.scheduling.status import PermitResult, PostFilterResult, PreFilterResult, Status
 
 GROUP: Final = "forewarn.scheduler_plugins"
 _MAX_MESSAGE: Final = 200

@@ -5,79 +5,624 @@ Source: kubernetes `pkg/scheduler/framework/runtime/framework.go`.
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+import inspect
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 from weakref import proxy
 
+import numpy as np
+
+from forewarn.policies.copies import replace
 from forewarn.policies.metering import charge, meter
-from forewarn.policies.scheduling.extension_points import (
-    NormalizeScorePlugin,
-    extends,
-)
-from forewarn.policies.scheduling.plugin import (
-    MAX_NODE_SCORE,
-    FilterInColumns,
-    Plan,
-    Plugin,
-    PluginFault,
-    StaticFilterPlugin,
-    default_normalize_score,
-    plan_of,
-)
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.status import (
-    SKIP,
-    Code,
-    CycleState,
-    NodeToStatus,
-    PermitResult,
-    PostFilterResult,
-    PreFilterResult,
-    Status,
-    failed,
-    unresolvable,
-    unschedulable,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from numpy.typing import NDArray
+
+    from forewarn.policies.documents import Always
+    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Profile
-    from forewarn.policies.scheduling.extension_points import (
-        BindPlugin,
-        PermitPlugin,
-        PostBindPlugin,
-        PostFilterPlugin,
-        PreBindPlugin,
-        PreEnqueuePlugin,
-        PreFilterExtensions,
-        PreFilterPlugin,
-        PreScorePlugin,
-        ReservePlugin,
-    )
+    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 
-__all__ = [
-    "MAX_NODE_SCORE",
-    "SKIP",
-    "Code",
-    "CycleState",
-    "Framework",
-    "NodeToStatus",
-    "PermitResult",
-    "Plugin",
-    "PluginFault",
-    "PostFilterResult",
-    "PreFilterResult",
-    "Status",
-    "default_normalize_score",
-    "extends",
-    "failed",
-    "unresolvable",
-    "unschedulable",
-]
+
+NOT_FOUND: Final = "not found"
+"""The error of upstream's CycleState for a missing key."""
+
+
+class Code(StrEnum):
+    """The result code of a plugin for a Pod, or for a Pod on a node. Success has no Status (None)."""
+
+    ERROR = "Error"
+    UNSCHEDULABLE = "Unschedulable"
+    UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    WAIT = "Wait"
+    SKIP = "Skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A result other than success: the code, the reasons, and the plugin that returned the status."""
+
+    code: Code
+    reasons: Always[tuple[str, ...]] = ()
+    plugin: str = ""
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the status is a rejection, not an error. Source: upstream `IsRejected`."""
+        return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+
+    def of(self, plugin: str) -> Status:
+        return replace(self, plugin=plugin)
+
+    def while_running(self, what: str, plugin: str) -> Status:
+        """Return an error status with the framework's prefix: `running "X" filter plugin: …`."""
+        return Status(Code.ERROR, (f"{what}: {', '.join(self.reasons)}",), plugin)
+
+
+SKIP: Final = Status(Code.SKIP)
+
+
+def unschedulable(*reasons: str) -> Status:
+    """Return a rejection that preemption may resolve."""
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    """Return a rejection that preemption cannot resolve."""
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+def failed(*reasons: str) -> Status:
+    """Return an error status, which ends the scheduling cycle (upstream retries the Pod later)."""
+    return Status(Code.ERROR, reasons)
+
+
+class CycleState:
+    """The state of plugins during one cycle.
+
+    `data`: by plugin name. `skip_filter`, `skip_score`, `skip_pre_bind`: names of plugins that skip these extension
+    points.
+    """
+
+    __slots__ = ("data", "in_columns", "skip_filter", "skip_pre_bind", "skip_score")
+
+    def __init__(self) -> None:
+        self.data: dict[str, Any] = {}
+        self.skip_filter: set[str] = set()
+        self.skip_score: set[str] = set()
+        self.skip_pre_bind: set[str] = set()
+        self.in_columns: Any = None
+        """The complete answer in columns (`Cycle`), if columns apply."""
+
+    def clone(self) -> CycleState:
+        """Return a copy. Values of `data` with a `clone` method are cloned; everything else is shared."""
+        copy = CycleState()
+        copy.data = {key: value.clone() if hasattr(value, "clone") else value for key, value in self.data.items()}
+        copy.skip_filter, copy.skip_score = self.skip_filter, self.skip_score
+        copy.skip_pre_bind = self.skip_pre_bind
+        return copy
+
+
+class PreFilterResult(NamedTuple):
+    """The result of PreFilter. `names`: the only nodes to evaluate; None for all."""
+
+    names: frozenset[str] | None = None
+    status: Status | None = None
+
+
+class PostFilterResult(NamedTuple):
+    """The result of PostFilter.
+
+    `status` None: the Pod is nominated to the node. `details`: a result specific to the plugin.
+    """
+
+    status: Status | None = None
+    nominated_node_name: str = ""
+    details: Any = None
+
+
+class PermitResult(NamedTuple):
+    """The result of Permit. `status` None: the Pod may be bound.
+
+    With WAIT, the Pod waits for `timeout` seconds, at most 15 minutes.
+    """
+
+    status: Status | None = None
+    timeout: float = 0.0
+
+
+class NodeToStatus:
+    """The status of each rejected node. Nodes without an entry share the status `absent`."""
+
+    def __init__(self, absent: Status | None = None) -> None:
+        self.by_node: dict[str, Status] = {}
+        self.absent = absent or unresolvable()
+
+    def get(self, name: str) -> Status:
+        """Return the status of a node; `absent` for a node without an entry."""
+        return self.by_node.get(name, self.absent)
+
+    def is_unresolvable(self, name: str) -> bool:
+        """Report whether preemption cannot help on a node."""
+        return self.get(name).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+    def nodes_with(self, code: Code, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
+        """Return the nodes whose status has this code (upstream `NodesForStatusCode`)."""
+        return [node for node in nodes if self.get(node.name).code is code]
+
+
+MAX_PERMIT_TIMEOUT: Final = 15 * 60.0
+"""Maximum seconds for which a Pod waits at Permit. Source: upstream `maxTimeout`."""
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Protocol):
+    """Decides whether a Pod may enter the queue. A class may be a plugin too, if its method is static."""
+
+    @property
+    def name(self) -> str:
+        """The plugin's name, a class attribute."""
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Return None to let the Pod enter the queue, or the reason for its rejection."""
+
+
+@runtime_checkable
+class QueueSortPlugin(Protocol):
+    """The order of the queue; a profile has exactly one."""
+
+    name: ClassVar[str]
+
+    def less(self, first: Any, second: Any) -> bool:
+        """True if the first queued Pod is popped before the second.
+
+        Queued Pods have the attributes `pod` and `timestamp`.
+        """
+
+
+@runtime_checkable
+class PreFilterPlugin(Protocol):
+    """Checks the Pod and all nodes before the nodes are filtered."""
+
+    name: ClassVar[str]
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:
+        """Return the nodes to filter, or a rejection. With SKIP, this plugin's Filter does not run in this cycle."""
+
+
+@runtime_checkable
+class PreFilterExtensions(Protocol):
+    """Updates the plugin's PreFilter state when preemption adds and removes Pods in a dry run."""
+
+    name: ClassVar[str]
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:
+        """Update `state` after `added` was added to the node."""
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:
+        """Update `state` after `removed` was removed from the node."""
+
+
+@runtime_checkable
+class FilterPlugin(Protocol):
+    """Decides whether a node can run the Pod."""
+
+    name: ClassVar[str]
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
+        """Return None if the node can run the Pod, or the reason for its rejection."""
+
+
+@runtime_checkable
+class PostFilterPlugin(Protocol):
+    """Acts if no node can run the Pod, for example by preemption."""
+
+    name: ClassVar[str]
+
+    def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:
+        """Return the result of the action. `statuses`: why each node was rejected."""
+
+
+@runtime_checkable
+class PreScorePlugin(Protocol):
+    """Checks the feasible nodes before they are scored."""
+
+    name: ClassVar[str]
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
+        """Return None, or an error. With SKIP, this plugin's Score does not run in this cycle."""
+
+
+@runtime_checkable
+class ScorePlugin(Protocol):
+    """Scores a node for the Pod."""
+
+    name: ClassVar[str]
+
+    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
+        """Return the score of the node: higher is better, 0 to 100 after NormalizeScore."""
+
+
+@runtime_checkable
+class NormalizeScorePlugin(Protocol):
+    """Scales the scores of all nodes to 0…100."""
+
+    name: ClassVar[str]
+
+    def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
+        """Change `scores` (node name -> score) in place."""
+
+
+@runtime_checkable
+class ReservePlugin(Protocol):
+    """Reserves resources for a Pod on its selected node, and releases them if the Pod is not bound."""
+
+    name: ClassVar[str]
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Reserve resources and return None, or return the reason why the plugin cannot."""
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Release the resources. Also called for a Pod for which `reserve` was never called."""
+
+
+@runtime_checkable
+class PermitPlugin(Protocol):
+    """Decides whether a Pod may be bound: yes, no, or later."""
+
+    name: ClassVar[str]
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> PermitResult:
+        """Return the decision. WAIT holds the Pod until a plugin allows or rejects the Pod, or until the timeout."""
+
+
+@runtime_checkable
+class PreBindPlugin(Protocol):
+    """Prepares the binding of a Pod."""
+
+    name: ClassVar[str]
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Return SKIP if `pre_bind` has nothing to do for this Pod. Must be quick and change nothing."""
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Prepare the binding and return None, or return the reason for the failure."""
+
+
+@runtime_checkable
+class BindPlugin(Protocol):
+    """Binds the Pod to its node."""
+
+    name: ClassVar[str]
+
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Bind the Pod and return None. With SKIP, the next Bind plugin runs."""
+
+
+@runtime_checkable
+class PostBindPlugin(Protocol):
+    """Runs after a Pod was bound."""
+
+    name: ClassVar[str]
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Run after the binding."""
+
+
+EXTENSION_POINTS: Final[dict[str, type]] = {
+    "preEnqueue": PreEnqueuePlugin,
+    "queueSort": QueueSortPlugin,
+    "preFilter": PreFilterPlugin,
+    "filter": FilterPlugin,
+    "postFilter": PostFilterPlugin,
+    "preScore": PreScorePlugin,
+    "score": ScorePlugin,
+    "reserve": ReservePlugin,
+    "permit": PermitPlugin,
+    "preBind": PreBindPlugin,
+    "bind": BindPlugin,
+    "postBind": PostBindPlugin,
+}
+"""Name of an extension point in a configuration -> the protocol of its plugins."""
+_EXTENSIONS: Final = (PreFilterExtensions, NormalizeScorePlugin)
+"""Optional extensions of PreFilter and Score."""
+_OWN: Final = ("also_at", "static_filter", "not_in", "scores_in_columns")
+"""Methods that a plugin may have besides those of its extension points."""
+
+
+def _methods(protocol: type) -> tuple[str, ...]:
+    return tuple(name for name, value in vars(protocol).items() if inspect.isfunction(value) and name[0] != "_")
+
+
+METHODS: Final = {point: _methods(protocol) for point, protocol in EXTENSION_POINTS.items()}
+"""Extension point -> the names of its methods."""
+_KNOWN: Final = {
+    name: getattr(protocol, name)
+    for protocol in (*EXTENSION_POINTS.values(), *_EXTENSIONS)
+    for name in _methods(protocol)
+}
+
+
+class InvalidPlugin(Exception):
+    """The error for a class that cannot be a plugin, with the reason."""
+
+
+def implements(plugin: Any, protocol: type) -> bool:
+    return all(hasattr(plugin, method) for method in _methods(protocol))
+
+
+def extends(plugin: Any, point: str, semantics: Semantics) -> bool:
+    """Return whether a plugin class has the extension point `point` in this release."""
+    if implements(plugin, EXTENSION_POINTS[point]):
+        return point not in plugin.not_in(semantics)
+    return point in plugin.also_at(semantics)
+
+
+def check_plugin(plugin: Any) -> None:
+    """Raise InvalidPlugin for a class without a name, or with a misspelt, incomplete or no extension point."""
+    where = f"plugin {getattr(plugin, '__qualname__', plugin)!s}"
+    name = getattr(plugin, "name", None)
+    if not isinstance(plugin, type) or not isinstance(name, str) or not name:
+        raise InvalidPlugin(f"{where}: must be a class with a `name`")
+    public = [name for name in dir(plugin) if name[0] != "_" and callable(getattr(plugin, name))]
+    for method in public:
+        if method in _KNOWN:
+            _check_signature(f"{where}: {method}", inspect.getattr_static(plugin, method), _KNOWN[method])
+        elif method not in _OWN and (near := _nearest(method)):
+            raise InvalidPlugin(
+                f"{where}: {method} is no method of an extension point (did you mean {near}? "
+                "The name of a method of your own starts with an underscore)"
+            )
+    for protocol in (*EXTENSION_POINTS.values(), *_EXTENSIONS):
+        methods = _methods(protocol)
+        missing = [name for name in methods if name not in public]
+        if missing and len(missing) < len(methods):
+            raise InvalidPlugin(f"{where}: has {', '.join(set(methods) - set(missing))} without {', '.join(missing)}")
+    if not any(name in public for names in METHODS.values() for name in names):
+        raise InvalidPlugin(f"{where}: extends nothing: it has none of {', '.join(_KNOWN)}")
+
+
+def _nearest(method: str) -> str:
+    plain = {name.replace("_", ""): name for name in _KNOWN}
+    matches = get_close_matches(method.replace("_", "").lower(), plain, 1, 0.85)
+    return plain[matches[0]] if matches else ""
+
+
+def _check_signature(what: str, method: Any, protocol: Any) -> None:
+    wanted = list(inspect.signature(protocol).parameters)[1:]
+    try:
+        is_static = isinstance(method, staticmethod)
+        inspect.signature(method).bind(*([None] * (len(wanted) + (not is_static))))
+    except (TypeError, ValueError):
+        text = f"{what} must take ({', '.join(['self', *wanted])})"
+        raise InvalidPlugin(text) from None
+
+
+MAX_NODE_SCORE: Final = 100
+
+
+class PluginFault(Exception):
+    """The error of a plugin that failed or returned an invalid result.
+
+    Outcomes that depend on the plugin are not predicted.
+    """
+
+    def __init__(self, plugin: str, why: str) -> None:
+        super().__init__(f"plugin {plugin} {why}")
+        self.plugin, self.why = plugin, why
+
+
+class PluginHandle(Protocol):
+    """The object that plugins get: gives access to the Snapshot and to the framework that runs the plugins."""
+
+    snapshot: Snapshot
+    framework: Any
+
+
+class Plugin:
+    """A plugin of a profile; its methods determine its extension points.
+
+    `args`: its arguments in the profile. `needs_pre_filter`, `needs_pre_score`: upstream's error at Filter and at Score
+    if the plugin's PreFilter or PreScore is not in the profile; "" if the plugin works without.
+    """
+
+    name: ClassVar[str]
+    needs_pre_filter: ClassVar[str] = ""
+    needs_pre_score: ClassVar[str] = ""
+    scores_what_pre_filter_found: str = ""
+    """Upstream's error at Score if the plugin's PreFilter is not in the profile; "" if Score works without."""
+    foreign: ClassVar[bool] = False
+    """True for plugins that are not part of kube-scheduler."""
+    reads_whole_pod: ClassVar[bool] = False
+    """Whether `static_filter` reads more of the Pod than `node_constraints_of` returns: labels, namespace, priority or
+    other fields of the spec. Pods share its results if what it reads is equal.
+    """
+    frees_capacity_in_columns: ClassVar[bool | None] = None
+    """Whether columns compute the preemption of this PostFilter plugin.
+
+    False: the plugin does nothing for Pods in columns. None: columns do not apply to a profile with the plugin.
+    """
+
+    def __init__(self, handle: PluginHandle, args: Any = None) -> None:
+        self.handle, self.args = handle, args
+        self.snapshot = handle.snapshot
+        self.semantics = handle.snapshot.semantics
+
+    @classmethod
+    def not_in(cls, semantics: Semantics) -> frozenset[str]:  # noqa: ARG003
+        """Return the extension points that the plugin lacks in this release, although the class has methods for
+        them.
+        """
+        return frozenset()
+
+    @classmethod
+    def also_at(cls, semantics: Semantics) -> frozenset[str]:  # noqa: ARG003
+        """Return the extension points that upstream's plugin has in this release, although the class has no methods for
+        them.
+
+        Upstream's plugin does nothing at these points for Pods that forewarn predicts, but a profile may enable the
+        plugin there.
+        """
+        return frozenset()
+
+    def scores_in_columns(
+        self,
+        pod: Pod,  # noqa: ARG002
+        rows: NDArray[np.intp],  # noqa: ARG002
+        matrix: Any,  # noqa: ARG002
+    ) -> NDArray[np.int64] | int | None:
+        """Return [index in `rows`]: the normalized scores of PreScore, Score and NormalizeScore for these nodes,
+        given as row numbers; an integer if all nodes have the same score.
+
+        None: only the methods for single nodes support the Pod or the arguments. `matrix`: the PodMatrix of the
+        Snapshot; hold `snapshot.derived.locked()`.
+        """
+        return None
+
+
+def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:
+    """Scale scores as `default_normalized` does, in place."""
+    values = default_normalized(np.fromiter(scores.values(), np.int64, len(scores)), reverse=reverse)
+    scores.update(zip(scores, values.tolist(), strict=True))
+
+
+def default_normalized(scores: NDArray[np.int64], *, reverse: bool) -> NDArray[np.int64]:
+    """Return scores from 0…max scaled to 0…100, or to 100…0 with `reverse`.
+
+    Source: upstream `helper.DefaultNormalizeScore`.
+    """
+    largest = int(scores.max(initial=0))
+    scaled = MAX_NODE_SCORE * scores // max(largest, 1)
+    return MAX_NODE_SCORE - scaled if reverse else scaled
+
+
+class StaticFilter(NamedTuple):
+    """The filter of a plugin for one Pod that reads only the node, not its Pods.
+
+    `may_reject`: True for the nodes that the plugin may reject for any Pod (for example, nodes with taints); None: all.
+    `in_columns`: the NodeTables -> `passes` of all nodes, as [node], bool; None: call `passes` for each node.
+    """
+
+    passes: Callable[[Node], bool]
+    may_reject: Callable[[Node], bool] | None = None
+    in_columns: Callable[[Any], NDArray[np.bool_]] | None = None
+
+
+class StaticFilterPlugin(Protocol):
+    """A Filter plugin that reads only the node, not its Pods. Results are cached: see `Plugin.reads_whole_pod`."""
+
+    name: ClassVar[str]
+
+    def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
+        """Return a function: node -> whether the node passes, with any Pods on it; None if all nodes pass."""
+
+    def static_filter_in_columns(self, pod: Pod) -> StaticFilter | None:
+        """Return `static_filter` for all nodes at once."""
+        passes = self.static_filter(pod)
+        return None if passes is None else StaticFilter(passes)
+
+
+class FilterInColumns(Protocol):
+    """A Filter plugin that filters all nodes at once by the Pods on the nodes.
+
+    `problem`: the NodeFit of a Pod. `amounts`: the amounts in use (`Present`).
+    """
+
+    name: ClassVar[str]
+
+    def in_columns(self, problem: Any) -> None:
+        """Add the constraints of the Pod to the problem. Raises NotValid."""
+
+    def rejections_in_columns(self, problem: Any, amounts: Any) -> Iterator[Any]:
+        """Yield the Rejections of nodes in the order of the plugin's checks. Raises NotValid."""
+
+    def rejections_without_nominated(self, problem: Any, amounts: Any) -> Iterator[Any]:  # noqa: ARG002
+        """Yield the Rejections that occur only if nominated Pods do not count. Raises NotValid."""
+        return iter(())
+
+
+class Plan(NamedTuple):
+    """What the plugins of a profile implement besides their extension points, and how the numpy implementation
+    (`vectorized`) evaluates them.
+
+    `pre_filters`, `extensions`: the PreFilter plugins that implement PreFilter and PreFilterExtensions. `without`: the
+    plugin because of which `vectorized` does not support the profile; "" if it does. `columns`, `static`: the plugins
+    with the protocols FilterInColumns and StaticFilterPlugin; `late_static`: those of `static` that follow a plugin in
+    `columns`. `reads_whole_pod`: of any Filter plugin. `preempts`: whether a PostFilter plugin preempts. `scores`:
+    whether `vectorized` supports the Score plugins.
+    """
+
+    pre_filters: tuple[str, ...]
+    extensions: tuple[str, ...]
+    without: str = ""
+    columns: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    late_static: tuple[str, ...] = ()
+    reads_whole_pod: bool = False
+    preempts: bool = False
+    scores: bool = False
+
+
+@lru_cache(64)
+def foreign_at(profile: Profile, point: str) -> tuple[str, ...]:
+    """Return the plugins of an extension point (`point`) that are not part of kube-scheduler."""
+    return tuple(name for name in profile.at(point) if profile.plugins[name].foreign)
+
+
+@lru_cache(64)
+def plan_of(profile: Profile) -> Plan:
+    """Return what the plugins of a profile implement; cached for each profile."""
+    plugins, before = profile.plugins, profile.at("preFilter")
+    pre_filters = tuple(name for name in before if implements(plugins[name], PreFilterPlugin))
+    extensions = tuple(name for name in before if implements(plugins[name], PreFilterExtensions))
+    without = _without_columns(profile)
+    if without:
+        return Plan(pre_filters, extensions, without)
+    filters = profile.at("filter")
+    columns = tuple(name for name in filters if implements(plugins[name], FilterInColumns))
+    static = tuple(name for name in filters if implements(plugins[name], StaticFilterPlugin))
+    first = next((place for place, name in enumerate(filters) if name in columns), len(filters))
+    late = tuple(name for name in static if filters.index(name) >= first)
+    whole = any(plugins[name].reads_whole_pod for name in filters)
+    preempts = any(plugins[name].frees_capacity_in_columns for name in profile.at("postFilter"))
+    return Plan(pre_filters, extensions, "", columns, static, late, whole, preempts, _scores_in_columns(profile))
+
+
+def _without_columns(profile: Profile) -> str:
+    plugins, before, filters = profile.plugins, profile.at("preFilter"), profile.at("filter")
+    for name in (*profile.at("preScore"), *profile.at("score")):
+        if _may_fail_to_score(profile, name):
+            return name
+    for name in dict.fromkeys((*filters, *before)):
+        is_halved = (implements(plugins[name], PreFilterPlugin) and name not in before) or name not in filters
+        if is_halved or not any(implements(plugins[name], form) for form in (FilterInColumns, StaticFilterPlugin)):
+            return name
+    return next((name for name in profile.at("postFilter") if plugins[name].frees_capacity_in_columns is None), "")
+
+
+def _may_fail_to_score(profile: Profile, name: str) -> bool:
+    plugin = profile.plugins[name]
+    needed = (("preFilter", plugin.scores_what_pre_filter_found), ("preScore", plugin.needs_pre_score))
+    return any(error and name not in profile.at(point) for point, error in needed)
+
+
+def _scores_in_columns(profile: Profile) -> bool:
+    before = profile.at("preScore")
+    plugins = {name: profile.plugins[name] for name in (*before, *profile.at("score"))}
+    return not any(
+        plugin.foreign or (name not in before and implements(plugin, PreScorePlugin))
+        for name, plugin in plugins.items()
+    )
+
 
 FILTERS: Final = 6
 """Units of work for the filters of one node, without costs that grow with the Pod, which plugins charge themselves."""

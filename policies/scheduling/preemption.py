@@ -7,36 +7,224 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from forewarn.policies.metering import meter
+from forewarn.policies.metering import each, meter
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.scheduling.framework import FILTERS, Code, failed, unresolvable
-from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_violation
 from forewarn.policies.scheduling.reasons import NO_VICTIMS_IN_SHORT, NOT_HELPFUL, Reason
-from forewarn.policies.scheduling.victim import (
-    NOW,
-    MissingNode,
-    start_time,
-    terminating_victims,
-    victims_below,
-    victims_by_importance,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
 
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.framework import CycleState, Framework, NodeToStatus, Status
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.framework import CycleState, Framework, NodeToStatus, PluginHandle, Status
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.plugin import PluginHandle
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.victim import Victim
+
+NOW: Final = 2**62
+"""The start time of a Pod without one: upstream uses the current time."""
+
+
+class MissingNode(Exception):
+    """The error if a Pod of a victim is on a node that no longer exists. Source: upstream `newDomainVictim`."""
+
+    def __init__(self, node: str) -> None:
+        message = f'nodeinfo not found for node name "{node}"'
+        super().__init__(f'failed to get node info for node "{node}" from snapshot: {message}')
+
+
+class Victim(NamedTuple):
+    """Pods that preemption evicts together.
+
+    `priority`: the priority of the Pod or of its PodGroup. `is_group`: the Pods belong to a PodGroup.
+    """
+
+    pods: tuple[Pod, ...]
+    priority: int
+    is_group: bool = False
+
+    @property
+    def importance(self) -> tuple[int, bool, int, int]:
+        """Sort key, the most important victim first. Source: upstream `MoreImportantVictim`."""
+        return -self.priority, not self.is_group, -len(self.pods), min(map(start_time, self.pods))
+
+
+def pod_priority(pod: Pod, snapshot: Snapshot) -> int:
+    """Return the priority by which preemption compares a Pod: the priority of its PodGroup, if preemption treats
+    PodGroups as units.
+
+    Source: upstream `GetPodPriority`.
+    """
+    if pod.spec.pod_group and snapshot.preempts_by_group:
+        group = snapshot.objects.pod_groups.get((pod.namespace, pod.spec.pod_group))
+        if group is not None:
+            return group.priority
+    return pod.effective_priority
+
+
+def victims_on(node_infos: Iterable[NodeInfo], snapshot: Snapshot) -> list[Victim]:
+    """Return all possible victims on these nodes, with their Pods on other nodes. Raises MissingNode.
+
+    Source: upstream `getCrossNodesVictims`.
+    """
+    if not snapshot.preempts_by_group:
+        return [Victim((pod,), pod.effective_priority) for info in node_infos for pod in info.pods]
+    groups, victims = snapshot.objects.pod_groups, list[Victim]()
+    keys = set[tuple[str, str]]()
+    for info in node_infos:
+        for pod in info.pods:
+            key = pod.namespace, pod.spec.pod_group
+            group = groups.get(key) if key[1] else None
+            if group is None or not group.preempted_together:
+                victims.append(Victim((pod,), pod_priority(pod, snapshot), bool(key[1])))
+            elif key not in keys:
+                keys.add(key)
+                pods = snapshot.pods_of_groups[key]
+                missing = next((item.node_name for item in pods if item.node_name not in snapshot.rows), "")
+                if missing:
+                    raise MissingNode(missing)
+                victims.append(Victim(pods, group.priority, is_group=True))
+    return victims
+
+
+def victims_below(priority: int, node_infos: Iterable[NodeInfo], snapshot: Snapshot) -> list[Victim]:
+    """Return the victims on these nodes with a priority below `priority`, including terminating ones. Raises
+    MissingNode.
+
+    Source: upstream `isPreemptionAllowed`.
+    """
+    return [victim for victim in victims_on(node_infos, snapshot) if victim.priority < priority]
+
+
+def may_be_preempted(pod: Pod, priority: int, snapshot: Snapshot) -> bool:
+    """Report whether a preemptor with this priority may preempt a Pod. Source: upstream `isPreemptionAllowed`."""
+    return pod_priority(pod, snapshot) < priority
+
+
+def terminating_victims(priority: int, node_info: NodeInfo, snapshot: Snapshot) -> list[Pod]:
+    """Return the Pods with a priority below `priority` on this node that are terminating because of a preemption.
+
+    Source: upstream `PodEligibleToPreemptOthers`, `isOngoingPreemption`.
+    """
+    return [
+        pod for pod in node_info.pods if pod.terminating and pod.preempted and may_be_preempted(pod, priority, snapshot)
+    ]
+
+
+def victims_by_importance(victims: Sequence[Victim], semantics: Semantics) -> list[Victim]:
+    """Return the victims sorted, the most important first."""
+    if semantics.unstarted_victims_in_order:
+        return sorted(victims, key=lambda victim: victim.importance)
+    by_pod = {id(victim.pods[0]): victim for victim in victims}
+    return [by_pod[id(pod)] for pod in by_importance([victim.pods[0] for victim in victims], semantics)]
+
+
+def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
+    """Sort Pods without PodGroups by priority, then by start time, the earliest first. Source: `MoreImportantPod`.
+
+    Upstream uses the current time for a Pod that has not started. In releases that read the time for each comparison,
+    the order of such Pods is reversed; in releases that read the time once for each Pod, their order does not change.
+    """
+    if semantics.unstarted_victims_in_order or all(pod.start_time is not None for pod in pods):
+        return sorted(pods, key=importance)
+    return [
+        pod
+        for _, pod in sorted(
+            enumerate(pods), key=lambda item: (*importance(item[1]), 0 if item[1].start_time is not None else -item[0])
+        )
+    ]
+
+
+def importance(pod: Pod) -> tuple[int, int]:
+    """Return the sort key of a Pod without a PodGroup; the most important Pod is first."""
+    return -pod.effective_priority, start_time(pod)
+
+
+def start_time(pod: Pod) -> int:
+    """Return the start time in seconds since 1970; NOW for a Pod that has not started."""
+    return NOW if pod.start_time is None else pod.start_time
+
+
+def matching(pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
+    """Yield the PDBs that select the Pod. `pdbs`: those of the Pod's namespace."""
+    return (pdb for pdb in each(pdbs, 1.5) if pdb.matches(pod.namespace, pod.labels))
+
+
+def filter_pods_with_pdb_violation(
+    pods: Iterable[Pod],
+    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    matching: Callable[[Pod, Sequence[PodDisruptionBudget]], Iterable[PodDisruptionBudget]] = matching,
+    *,
+    first_ends_the_count: bool = False,
+) -> tuple[list[Pod], list[Pod]]:
+    """Return (Pods whose eviction violates a PDB, other Pods), each in the given order. `pdbs`: namespace -> PDBs.
+
+    `matching`: returns the PDBs of a namespace that select a Pod. Every Pod reduces the allowed disruptions of all its
+    PDBs, even if the Pod is reprieved later. `first_ends_the_count`: PDBs after the first violated one are not reduced.
+    Upstream has no order of PDBs, so its result may vary for a Pod with several PDBs. Here PDBs are sorted by name.
+    """
+    violating: list[Pod] = []
+    others: list[Pod] = []
+    for pod, violated in violations(pods, pdbs, matching, first_ends_the_count=first_ends_the_count):
+        (violating if violated else others).append(pod)
+    return violating, others
+
+
+def filter_victims_with_pdb_violation(
+    victims: Iterable[Victim],
+    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    *,
+    first_ends_the_count: bool = False,
+) -> tuple[list[tuple[Victim, int]], list[Victim]]:
+    """Return ((victim, number of its Pods whose eviction violates a PDB) for violating victims, other victims), in the
+    given order.
+
+    `pdbs`: namespace -> PDBs. `first_ends_the_count`: PDBs after the first violated one are not reduced. Source:
+    upstream `FilterVictimsWithPDBViolation`.
+    """
+    victims = list(victims)
+    numbers = violations(
+        (pod for victim in victims for pod in victim.pods), pdbs, first_ends_the_count=first_ends_the_count
+    )
+    counts = [sum(bool(violated) for _, violated in islice(numbers, len(victim.pods))) for victim in victims]
+    violating = [(victim, count) for victim, count in zip(victims, counts, strict=True) if count]
+    return violating, [victim for victim, count in zip(victims, counts, strict=True) if not count]
+
+
+def violations(
+    pods: Iterable[Pod],
+    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    matching: Callable[[Pod, Sequence[PodDisruptionBudget]], Iterable[PodDisruptionBudget]] = matching,
+    *,
+    first_ends_the_count: bool = False,
+) -> Iterator[tuple[Pod, Sequence[PodDisruptionBudget]]]:
+    """Yield (Pod, the PDBs that the eviction of the Pod violates after the evictions of the Pods before).
+
+    Arguments as for `filter_pods_with_pdb_violation`. A terminating Pod reduces allowed disruptions like any other Pod.
+    A Pod in `status.disruptedPods` does not: the API server has already accepted its eviction.
+    """
+    allowed: dict[tuple[str, str], int] = {}
+    for pod in pods:
+        violated: Sequence[PodDisruptionBudget] = ()
+        for pdb in matching(pod, pdbs.get(pod.namespace, ())):
+            if pod.name not in pdb.disrupted_pods:
+                key = pdb.namespace, pdb.name
+                left = allowed[key] = allowed.get(key, pdb.disruptions_allowed) - 1
+                if left < 0:
+                    violated = (*violated, pdb)
+                if violated and first_ends_the_count:
+                    break
+        yield pod, violated
+
 
 NEVER: Final = Reason("not eligible due to preemptionPolicy=Never.", "preemptionPolicy is Never")
 TERMINATING: Final = Reason(

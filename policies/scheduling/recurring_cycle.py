@@ -26,7 +26,6 @@ from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.reasons import NOT_HELPFUL
 from forewarn.policies.scheduling.responsible import framework_in_columns
-from forewarn.policies.scheduling.vectorized.candidates import candidates_on
 from forewarn.policies.scheduling.vectorized.constraints import (
     MAX,
     CapacityConstraint,
@@ -36,6 +35,7 @@ from forewarn.policies.scheduling.vectorized.constraints import (
     with_nominated,
 )
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from forewarn.policies.scheduling.vectorized.node_fit import candidates_on
 from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.victim_selection import CostCache, Occupancy

@@ -13,9 +13,7 @@ from forewarn.policies.scheduling.caveats import named
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import not_modelled
 from forewarn.policies.scheduling.event_handlers import is_gated
-from forewarn.policies.scheduling.extension_points import implements
-from forewarn.policies.scheduling.framework import Framework
-from forewarn.policies.scheduling.plugin import StaticFilterPlugin, foreign_at
+from forewarn.policies.scheduling.framework import Framework, StaticFilterPlugin, foreign_at, implements
 from forewarn.policies.scheduling.pod_groups import of_a_group
 from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.nodes import read_by_filters

@@ -14,7 +14,15 @@ import numpy as np
 from forewarn.policies.copies import replace
 from forewarn.policies.documents import Exact, to_dict
 from forewarn.policies.metering import charge
-from forewarn.policies.scheduling.caveats import AWAITED, Facts, named, of_placement, of_preemption, victims_tie
+from forewarn.policies.scheduling.caveats import (
+    AWAITED,
+    Facts,
+    assumptions,
+    named,
+    of_placement,
+    of_preemption,
+    victims_tie,
+)
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.filtering import (
     Filtered,
@@ -22,9 +30,15 @@ from forewarn.policies.scheduling.filtering import (
     find_nodes_that_fit_pod,
     num_feasible_nodes_to_find,
 )
-from forewarn.policies.scheduling.framework import FILTERS, CycleState, Framework, NodeToStatus, PluginFault, Status
-from forewarn.policies.scheduling.missing_lists import assumptions
-from forewarn.policies.scheduling.plugin import foreign_at
+from forewarn.policies.scheduling.framework import (
+    FILTERS,
+    CycleState,
+    Framework,
+    NodeToStatus,
+    PluginFault,
+    Status,
+    foreign_at,
+)
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, allocated_on, awaits_devices
 from forewarn.policies.scheduling.preemption import (
     VIOLATIONS,
@@ -35,9 +49,8 @@ from forewarn.policies.scheduling.preemption import (
     pod_eligible_to_preempt_others,
 )
 from forewarn.policies.scheduling.responsible import extender_decisions, framework_of, not_predicted, not_scheduled
-from forewarn.policies.scheduling.vectorized.candidates import Candidates
 from forewarn.policies.scheduling.vectorized.constraints import Unsupported, attempt
-from forewarn.policies.scheduling.vectorized.node_fit import NodeNames, decide
+from forewarn.policies.scheduling.vectorized.node_fit import Candidates, NodeNames, decide
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import Cycle, Scores, num_nodes_after_pre_filter, percentage_of
 
@@ -52,6 +65,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 
+__all__ = ["NO_PREEMPTION", "Prediction"]
 
 _NONE: Final[Mapping[str, Any]] = {}
 
@@ -109,8 +123,6 @@ def _missing(total: int, seen: int) -> list[float]:
         missed.append(missed[-1] * max(total - seen - index, 0) / (total - index))
     return missed
 
-
-__all__ = ["NO_PREEMPTION", "Prediction"]
 
 T = TypeVar("T")
 NO_PREEMPTION: Final = "no plugin of the profile preempts"
@@ -681,3 +693,34 @@ def _by_node(scores: dict[str, NDArray[np.int64]], nodes: Sequence[NodeInfo]) ->
     scores["total"] = np.sum([np.zeros(len(nodes), np.int64), *scores.values()], axis=0)
     keys, values = tuple(scores), zip(*(column.tolist() for column in scores.values()), strict=True)
     return {node.name: dict(zip(keys, row, strict=True)) for node, row in zip(nodes, values, strict=True)}
+
+
+class Explanation(NamedTuple):
+    """The basis of a prediction.
+
+    `kubernetes`: the release. `configuration`: the file or preset of the profile; "" for the default profile.
+    `because`: why every plugin ran on every node; "" if the numpy implementation (`vectorized`) was used.
+    """
+
+    kubernetes: str
+    profile: str
+    configuration: str
+    because: str
+
+    def __str__(self) -> str:
+        of = f" of {self.configuration}" if self.configuration else ""
+        way = (
+            f"plugin by plugin on every node, because {self.because}"
+            if self.because
+            else "all nodes at once, in columns"
+        )
+        return f"as kube-scheduler {self.kubernetes} with its profile {self.profile}{of}; {way}"
+
+
+def explanation_of(prediction: Prediction) -> Explanation | None:
+    """Return the basis of a prediction; None if the Pod is not predicted."""
+    if prediction.not_predicted:
+        return None
+    semantics = prediction.snapshot.semantics
+    profile = prediction.framework.profile.scheduler_name
+    return Explanation(semantics.release, profile, prediction.configuration.source, prediction.without_columns)

@@ -17,8 +17,7 @@ import numpy as np
 from forewarn.policies.cow_table import replaced
 from forewarn.policies.metering import each, holding_lock, limited, meter
 from forewarn.policies.scheduling.columns import Columns
-from forewarn.policies.scheduling.devices.claims import classes_of_resources
-from forewarn.policies.scheduling.devices.pools import InUse, Pools
+from forewarn.policies.scheduling.devices.claims import InUse, Pools, classes_of_resources
 from forewarn.policies.scheduling.devices.selectors import Selectors, selectors_of
 from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.evictions import charged_pdbs, without_nominations

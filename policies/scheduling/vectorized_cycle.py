@@ -16,26 +16,32 @@ import numpy as np
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.filtering import NOT_SCORED, Filtered, excluded_reason, num_feasible_nodes_to_find
-from forewarn.policies.scheduling.framework import CycleState, run_score_plugin
+from forewarn.policies.scheduling.framework import (
+    Code,
+    CycleState,
+    NodeToStatus,
+    Status,
+    run_score_plugin,
+    unresolvable,
+)
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, Decision, Preemption
 from forewarn.policies.scheduling.responsible import framework_in_columns
-from forewarn.policies.scheduling.status import Code, NodeToStatus, Status, unresolvable
-from forewarn.policies.scheduling.vectorized.candidates import candidates_on
 from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
-from forewarn.policies.scheduling.vectorized.nodes import is_large
-from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
-from forewarn.policies.scheduling.vectorized.rejections import (
+from forewarn.policies.scheduling.vectorized.node_fit import (
     FirstRejections,
+    NodeFit,
     Present,
     StaticRejections,
+    candidates_on,
     count_rejections,
     first_rejections,
     rejected,
     static_rejections,
 )
+from forewarn.policies.scheduling.vectorized.nodes import is_large
+from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

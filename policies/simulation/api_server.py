@@ -13,7 +13,7 @@ from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import counted_by_requests
-from forewarn.policies.controllers.recreated import Recreator, again
+from forewarn.policies.controllers.own_pods import Recreator, again
 from forewarn.policies.controllers.resource_quota import recalculated
 from forewarn.policies.controllers.view import PodCounts, PodState, Tally, WorkloadState, controller_of
 from forewarn.policies.copies import replace

@@ -14,20 +14,6 @@ from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers import SYNC_DELAY, reconcile
-from forewarn.policies.controllers.actions import (
-    CreateClaim,
-    CreatePod,
-    CreateWorkload,
-    DeletePod,
-    DeleteWorkload,
-    ReleasePod,
-    Report,
-    Requeue,
-    SetClaimOwner,
-    SetStatus,
-    UpdateConflict,
-    UpdateWorkload,
-)
 from forewarn.policies.controllers.daemon_set import DaemonSetStatus, is_rolled_out, triggers_sync
 from forewarn.policies.controllers.deployment import is_recreate
 from forewarn.policies.controllers.persistent_volume import Bind, missing_claims, sync_unbound_claim
@@ -41,17 +27,33 @@ from forewarn.policies.controllers.taint_eviction import (
     eviction_time,
     taints_of_devices,
 )
-from forewarn.policies.controllers.view import PodCounts, WorkloadState, controller_of
+from forewarn.policies.controllers.view import (
+    CreateClaim,
+    CreatePod,
+    CreateWorkload,
+    DeletePod,
+    DeleteWorkload,
+    PodCounts,
+    ReleasePod,
+    Report,
+    Requeue,
+    SetClaimOwner,
+    SetStatus,
+    UpdateConflict,
+    UpdateWorkload,
+    WorkloadState,
+    controller_of,
+)
 from forewarn.policies.copies import replace
 from forewarn.policies.findings import ObjectRef, listed, plural
 from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET
 from forewarn.policies.kube_apiserver.defaults import missing_tolerations
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import InvalidObject, group_kind, text
+from forewarn.policies.objects.node import NO_EXECUTE
 from forewarn.policies.objects.node_selector import NodeSelector, NodeSelectorTerm
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.storage import PersistentVolume
-from forewarn.policies.objects.taints import NO_EXECUTE
 from forewarn.policies.objects.volumes import driver_of_provisioner
 from forewarn.policies.selectors import Requirement
 from forewarn.policies.simulation.api_server import BY_WORKLOAD, PDB, Change, claims_of
@@ -59,8 +61,7 @@ from forewarn.policies.simulation.api_server import BY_WORKLOAD, PDB, Change, cl
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.controllers.actions import Action
-    from forewarn.policies.controllers.view import Key, PodState, Tally
+    from forewarn.policies.controllers.view import Action, Key, PodState, Tally
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod

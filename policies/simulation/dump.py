@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 from forewarn.policies.cluster.admission import admitted, admitted_group
 from forewarn.policies.cluster.views import key_of
-from forewarn.policies.controllers.recreated import Recreator, again
+from forewarn.policies.controllers.own_pods import Recreator, again
 from forewarn.policies.controllers.replica_set import POD_DELETION_COST, deletion_cost
 from forewarn.policies.controllers.view import PodState, controller_of
 from forewarn.policies.findings import listed, plural
@@ -20,8 +20,8 @@ from forewarn.policies.objects.fields import at, group_kind, int32, items, text,
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.simulation.adoption import completed
 from forewarn.policies.simulation.api_server import PDB
-from forewarn.policies.simulation.device_claims import unmodelled_pending
 from forewarn.policies.simulation.scenario import World, labelled_with_host, read_workload
+from forewarn.policies.simulation.scheduler import unmodelled_pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

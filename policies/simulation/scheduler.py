@@ -5,20 +5,27 @@ Source: kubernetes `pkg/scheduler/schedule_one.go`, `eventhandlers.go`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from math import ceil, floor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 from forewarn.policies.copies import replace
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.scheduling.arguments import VolumeBindingArgs
+from forewarn.policies.scheduling.columns import Columns
 from forewarn.policies.scheduling.configuration import configuration_of
+from forewarn.policies.scheduling.devices.claims import claim_of_an_earlier_cycle, extended_resources_of, not_modelled
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
+from forewarn.policies.scheduling.evictions import loses_nomination, victims_to_evict
 from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
-from forewarn.policies.scheduling.pdb_violations import matching
-from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
+from forewarn.policies.scheduling.framework import Code, unresolvable
+from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, claims_on
+from forewarn.policies.scheduling.plugins.gang_scheduling import GangScheduling
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
-from forewarn.policies.scheduling.queue.backoff_queue import seconds_of_backoff
+from forewarn.policies.scheduling.pod_group_cycle import schedule_pod_group
+from forewarn.policies.scheduling.pod_groups import CLAIMS, unmodelled_fields
+from forewarn.policies.scheduling.preemption import matching
 from forewarn.policies.scheduling.queue.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -26,6 +33,9 @@ from forewarn.policies.scheduling.queue.events import (
     CLAIM_UPDATE,
     NODE_ADD,
     NODE_DELETE,
+    POD_GROUP_ADD,
+    POD_GROUP_DELETE,
+    POD_GROUP_UPDATE,
     RESOURCE_CLAIM_UPDATE,
     UNSCHEDULED_POD_ADD,
     VOLUME_ADD,
@@ -33,39 +43,40 @@ from forewarn.policies.scheduling.queue.events import (
     node_scheduling_properties_change,
     pod_scheduling_properties_change,
 )
-from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
 from forewarn.policies.scheduling.queue.priority_queue import (
     FLUSH_PERIOD,
     MAX_IN_UNSCHEDULABLE_PODS,
+    Nominator,
     PriorityQueue,
     le_priority_pre_check,
+    seconds_of_backoff,
 )
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
-from forewarn.policies.simulation.api_server import PDB
-from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, volumes_on
-from forewarn.policies.simulation.device_claims import DeviceClaims, devices_on
-from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
-from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
+from forewarn.policies.scheduling.responsible import framework_of
+from forewarn.policies.scheduling.snapshot import Snapshot
+from forewarn.policies.simulation.api_server import PDB, Condition, name_of_group
+from forewarn.policies.simulation.scheduler_cache import NotPredicted, Rejected, SchedulingAlgorithm, volumes_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from forewarn.policies.controllers.view import PodState
+    from forewarn.policies.objects.devices import ResourceClaim
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.scheduling.framework import Status
     from forewarn.policies.scheduling.plugins.storage_score import PodVolumes
-    from forewarn.policies.scheduling.pod_group_preemption import GroupPreemption
+    from forewarn.policies.scheduling.pod_group_cycle import GroupPreemption, PodGroupResult
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.queue.pod_info import Entity, QueuedPodInfo
-    from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.simulation.api_server import ApiServer, Change
-    from forewarn.policies.simulation.clock import Clock, Latencies
-    from forewarn.policies.simulation.device_claims import ClaimUpdate
+    from forewarn.policies.simulation.api_server import ApiServer, Change, PodKey
+    from forewarn.policies.simulation.clock import Clock, Latencies, Task
     from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 
@@ -560,3 +571,453 @@ class Scheduler:
         self._flush_due = float("inf")
         self.queue.flush_unschedulable_leftover()
         self._woken()
+
+
+PARALLELISM: Final = 16
+_CLUSTER: Final = "cluster"
+
+
+class Preemptor(NamedTuple):
+    """A Pod or PodGroup that preempts. `name`: how the timeline refers to it."""
+
+    uid: str
+    name: str
+    priority: int
+
+    @classmethod
+    def of_pod(cls, pod: Pod) -> Preemptor:
+        return cls(pod.uid, pod.key, pod.effective_priority)
+
+    @classmethod
+    def of_group(cls, group: PodGroup) -> Preemptor:
+        return cls(group.uid, name_of_group(group), group.priority)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """The evictions for one preemptor.
+
+    `left`: number of victims that are not deleted yet. `last`: key of the last victim.
+    """
+
+    preemptor: Preemptor
+    left: int
+    last: PodKey
+
+
+class PreemptionExecutor:
+    """Evicts the victims of preemptors. Also the PreEnqueue plugin of DefaultPreemption."""
+
+    name: ClassVar[str] = "DefaultPreemption"
+
+    def __init__(
+        self,
+        clock: Clock,
+        api: ApiServer,
+        latencies: Latencies,
+        nominated: Callable[[str], Sequence[Pod]],
+        group_of: Callable[[Pod], PodGroup | None] = lambda _: None,
+    ) -> None:
+        """Start without evictions.
+
+        `nominated`: returns the stored Pods that are nominated to a node. `group_of`: returns the PodGroup of a Pod.
+        """
+        self._clock, self._api, self._latencies, self._nominated = clock, api, latencies, nominated
+        self._group_of = group_of
+        self._preempting: set[str] = set()
+        self._last_victim: dict[str, PodKey] = {}
+        """uid of a preemptor whose other victims are deleted -> key of its last victim.
+
+        A Pod that is tried again during its first attempt may have two attempts: the end of the first clears the
+        records of both, as in upstream.
+        """
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Reject a Pod while evictions for the Pod or its PodGroup are running. Source: upstream
+        `IsPodRunningPreemption`.
+
+        Evictions no longer count if all victims but the last are deleted, and the last one is terminating or gone.
+        """
+        group = self._group_of(pod)
+        uid = pod.uid if group is None else group.uid
+        if uid not in self._preempting:
+            return None
+        last = self._last_victim.get(uid)
+        victim = None if last is None else self._api.pod(*last)
+        if last is None or (victim is not None and not victim.terminating):
+            return unresolvable("waiting for the preemption for this pod to be finished")
+        return None
+
+    def prepare_candidate(self, candidate: Candidate, preemptor: Pod) -> None:
+        self._prepare(candidate.node_name, candidate.victims, Preemptor.of_pod(preemptor))
+
+    def prepare_for_group(self, victims: Sequence[Pod], group: PodGroup) -> None:
+        """Evict the victims for a PodGroup on all nodes, the last victim after all others."""
+        self._prepare(_CLUSTER, victims, Preemptor.of_group(group))
+
+    def _prepare(self, node: str, pods: Sequence[Pod], preemptor: Preemptor) -> None:
+        """Start the evictions of victims that are not terminating. Source: upstream `prepareCandidateAsync`."""
+        victims = victims_to_evict(pods)
+        if not victims:
+            return
+        self._preempting.add(preemptor.uid)
+        self._clock.spawn(self._run(node, victims, preemptor))
+
+    def _run(self, node: str, victims: list[Pod], preemptor: Preemptor) -> Generator[float | None, None, None]:
+        for pod in self._nominated(node):
+            if pod.nominated_node_name and loses_nomination(pod, preemptor.priority):
+                yield self._latencies.write("patch", pod.key)
+                self._api.patch_pod_status((pod.namespace, pod.name), None, "")
+        *first, last = victims
+        attempt = _Attempt(preemptor, len(victims), (last.namespace, last.name))
+        self._note(attempt)
+        if first:
+            yield from self._in_parallel(first, attempt)
+        yield from self._preempt_pod(last, attempt)
+        self._preempting.discard(preemptor.uid)
+        self._last_victim.pop(preemptor.uid, None)
+
+    def _note(self, attempt: _Attempt) -> None:
+        if attempt.left == 1:
+            self._last_victim[attempt.preemptor.uid] = attempt.last
+
+    def _in_parallel(self, victims: list[Pod], attempt: _Attempt) -> Generator[float | None, None, None]:
+        """Evict victims with as many concurrent workers as upstream; continue when all have finished."""
+        waiting = victims[::-1]
+        workers = [self._clock.spawn(self._worker(waiting, attempt)) for _ in victims[:PARALLELISM]]
+        for worker in workers:
+            while not worker.done:
+                worker.then_wake = self._clock.running
+                yield None
+
+    def _worker(self, waiting: list[Pod], attempt: _Attempt) -> Generator[float | None, None, None]:
+        while waiting:
+            yield from self._preempt_pod(waiting.pop(), attempt)
+
+    def _preempt_pod(self, victim: Pod, attempt: _Attempt) -> Generator[float | None, None, None]:
+        """Set the condition DisruptionTarget of the victim, then delete it. Source: upstream `PreemptPod`.
+
+        The deletion is by name, so it may affect a replacement Pod with the same name.
+        """
+        key = victim.namespace, victim.name
+        if not victim.preempted:
+            yield self._latencies.write("patch", victim.key)
+            if not self._api.patch_disruption_target(key):
+                self._told(attempt)
+                return
+        yield self._latencies.write("delete", victim.key)
+        self._told(attempt)  # who asks for the DELETE hears of it no later than who watches
+        self._api.delete_pod(key, "preempted", by=attempt.preemptor.name)
+
+    def _told(self, attempt: _Attempt) -> None:
+        attempt.left -= 1
+        self._note(attempt)
+
+
+PERMIT_TIMEOUT: Final = 300.0
+"""Seconds that a Pod waits at Permit for the other Pods of its PodGroup."""
+_REASONS: Final = {None: "Scheduled", Code.UNSCHEDULABLE: "Unschedulable", Code.ERROR: "SchedulerError"}
+
+
+class WaitingPods:
+    """The Pods that wait at Permit. Source: upstream `waitingPodsMap`."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, str | None] = {}
+        """uid -> None while the Pod waits, "" if it is allowed, otherwise the reason for its rejection."""
+        self._tasks: dict[str, Task] = {}
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._answers
+
+    def add(self, uid: str) -> None:
+        self._answers[uid] = None
+
+    def answer(self, uid: str, why: str = "") -> None:
+        """End the waiting of a Pod: allow the Pod (`why` ""), or reject it. Only the first call for a Pod counts."""
+        if self._answers.get(uid, "") is None:
+            self._answers[uid] = why
+            if uid in self._tasks:
+                self._tasks[uid].wake()
+
+    def wait(self, uid: str, task: Task | None) -> Generator[float | None, None, str]:
+        """Wait until a Pod is allowed (returns "") or rejected (returns the reason).
+
+        `task`: the waiting actor, which is woken.
+        """
+        while (why := self._answers[uid]) is None:
+            if task is not None:
+                self._tasks[uid] = task
+            yield None
+        self._tasks.pop(uid, None)
+        del self._answers[uid]
+        return why
+
+
+class Loop(Protocol):
+    """The part of the simulated Scheduler that PodGroupScheduling uses."""
+
+    clock: Clock
+    api: ApiServer
+    cache: SchedulerCache
+    latencies: Latencies
+    algorithm: SchedulingAlgorithm
+    queue: PriorityQueue
+
+    def assume(self, info: QueuedPodInfo, node: str) -> None:
+        """Treat a Pod as bound to this node from now on."""
+
+    def bind(self, info: QueuedPodInfo, node: str) -> None:
+        """Bind a Pod concurrently with the loop."""
+
+    def fail(self, info: QueuedPodInfo, result: Rejected) -> Callable[[], None] | None:
+        """Requeue a rejected Pod. Returns a function that stores the Pod's new status; None if the status does
+        not change.
+        """
+
+    def preempt_for_group(self, preemption: GroupPreemption, group: PodGroup) -> None:
+        """Evict the victims of the preemption for a PodGroup."""
+
+    def take_next(self) -> None:
+        """Pop the next Pod or PodGroup for the loop, before informers report the last write."""
+
+
+class PodGroupScheduling:
+    """Runs the scheduling cycles of PodGroups for one simulated scheduler. Also the PreEnqueue plugin of
+    GangScheduling.
+    """
+
+    name: ClassVar[str] = GangScheduling.name
+
+    def __init__(self, scheduler: Loop) -> None:
+        self._of = scheduler
+        self.waiting = WaitingPods()
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Reject a Pod if its PodGroup is missing or has fewer than minCount Pods. Source: upstream `PreEnqueue`."""
+        cache, name = self._of.cache, pod.spec.pod_group
+        if not name:
+            return None
+        group = cache.group_of(pod)
+        if group is None:
+            return unresolvable(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')
+        if group.missing(cache.group_states.count((group.namespace, name))):
+            return unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
+        return None
+
+    def schedule_one(self, info: QueuedPodGroupInfo) -> Generator[float | None, None, None]:
+        """Run the cycle of a PodGroup. Source: upstream `scheduleOnePodGroup`."""
+        of = self._of
+        yield of.latencies.cycle(info.group.key)
+        for member in list(info.members):
+            if member.pod.terminating or of.cache.is_assumed(member.pod):
+                of.queue.done(member.pod)
+                info.members.remove(member)
+        snapshot = of.cache.snapshot()
+        key = info.group.namespace, info.group.name
+        group = snapshot.objects.pod_groups.get(key)
+        if not info.members or group is None:
+            for member in info.members:
+                of.fail(member, Rejected(f'podgroup "{info.group.name}" not found', nominated="", error=True))
+            self._over(info, None)
+            return
+        pods = [member.pod for member in info.members]
+        _check_modelled(group, pods, snapshot)
+        scheduled, order = of.cache.group_states.scheduled(key), of.cache.node_tree.list()
+        result = schedule_pod_group(snapshot, group, pods, scheduled, of.algorithm.place, order)
+        if result.preemption is not None:
+            of.preempt_for_group(result.preemption, group)
+        yield from self._submit(info, group, result)
+
+    def handle(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """Handle a change of a PodGroup; None: it did not exist or no longer exists."""
+        cache, queue = self._of.cache, self._of.queue
+        if queue.groups is None:
+            if new is not None:
+                cache.put_pod_group(new)  # whose Pods are not predicted, unless the gate is off
+        elif new is None:
+            if old is not None:
+                cache.remove_pod_group(old)
+                queue.groups.delete_group(old)
+                queue.move_all_to_active_or_backoff_queue(POD_GROUP_DELETE, old, None)
+        elif old is None:
+            cache.put_pod_group(new)
+            queue.groups.add_group(new)
+            queue.move_all_to_active_or_backoff_queue(POD_GROUP_ADD, None, new)
+        elif old is not new:
+            cache.put_pod_group(new)
+            queue.groups.update_group(new)
+            queue.move_all_to_active_or_backoff_queue(POD_GROUP_UPDATE, old, new)
+
+    def _submit(
+        self, info: QueuedPodGroupInfo, group: PodGroup, result: PodGroupResult
+    ) -> Generator[float | None, None, None]:
+        """Bind the Pods of a PodGroup after its cycle, or write their conditions, one after the other.
+
+        The loop waits for each write, and continues before the informers report the write. Source: upstream
+        `submitPodGroupAlgorithmResult`.
+        """
+        of = self._of
+        store: Callable[[], None] | None = None
+        for member, status in zip(list(info.members), result.members, strict=True):
+            if result.code is None and status.node:
+                self._assume(member, status.node, group)
+                continue
+            rejected = Rejected(status.message, status.plugins, status.nominated, error=status.error)
+            patch = of.fail(member, rejected)
+            if patch is not None:
+                if store is not None:
+                    store()
+                yield of.latencies.write("patch", member.pod.key)
+                store = patch
+        condition = Condition("True" if result.code is None else "False", _REASONS[result.code], result.message)
+        earlier = of.api.pod_groups.condition(group)
+        if condition != earlier and not (earlier.status == "True" and condition.status != "True"):
+            if store is not None:
+                store()
+            yield of.latencies.write("patch", group.key)
+            store = partial(of.api.pod_groups.set_condition, (group.namespace, group.name), condition)
+        self._over(info, result.tried_code)
+        if store is not None:
+            of.take_next()
+            store()
+
+    def _over(self, info: QueuedPodGroupInfo, code: Code | None) -> None:
+        assert self._of.queue.groups is not None
+        self._of.queue.groups.add_attempted(info, code)
+
+    def _assume(self, member: QueuedPodInfo, node: str, group: PodGroup) -> None:
+        """Assume a Pod on its node. The Pod waits at Permit until minCount Pods of its PodGroup are scheduled.
+
+        Source: upstream `prepareForBindingCycle`, GangScheduling `Permit`.
+        """
+        of, uid = self._of, member.pod.uid
+        of.assume(member, node)
+        scheduled = of.cache.group_states.scheduled((group.namespace, group.name))
+        if group.missing(len(scheduled)):
+            self.waiting.add(uid)
+            why = f"rejected due to timeout after waiting 5m0s at plugin {self.name}"
+            of.clock.at(of.clock.now + PERMIT_TIMEOUT, partial(self.waiting.answer, uid, why))
+        else:
+            for pod in scheduled:
+                self.waiting.answer(pod.uid)
+        of.bind(member, node)
+
+
+def _check_modelled(group: PodGroup, pods: list[Pod], snapshot: Snapshot) -> None:
+    """Raise NotPredicted for a PodGroup with unsupported fields, or with volumes or devices to bind."""
+    why = unmodelled_fields(group)
+    has_claims = any(pod.spec.claims_devices or pod.spec.has_storage for pod in pods)
+    if why := why or (CLAIMS if has_claims and _has_open_claims(pods, snapshot) else ""):
+        raise NotPredicted(f"not predicted: PodGroup {group.key}: {why}")
+
+
+def _has_open_claims(pods: list[Pod], snapshot: Snapshot) -> bool:
+    claims = snapshot.objects.claims
+    for pod in pods:
+        if pod.spec.claims_devices:
+            return True
+        for volume in pod.spec.volumes:
+            name = volume.claim_of(pod.name)
+            claim = claims.get((pod.namespace, name)) if name else None
+            if name and (claim is None or not claim.fully_bound):
+                return True
+    return False
+
+
+class ClaimUpdate(NamedTuple):
+    """A changed ResourceClaim. `old`, `new`: the claim before and after the change."""
+
+    old: ResourceClaim
+    new: ResourceClaim
+
+
+def devices_on(snapshot: Snapshot, pod: Pod, node: str) -> list[ResourceClaim]:
+    """Return the Pod's claims with their allocations on a node, which Filter accepted."""
+    info = snapshot.get(node)
+    if info is None or not (pod.device_claims or extended_resources_of(pod, snapshot.extended_resources)):
+        return []
+    framework = framework_of(snapshot, pod)
+    if DynamicResources.name not in framework.profile.plugins:
+        return []
+    plugin: DynamicResources = framework.plugin(DynamicResources.name)
+    return claims_on(plugin.allocate_on(pod, (info,)), node)
+
+
+def unmodelled_pending(pods: Iterable[Pod], objects: ClusterObjects) -> dict[str, str]:
+    """Return identity -> reason, of the Pending Pods with claims that forewarn does not model."""
+    snapshot = Snapshot(objects, (), Columns.build(()))
+    pending = (pod for pod in pods if pod.device_claims and not pod.node_name and not pod.terminal)
+    provided, selectors = snapshot.extended_resources, snapshot.device_selectors
+    reasons = ((pod.identity, not_modelled(pod, objects, provided, selectors)) for pod in pending)
+    return {identity: reason for identity, reason in reasons if reason}
+
+
+class DeviceClaims:
+    """The allocations and reservations of claims in the scheduler's cache."""
+
+    def __init__(self, cache: SchedulerCache) -> None:
+        self._cache = cache
+        self._generated: dict[str, list[tuple[str, str]]] = {}
+        """uid of a Pod -> keys of the claims that exist only for the Pod."""
+
+    def reserve(self, pod: Pod, claims: Iterable[ResourceClaim]) -> list[ClaimUpdate]:
+        return [*self._reserve(pod, claims)]
+
+    def _reserve(self, pod: Pod, claims: Iterable[ResourceClaim]) -> Iterator[ClaimUpdate]:
+        for claim in claims:
+            stored = self._cache.resource_claim((claim.namespace, claim.name))
+            users = (*(uid for uid in claim.reserved_for if uid != pod.uid), pod.uid)
+            new = replace(claim, reserved_for=users)
+            if stored is None or stored.uid != claim.uid:
+                new = replace(new, name=f"{claim.name}-{pod.uid}", owner_uid=pod.uid)
+                self._generated.setdefault(pod.uid, []).append((new.namespace, new.name))
+                stored = claim
+            self._cache.put_resource_claim(new)
+            yield ClaimUpdate(stored, new)
+
+    def has(self, pod: Pod) -> bool:
+        """Report whether claims may be reserved for a Pod."""
+        provided = self._cache.base.device_classes and pod.spec.request.scalars
+        return bool(pod.device_claims or pod.uid in self._generated or provided)
+
+    def release(self, pod: Pod) -> list[ClaimUpdate]:
+        """End the reservations of a Pod, and deallocate claims without other users. Source: upstream `syncClaim`."""
+        return [*self._release(pod)]
+
+    def _release(self, pod: Pod) -> Iterator[ClaimUpdate]:
+        for key in self._keys_of(pod):
+            old = self._cache.resource_claim(key)
+            if old is None or pod.uid not in old.reserved_for:
+                continue
+            users = tuple(uid for uid in old.reserved_for if uid != pod.uid)
+            new = replace(old, reserved_for=users, allocation=old.allocation if users else None)
+            if users or old.owner_uid != pod.uid:
+                self._cache.put_resource_claim(new)
+            else:
+                self._cache.remove_resource_claim(key)
+            yield ClaimUpdate(old, new)
+
+    def _keys_of(self, pod: Pod) -> Iterator[tuple[str, str]]:
+        yield from self._generated.pop(pod.uid, ())
+        yield from ((pod.namespace, wanted.claim) for wanted in pod.device_claims if wanted.claim is not None)
+        objects = self._cache.base
+        special = claim_of_an_earlier_cycle(pod, objects) if objects.device_classes else None
+        if special is not None:
+            yield special.namespace, special.name
+
+    def deallocate_unavailable(self, snapshot: Snapshot, pod: Pod) -> list[ClaimUpdate]:
+        """Deallocate one idle claim of a rejected Pod whose devices some nodes cannot use. Source: upstream
+        `PostFilter`.
+        """
+        labels = [(info.node.labels, info.name) for info in snapshot.node_infos]
+        for wanted in pod.device_claims:
+            claim = None if wanted.claim is None else self._cache.resource_claim((pod.namespace, wanted.claim))
+            allocation = None if claim is None else claim.allocation
+            if claim is None or allocation is None or allocation.nodes is None:
+                continue
+            if {*claim.reserved_for} <= {pod.uid} and not all(allocation.nodes.matches(*node) for node in labels):
+                new = replace(claim, allocation=None, reserved_for=())
+                self._cache.put_resource_claim(new)
+                return [ClaimUpdate(claim, new)]
+        return []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.controllers.applied import is_known
 from forewarn.policies.controllers.disruption import PdbStatus
-from forewarn.policies.controllers.recreated import Recreator, again, has_lost_owner
+from forewarn.policies.controllers.own_pods import Recreator, again, has_lost_owner
 from forewarn.policies.controllers.templates import admitted_claim, pod_of_template, template_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
@@ -43,9 +43,8 @@ from forewarn.policies.simulation.controller_manager import (
     StorageControllers,
     TaintEvictions,
 )
-from forewarn.policies.simulation.device_claims import unmodelled_pending
 from forewarn.policies.simulation.scenario import read_node, read_workload
-from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler
+from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler, unmodelled_pending
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.documents import in_json, optional_in_json, to_dict
 from forewarn.policies.findings import duration, listed, plural
-from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.simulation.api_server import BY_WORKLOAD
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.recreated import Recreator
+from forewarn.policies.controllers.own_pods import Recreator
 from forewarn.policies.documents import in_json, optional_in_json
 
 if TYPE_CHECKING:

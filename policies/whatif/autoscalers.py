@@ -21,10 +21,10 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemo
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable, without_expendable
 from forewarn.policies.autoscaling.karpenter.pods import is_provisionable
+from forewarn.policies.copies import shared_labels
 from forewarn.policies.findings import cut, duration, listed, one_line, plural
 from forewarn.policies.kinds.registry import CLAIM, DAEMON_SET
 from forewarn.policies.objects.fields import at
-from forewarn.policies.objects.pod_spec import shared_labels
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR

@@ -27,15 +27,15 @@ from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.scheduling.bulk import capacity_for
+from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.framework import PluginFault
-from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
-from forewarn.policies.scheduling.pod_group_preemption import without_victims
+from forewarn.policies.scheduling.pod_group_cycle import without_victims
 from forewarn.policies.scheduling.pod_groups import CLAIMS, is_scheduled_by_group, why_group_not_predicted
+from forewarn.policies.scheduling.preemption import MissingNode, victims_below
 from forewarn.policies.scheduling.reasons import joined
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.victim import MissingNode, victims_below
 from forewarn.policies.whatif.autoscalers import below_cutoff
 from forewarn.policies.whatif.scale_up import MAX_WORK
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.objects.fields import group_kind, ref_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.rules.support.predictions import is_placeholder
-from forewarn.policies.scheduling.victim import MissingNode, victims_below
+from forewarn.policies.scheduling.preemption import MissingNode, victims_below
 from forewarn.policies.whatif.headroom import fill
 from forewarn.policies.whatif.node_groups import pool_of
 

@@ -16,9 +16,9 @@ from forewarn.policies.kubelet.pods import is_critical_pod
 from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
 from forewarn.policies.rules.support.predictions import is_placeholder
-from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.scheduling.caveats import assumptions
+from forewarn.policies.scheduling.preemption import pod_priority
 from forewarn.policies.scheduling.responsible import NodeFilters
-from forewarn.policies.scheduling.victim import pod_priority
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import missing
 from forewarn.policies.whatif.arrivals import Branch, last_scheduled

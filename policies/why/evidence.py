@@ -2,25 +2,661 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
-from forewarn.policies.objects.fields import NOTHING, at, group_kind
-from forewarn.policies.why.events import Events
-from forewarn.policies.why.records import (
-    JobRecord,
-    NodeRecord,
-    PodRecord,
-    controller,
-    heartbeat_of,
-    job_record,
-    node_record,
-    pod_record,
-    seconds,
+from forewarn.policies.findings import cut, one_line
+from forewarn.policies.kinds.registry import (
+    CRON_JOB,
+    DEPLOYMENT,
+    JOB,
+    NODE,
+    POD,
+    REPLICA_SET,
 )
+from forewarn.policies.objects.fields import NOTHING, at, group_kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from forewarn.policies.documents import answers as documents
     from forewarn.policies.objects.fields import ApiObject
+
+MAX_PARTS: Final = 64
+"""Maximum conditions, containers, finalizers and taints that are read of one object."""
+MAX_TEXT: Final = 1000
+"""Maximum characters of a message that is parsed."""
+MAX_NAME: Final = 253
+_CREATING: Final = "ContainerCreating"
+_USUAL: Final = (_CREATING, "PodInitializing", "CrashLoopBackOff")
+"""Reasons of waiting containers that start soon, or whose last termination is reported."""
+
+
+class Condition(NamedTuple):
+    """A condition of a Pod, Node or Job. `when`: in seconds since 1970; 0 if unknown."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    when: float = 0.0
+
+
+class Container(NamedTuple):
+    """The last termination of a container, which ran from `started` to `when`. `limit`: its memory limit or ""."""
+
+    name: str
+    reason: str
+    exit_code: int
+    started: float
+    when: float
+    restarts: int
+    limit: str
+
+
+class WaitingContainer(NamedTuple):
+    """A container that does not start."""
+
+    name: str
+    reason: str
+    message: str
+
+
+class PodRecord(NamedTuple):
+    """A Pod's status and deletion. `deleted`: the time of the deletion request; None without one."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    node: str = ""
+    priority: int = 0
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    owner: tuple[str, str] = ("", "")
+    """Kind and name of the Pod's controller."""
+    created: float = 0.0
+    """When the Pod was created; 0 if unknown."""
+    deleted: float | None = None
+    deadline: float = 0.0
+    """The end of the Pod's grace period; 0 if the Pod was not deleted."""
+    finalizers: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    terminated: tuple[Container, ...] = ()
+    still_running: tuple[str, ...] = ()
+    waiting: tuple[WaitingContainer, ...] = ()
+    creating: tuple[str, ...] = ()
+    """The containers that the kubelet has not created yet."""
+    has_statuses: bool = True
+    target_node: str = ""
+    """The only node that the Pod's affinity allows, in the form that the DaemonSet controller writes."""
+
+    @property
+    def key(self) -> str:
+        """The Pod as `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def has_terminated(self) -> bool:
+        return self.disruption is not None or self.deleted is not None or self.phase in ("Failed", "Succeeded")
+
+    @property
+    def disruption(self) -> Condition | None:
+        """The condition DisruptionTarget if its status is True; otherwise None."""
+        return next(
+            (
+                condition
+                for condition in self.conditions
+                if (condition.type, condition.status) == ("DisruptionTarget", "True")
+            ),
+            None,
+        )
+
+
+class NodeRecord(NamedTuple):
+    """The health of a Node. `taints`: (key, time of addition) of its NoExecute taints."""
+
+    name: str
+    conditions: tuple[Condition, ...] = ()
+    taints: tuple[tuple[str, float], ...] = ()
+    cordoned: bool = False
+
+    @property
+    def not_ready(self) -> Condition | None:
+        """The condition Ready if its status is not True; otherwise None."""
+        return next(
+            (condition for condition in self.conditions if condition.type == "Ready" and condition.status != "True"),
+            None,
+        )
+
+
+class JobRecord(NamedTuple):
+    """The failure of a Job. `failed`: its condition, or None.
+
+    `ignores`: whether the podFailurePolicy ignores disrupted Pods.
+    """
+
+    name: str
+    failed: Condition | None = None
+    backoff_limit: int | None = None
+    ignores: bool = False
+
+
+def pod_record(obj: ApiObject) -> PodRecord:
+    """The record of a Pod."""
+    deadline = seconds(at(obj, "metadata", "deletionTimestamp"))
+    grace = at(obj, "metadata", "deletionGracePeriodSeconds")
+    deleted = deadline - (grace if isinstance(grace, int) else 0) if deadline else None
+    priority = at(obj, "spec", "priority")
+    statuses = [*_objects(obj, "status", "initContainerStatuses"), *_objects(obj, "status", "containerStatuses")]
+    conditions, message = conditions_of(obj), _text(obj, "status", "message", most=MAX_TEXT)
+    node = _text(obj, "spec", "nodeName")
+    return PodRecord(
+        namespace=_text(obj, "metadata", "namespace") or "default",
+        name=_text(obj, "metadata", "name"),
+        uid=_text(obj, "metadata", "uid"),
+        node=node,
+        priority=priority if isinstance(priority, int) else 0,
+        phase=_text(obj, "status", "phase"),
+        reason=_text(obj, "status", "reason"),
+        message=message,
+        owner=controller(obj),
+        created=seconds(at(obj, "metadata", "creationTimestamp")),
+        deleted=deleted,
+        deadline=deadline,
+        finalizers=tuple(_line(name) for name in _list(obj, "metadata", "finalizers") if isinstance(name, str)),
+        conditions=conditions,
+        terminated=tuple(_terminated(obj, statuses)),
+        still_running=tuple(
+            _text(status, "name") for status in statuses if isinstance(at(status, "state", "running"), dict)
+        ),
+        waiting=tuple(_waiting(statuses)),
+        creating=tuple(
+            _text(status, "name") for status in statuses if at(status, "state", "waiting", "reason") == _CREATING
+        ),
+        has_statuses=not node
+        or (any(at(status, "state") is not None for status in statuses) if statuses else bool(conditions or message)),
+        target_node=_target_node(obj),
+    )
+
+
+def node_record(obj: ApiObject) -> NodeRecord:
+    """Return the record of a Node's API object."""
+    taints = (taint for taint in _objects(obj, "spec", "taints") if at(taint, "effect") == "NoExecute")
+    return NodeRecord(
+        _text(obj, "metadata", "name"),
+        conditions_of(obj),
+        tuple((_text(taint, "key"), seconds(at(taint, "timeAdded"))) for taint in taints),
+        at(obj, "spec", "unschedulable") is True,
+    )
+
+
+def job_record(obj: ApiObject) -> JobRecord:
+    """Return the record of a Job's API object. Source: pkg/controller/job, pod_failure_policy.go."""
+    ends = [
+        condition
+        for condition in conditions_of(obj)
+        if condition.status == "True" and condition.type in ("Failed", "FailureTarget")
+    ]
+    limit = at(obj, "spec", "backoffLimit")
+    return JobRecord(
+        _text(obj, "metadata", "name"),
+        min(ends, key=lambda condition: condition.type, default=None),
+        limit if isinstance(limit, int) else None,
+        any(map(_ignores_disruption, _objects(obj, "spec", "podFailurePolicy", "rules"))),
+    )
+
+
+def _ignores_disruption(rule: ApiObject) -> bool:
+    patterns = _objects(rule, "onPodConditions")
+    return at(rule, "action") == "Ignore" and any(at(pattern, "type") == "DisruptionTarget" for pattern in patterns)
+
+
+def conditions_of(obj: ApiObject) -> tuple[Condition, ...]:
+    """Return the conditions in the status of an object."""
+    return tuple(
+        Condition(
+            _text(condition, "type"),
+            _text(condition, "status"),
+            _text(condition, "reason"),
+            _text(condition, "message", most=MAX_TEXT),
+            seconds(at(condition, "lastTransitionTime")),
+        )
+        for condition in _objects(obj, "status", "conditions")
+    )
+
+
+def controller(obj: ApiObject) -> tuple[str, str]:
+    """Return the (kind, name) of an object's controller; ("", "") without one."""
+    for owner in _objects(obj, "metadata", "ownerReferences"):
+        if at(owner, "controller") is True:
+            return _text(owner, "kind"), _text(owner, "name")
+    return "", ""
+
+
+def heartbeat_of(node: ApiObject) -> float:
+    """Return the latest heartbeat in the conditions of a Node; 0 without one."""
+    return max(
+        (seconds(at(condition, "lastHeartbeatTime")) for condition in _objects(node, "status", "conditions")),
+        default=0.0,
+    )
+
+
+def seconds(value: object) -> float:
+    """Return an API time in seconds since 1970; 0 if it is absent or malformed."""
+    if not isinstance(value, str) or not value:
+        return 0.0
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def shown_time(when: float) -> str:
+    """Return a time (seconds since 1970) as text, `2026-11-22T03:12:07Z`; "" for an unknown time."""
+    try:
+        return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%dT%H:%M:%SZ}" if when > 0 else ""
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _terminated(obj: ApiObject, statuses: list[ApiObject]) -> Iterator[Container]:
+    """The current termination of each container; without one, the last one before a restart."""
+    limits = {
+        _text(container, "name"): _text(container, "resources", "limits", "memory")
+        for field in ("initContainers", "containers")
+        for container in _objects(obj, "spec", field)
+    }
+    for status in statuses:
+        name = _text(status, "name")
+        for state in ("state", "lastState"):
+            end = at(status, state, "terminated")
+            if isinstance(end, dict):
+                code, restarts = end.get("exitCode"), status.get("restartCount")
+                yield Container(
+                    name,
+                    _text(end, "reason"),
+                    code if isinstance(code, int) else 0,
+                    seconds(end.get("startedAt")),
+                    seconds(end.get("finishedAt")),
+                    restarts if isinstance(restarts, int) else 0,
+                    limits.get(name, ""),
+                )
+                break
+
+
+def _waiting(statuses: list[ApiObject]) -> Iterator[WaitingContainer]:
+    for status in statuses:
+        reason = _text(status, "state", "waiting", "reason")
+        if reason and reason not in _USUAL:
+            yield WaitingContainer(
+                _text(status, "name"), reason, _text(status, "state", "waiting", "message", most=MAX_TEXT)
+            )
+
+
+def _target_node(obj: ApiObject) -> str:
+    terms = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    fields = [field for term in _objects(obj, *terms) for field in _objects(term, "matchFields")]
+    if len(fields) != 1 or at(fields[0], "key") != "metadata.name":
+        return ""
+    return _text(fields[0], "values", 0)
+
+
+def _list(obj: ApiObject, *path: str) -> list[Any]:
+    value = at(obj, *path)
+    return value[:MAX_PARTS] if isinstance(value, list) else []
+
+
+def _objects(obj: ApiObject, *path: str) -> list[ApiObject]:
+    return [item for item in _list(obj, *path) if isinstance(item, dict)]
+
+
+def _text(obj: ApiObject, *path: str | int, most: int = MAX_NAME) -> str:
+    value = at(obj, *path)
+    return _line(value, most) if isinstance(value, str) else ""
+
+
+def _line(value: str, most: int = MAX_NAME) -> str:
+    return cut(one_line(value[: 4 * most]), most)
+
+
+STATES: Final = ("pending", "preempted", "terminating", "running", "ended", "gone")
+IDS: Final = (
+    "preempted",
+    "missing-lists",
+    "former-preempted",
+    "former-ended",
+    "being-deleted",
+    "gated",
+    "other-scheduler",
+    "class-gone",
+    "class-changed",
+    "not-predicted",
+    "not-tried-yet",
+    "will-preempt",
+    "nominated-node-gone",
+    "waits-for-termination",
+    "overtaken",
+    "never-preempts",
+    "fits-nowhere",
+    "cycle-error",
+    "daemonset-pod-pending",
+    "preempted-for-the-default",
+    "preempted-for-a-class-that-is-gone",
+    "preempted-before-lower",
+    "node-pressure-evicted",
+    "node-condition",
+    "storage-limit-exceeded",
+    "preempted-by-kubelet",
+    "node-shutdown",
+    "node-gone",
+    "node-not-ready",
+    "taint-evicted",
+    "device-taint-evicted",
+    "evicted-by-api",
+    "drain-blocked",
+    "rejected-by-kubelet",
+    "deadline-exceeded",
+    "disrupted",
+    "oom-killed",
+    "container-failed",
+    "completed",
+    "container-waiting",
+    "deleted-by-controller",
+    "scaled",
+    "deleted",
+    "stuck-terminating",
+    "job-failed",
+    "workload-fails",
+    "workload-interrupted",
+    "group-waits",
+    "group-unschedulable",
+    "group-will-preempt",
+    "group-not-tried-yet",
+)
+"""The ids of all Troubles."""
+
+
+class Trouble(NamedTuple):
+    """A reason for a Pod's state.
+
+    `id`: for programs, such as `fits-nowhere`. `help`: the fix, or "". `when`: in seconds since 1970; 0 if unknown.
+    """
+
+    id: str
+    message: str
+    help: str = ""
+    when: float = 0.0
+
+    def to_dict(self) -> documents.Trouble:
+        document = {"id": self.id, "time": shown_time(self.when), "message": self.message, "help": self.help}
+        return {key: value for key, value in document.items() if value}  # type: ignore[return-value]
+
+
+def ids(troubles: Iterable[Trouble]) -> list[str]:
+    return list(dict.fromkeys(trouble.id for trouble in troubles))
+
+
+KINDS: Final = ("/Event", "events.k8s.io/Event")
+PREEMPTED: Final = "Preempted"
+"""The reason of kube-scheduler's Event about a victim. Source: pkg/scheduler/framework/preemption, executor.go."""
+TAINT: Final = ("TaintManagerEviction", "DeviceTaintManagerEviction")
+_REJECTED: Final = frozenset((
+    "AppArmor", "InitContainerRestartPolicyForbidden", "InvalidNodeInfo", "NodeAffinity", "NodeName", "NodePorts",
+    "NodeShutdown", "OutOfcpu", "OutOfmemory", "OutOfephemeral-storage", "OutOfpods", "PodFeatureUnsupported",
+    "PodLevelResourcesNotSupported", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch",
+    "SupplementalGroupsPolicyNotSupported", "SysctlForbidden", "TaintToleration", "TopologyAffinityError",
+    "UnexpectedAdmissionError", "UnexpectedPredicateFailureType", "UnknownReason", "VolumeAttachmentLimitExceeded",
+))  # fmt: skip
+"""Reasons for which the kubelet does not admit a Pod, without those of extended resources (`OutOf…`).
+
+Source: pkg/kubelet, kubelet.go, admissionRejectionReasons; lifecycle, predicate.go.
+"""
+DEADLINE: Final = "DeadlineExceeded"
+DECISIVE: Final = frozenset((PREEMPTED, "Evicted", "Preempting", DEADLINE, *TAINT, *_REJECTED))
+"""Reasons of Events that name the cause of a Pod's end."""
+_OF_NODES: Final = frozenset(("NodeNotReady", "RemovingNode", "DeletingNode", "Shutdown", "SystemOOM", "Rebooted",
+                              "NodeHasInsufficientMemory", "NodeHasDiskPressure", "NodeHasInsufficientPID",
+                              "EvictionThresholdMet"))  # fmt: skip
+_BY: Final = re.compile(r"Preempted by (?:pod|podgroup) (\S{1,64}) on node (\S{1,253})")
+"""The note of a preemption's Event: the uid of the preemptor, and the node.
+
+`related` should be the preemptor too, but is empty in 1.36, where kube-scheduler passes no Pod: `Could not construct
+reference`.
+"""
+_DELETED: Final = re.compile(r"(?:\(combined from similar events\): ?)?(?:Deleted pod: (\S{1,253})$|"
+                             r"[Dd]elete Pod (\S{1,253}) in StatefulSet \S{1,253} successful$)")  # fmt: skip
+_ASSIGNED: Final = re.compile(r"Successfully assigned \S{1,317} to (\S{1,253})$")
+LONG: Final = 300
+"""Maximum characters of a message in the output."""
+_LONG_REASON: Final = 60
+_MAX: Final = 5
+"""Maximum reasons in the output."""
+_MAX_EVENTS: Final = 100
+"""Maximum Events for a Pod about objects of one kind; the latest are recorded."""
+_MAX_WORKLOAD_EVENTS: Final = 5000
+_WHEN: Final = (
+    ("series", "lastObservedTime"),
+    ("lastTimestamp",),
+    ("deprecatedLastTimestamp",),
+    ("eventTime",),
+    ("metadata", "creationTimestamp"),
+)
+"""The fields with the latest time of an Event; the first one that is set counts."""
+
+
+class Event(NamedTuple):
+    """An Event. `kind`, `name`, `uid`: of the object; uid "" if unknown. `when`: in seconds since 1970; 0 if unknown.
+
+    `by`: namespace, name and uid of the preemptor, each "" if unknown. `node`: the node of a preemption.
+    """
+
+    kind: str
+    name: str
+    reason: str
+    message: str
+    uid: str = ""
+    when: float = 0.0
+    by: tuple[str, str, str] = ("", "", "")
+    node: str = ""
+
+    @property
+    def is_rejection(self) -> bool:
+        """True if the kubelet did not admit the Pod; the reason of an eviction is also that of a node's condition."""
+        return self.reason in _REJECTED or (
+            self.reason == "Evicted" and self.message.startswith("The node had condition")
+        )
+
+
+class Events:
+    """The Events about one Pod or workload, and about objects that may explain its termination.
+
+    Add them in any order.
+    """
+
+    def __init__(self, namespace: str, name: str, *, of_workload: bool = False) -> None:
+        self._namespace, self._name, self._of_workload = namespace, name, of_workload
+        self._max_events = _MAX_WORKLOAD_EVENTS if of_workload else _MAX_EVENTS
+        self._last: dict[str, dict[tuple[str, ...], Event]] = {}
+        self._index: _Index | None = None
+        """Of the Events that are kept; None after another one was added."""
+        self.limit = 0
+        """The maximum of Events that are kept, if some were dropped; else 0."""
+        self.read = 0
+        """Number of Events that were added, about any object."""
+
+    def add(self, obj: ApiObject) -> bool:
+        """Add an object if it is an Event, and return whether it is."""
+        if group_kind(obj) not in KINDS:
+            return False
+        self.read += 1
+        about = _object(obj, "regarding") or _object(obj, "involvedObject")
+        kind, name = _event_text(about, "kind"), _event_text(about, "name")
+        if self._is_wanted(kind, _event_text(about, "namespace"), name, _event_text(obj, "reason")):
+            self._keep(obj, kind, name, _event_text(about, "uid"))
+        return True
+
+    def _is_wanted(self, kind: str, namespace: str, name: str, reason: str) -> bool:
+        if kind == "Node":
+            return reason in _OF_NODES
+        if not name or len(name) > MAX_NAME or namespace != self._namespace:
+            return False
+        if name == self._name or (self._of_workload and name.startswith(f"{self._name}-")):
+            return True
+        return not self._of_workload and kind != "Pod" and self._name.startswith(f"{name}-")
+
+    def _keep(self, obj: ApiObject, kind: str, name: str, uid: str) -> None:
+        reason = cut(one_line(_event_text(obj, "reason")), _LONG_REASON)
+        message = cut(one_line(_event_text(obj, "note") or _event_text(obj, "message")), MAX_TEXT)
+        by, node = _preemptor(obj, reason, message)
+        event = Event(cut(one_line(kind), _LONG_REASON), name, reason, message, uid, _when(obj), by, node)
+        self._index = None
+        events = self._last.setdefault("Pod" if kind == "Pod" else "", {})
+        key = (name, uid, reason) if kind == "Pod" else (kind, name, uid, reason, message)
+        if key not in events or events[key].when <= event.when:
+            events[key] = event
+        if len(events) > 2 * self._max_events:
+            self.limit = self._max_events
+            self._last["Pod" if kind == "Pod" else ""] = self._bounded(events)
+
+    def _bounded(self, events: dict[tuple[str, ...], Event]) -> dict[tuple[str, ...], Event]:
+        best = sorted(events, key=lambda key: _rank(events[key]))[-self._max_events :]
+        return {key: events[key] for key in best}
+
+    def of_pod(self, name: str, uid: str = "") -> list[Event]:
+        """Return the Events about the Pod with this name and uid ("": any), sorted by time."""
+        return [e for e in self._indexed().of_pod.get(name, ()) if uid in ("", e.uid) or not e.uid]
+
+    def pods(self) -> list[str]:
+        """Return the names of all Pods that an Event is about, or that a controller deleted according to its Event."""
+        return list(dict.fromkeys([*self._indexed().of_pod, *self._indexed().deletions]))
+
+    def messages_of(self, name: str, uid: str) -> dict[str, str]:
+        """Return reason -> message of the latest Events about the Pod, sorted by time."""
+        shown = sorted(self.of_pod(name, uid), key=_rank)[-_MAX:]
+        return {event.reason: cut(event.message, LONG) for event in sorted(shown, key=lambda event: event.when)}
+
+    def preempted(self, name: str, uid: str) -> Event | None:
+        """Return the last Event about a preemption of the Pod with this name and uid ("": any), or None."""
+        preemptions = [event for event in self.of_pod(name, uid) if event.reason == PREEMPTED]
+        return preemptions[-1] if preemptions else None
+
+    def decisive(self, name: str, uid: str = "", since: float = 0.0) -> Event | None:
+        """Return the last Event that names a cause of the Pod's termination, or None.
+
+        `since`: the earliest time of an Event without uid.
+        """
+        events = [e for e in self.of_pod(name, uid) if _is_decisive(e) and (e.uid or e.when >= since)]
+        return events[-1] if events else None
+
+    def former(self, name: str, uid: str, created: float = 0.0) -> Event | None:
+        """Return the last Event that names a cause of the termination of an earlier Pod with this name and
+        another uid, or None.
+
+        `created`: when the Pod with this uid was created; 0 if unknown. Events of taint eviction have no uid: they are
+        about the Pod that existed then.
+        """
+        others = [e for e in self.of_pod(name) if _is_decisive(e) and e.uid != uid]
+        earlier = [e for e in others if e.uid or 0 < e.when <= created]
+        if not earlier or not uid:
+            return None
+        last = earlier[-1]
+        # Events of taint eviction have whole seconds: an Event of the same second may be earlier.
+        uids = [e.uid for e in self.of_pod(name) if e.uid not in ("", uid) and int(e.when) <= last.when]
+        return last if last.uid or not uids else last._replace(uid=uids[-1])
+
+    def last(self, name: str) -> tuple[str, float]:
+        """Return the uid of the last Pod with this name, and the time of its first Event; ("", 0.0) if unknown."""
+        uid = next((event.uid for event in reversed(self.of_pod(name)) if event.uid), "")
+        return uid, min((event.when for event in self.of_pod(name) if event.uid == uid != ""), default=0.0)
+
+    def deletion(self, name: str) -> Event | None:
+        """Return the last Event in which a controller reports that it deleted the Pod, or None."""
+        return self._indexed().deletions.get(name)
+
+    def node_of(self, name: str, uid: str = "") -> str:
+        """Return the node of the Pod with this name and uid ("": any) according to its Events; "" if unknown."""
+        for event in reversed(self.of_pod(name, uid)):
+            if event.node:
+                return event.node
+            if event.reason == "Scheduled" and (match := _ASSIGNED.match(event.message)):
+                return match[1]
+        return ""
+
+    def others(self, kind: str, name: str = "") -> list[Event]:
+        """Return the Events about workloads or nodes of this kind (and name, unless ""), sorted by time."""
+        return [e for e in self._indexed().others.get(kind, ()) if name in ("", e.name)]
+
+    def _indexed(self) -> _Index:
+        if self._index is None:
+            self._index = _Index({}, {}, {})
+            for event in sorted(self._last.get("Pod", {}).values(), key=lambda event: event.when):
+                self._index.of_pod.setdefault(event.name, []).append(event)
+            for event in sorted(self._last.get("", {}).values(), key=lambda event: event.when):
+                self._index.others.setdefault(event.kind, []).append(event)
+                if name := _deleted(event):
+                    self._index.deletions[name] = event
+        return self._index
+
+
+class _Index(NamedTuple):
+    """The Events by Pod, the Events by kind of other objects, and the last deletion of each Pod.
+
+    Lists are sorted by time.
+    """
+
+    of_pod: dict[str, list[Event]]
+    others: dict[str, list[Event]]
+    deletions: dict[str, Event]
+
+
+def _is_decisive(event: Event) -> bool:
+    return event.reason in DECISIVE and not event.message.startswith("Cancelling")
+
+
+def _deleted(event: Event) -> str:
+    """Return the name of the Pod that a controller deleted according to an Event; "" for other Events.
+
+    Source: pkg/controller, controller_utils.go; statefulset, stateful_pod_control.go.
+    """
+    if event.reason != "SuccessfulDelete":
+        return ""
+    match = _DELETED.match(event.message)
+    return match[1] or match[2] if match else ""
+
+
+def _preemptor(obj: ApiObject, reason: str, message: str) -> tuple[tuple[str, str, str], str]:
+    """Return ((namespace, name, uid) of the preemptor in an Event, the node); "" if unknown."""
+    if reason != PREEMPTED:
+        return ("", "", ""), ""
+    match = _BY.match(message)
+    uid, node = match.groups() if match is not None else ("", "")
+    other = _object(obj, "related")
+    if at(other, "kind") != "Pod":
+        return ("", "", uid), node
+    return (_event_text(other, "namespace"), _event_text(other, "name"), _event_text(other, "uid") or uid), node
+
+
+def _rank(event: Event) -> tuple[bool, float]:
+    """Return the sort key of Events: Events with a greater key are retained longer."""
+    return event.reason in DECISIVE, event.when
+
+
+def _object(obj: ApiObject, name: str) -> ApiObject:
+    value = at(obj, name)
+    return value if isinstance(value, dict) else NOTHING
+
+
+def _event_text(obj: ApiObject, name: str) -> str:
+    value = at(obj, name)
+    return value[: 4 * MAX_TEXT] if isinstance(value, str) else ""
+
+
+def _when(obj: ApiObject) -> float:
+    return next((time for path in _WHEN if (time := seconds(at(obj, *path)))), 0.0)
+
 
 _OWNERS: Final = {DEPLOYMENT: "ReplicaSet", CRON_JOB: "Job"}
 """Workload kinds with Pods that belong to another workload in between."""

@@ -6,15 +6,20 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.forecast.waiting import ahead_in_queue
+from forewarn.policies.objects.node import untolerated_taint
 from forewarn.policies.objects.pod_affinity import merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.objects.taints import untolerated_taint
-from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_violation
 from forewarn.policies.scheduling.plugins import inter_pod_affinity, taint_toleration
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import AFFINITY
-from forewarn.policies.scheduling.preemption import NO_VICTIMS
+from forewarn.policies.scheduling.preemption import (
+    NO_VICTIMS,
+    filter_victims_with_pdb_violation,
+    may_be_preempted,
+    pod_priority,
+    victims_below,
+    victims_by_importance,
+)
 from forewarn.policies.scheduling.reasons import TOO_SMALL, as_reason, joined
-from forewarn.policies.scheduling.victim import may_be_preempted, pod_priority, victims_below, victims_by_importance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.answer_head import AnswerHead as AnswerHead
     from forewarn.policies.commands.explain import findings_of as findings_of
     from forewarn.policies.config.model import ConfigError as ConfigError
-    from forewarn.policies.controllers.recreated import Recreator as Recreator
+    from forewarn.policies.controllers.own_pods import Recreator as Recreator
     from forewarn.policies.expectations import Expectations as Expectations
     from forewarn.policies.findings import Finding as Finding
     from forewarn.policies.findings import Problem as Problem
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.risk import WorkloadRisk as WorkloadRisk
     from forewarn.policies.whatif.sweep import Row as Row
     from forewarn.policies.whatif.sweep import Sweep as Sweep
-    from forewarn.policies.why.trouble import Trouble as Trouble
+    from forewarn.policies.why.evidence import Trouble as Trouble
     from forewarn.policies.why.troubles import Diagnosis as Diagnosis
 
 __version__: Final = VERSION
@@ -104,7 +104,7 @@ _MODULES: Final = {
     "policies.whatif.headroom": ("Headroom",),
     "policies.application.whatif": ("whatif", "WhatIf"),
     "policies.whatif.answer": ("WorkloadCount", "Preemption"),
-    "policies.controllers.recreated": ("Recreator",),
+    "policies.controllers.own_pods": ("Recreator",),
     "policies.kinds.owners": ("Loss",),
     "policies.application.changes": (
         *("Change", "LoseNodes", "LoseZone", "LosePool", "Drain", "Upgrade", "Add"),
@@ -117,7 +117,7 @@ _MODULES: Final = {
     "policies.expectations": ("Expectations",),
     "policies.application.why": ("why", "WhyRequest", "PodWhy", "WorkloadWhy"),
     "policies.why.troubles": ("Diagnosis",),
-    "policies.why.trouble": ("Trouble",),
+    "policies.why.evidence": ("Trouble",),
     "policies.cluster.answer_head": ("AnswerHead",),
     "policies.whatif.autoscalers": ("Autoscaling",),
     "policies.application.manifests": ("Manifest",),

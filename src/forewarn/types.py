@@ -17,8 +17,8 @@ from forewarn.policies.manifests.differences import ChangedObject as ChangedObje
 from forewarn.policies.objects.pod_loss import PodLoss as PodLoss
 from forewarn.policies.objects.priority_class import PriorityClass as PriorityClass
 from forewarn.policies.objects.reviewed_object import Operation as Operation
+from forewarn.policies.scheduling.framework import Status as Status
 from forewarn.policies.scheduling.preemption import Candidate as Candidate
-from forewarn.policies.scheduling.status import Status as Status
 from forewarn.policies.whatif.answer import Answer as Answer
 from forewarn.policies.whatif.answer import BeforeAfter as BeforeAfter
 from forewarn.policies.whatif.answer import Bound as Bound
@@ -66,5 +66,5 @@ from forewarn.policies.whatif.sweep import RunningAndPending as RunningAndPendin
 from forewarn.policies.whatif.upgrade import UpgradedPool as UpgradedPool
 from forewarn.policies.whatif.upgrade import UpgradeRun as UpgradeRun
 from forewarn.policies.whatif.upgrade import UpgradeStep as UpgradeStep
-from forewarn.policies.why.timeline import PodEnd as PodEnd
-from forewarn.policies.why.timeline import Timeline as Timeline
+from forewarn.policies.why.troubles import PodEnd as PodEnd
+from forewarn.policies.why.troubles import Timeline as Timeline

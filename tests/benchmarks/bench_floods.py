@@ -19,7 +19,7 @@ from multiprocessing import Event, Process, SimpleQueue
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.webhook.admission.sizes import MAX_OBJECT
+from forewarn.webhook.admission.review import MAX_OBJECT
 from tests.webhook.builders import deployment, pod, review
 
 if TYPE_CHECKING:

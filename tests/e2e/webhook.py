@@ -26,7 +26,7 @@ from tests.e2e.truth import wait_until
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from forewarn.webhook.admission.callers import Grant
+    from forewarn.webhook.admission.review import Grant
     from forewarn.webhook.x509 import Authority
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane

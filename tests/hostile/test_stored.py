@@ -7,7 +7,7 @@ from typing import Any
 
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.scheduling.caveats import assumptions
 from tests.benchmarks.clusters import Size, objects
 from tests.hostile.attacks import affinity, pod, small, term
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from forewarn.policies.config import Config
 from forewarn.policies.controllers.changes import arrivals
-from forewarn.policies.controllers.new_pods import new_pods
-from forewarn.policies.controllers.pod_sequences import FreeNumbers, NumberedPods
+from forewarn.policies.controllers.new_pods import FreeNumbers, NumberedPods, new_pods
+from forewarn.policies.copies import Labels, Shared
 from forewarn.policies.evaluation.evaluator import MAX_PROBLEMS, EvaluationRequest, Phase, evaluate
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
@@ -23,7 +23,7 @@ from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.extent import MAX_POD_TERMS, check_extent, check_quota_extent
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.pod_spec import NO_SPEC, Labels, Shared
+from forewarn.policies.objects.pod_spec import NO_SPEC
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity

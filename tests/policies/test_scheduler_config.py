@@ -12,7 +12,7 @@ from forewarn.policies.config.model import ConfigError
 from forewarn.policies.config.scheduler import read_scheduler, scheduler_source
 from forewarn.policies.releases.minors import KNOWN_MINORS
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.scheduling.configuration.presets import PRESETS
+from forewarn.policies.scheduling.configuration import PRESETS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.actions import CreatePod, DeletePod
 from forewarn.policies.controllers.pod_gc import collect
-from forewarn.policies.controllers.view import controller_of
+from forewarn.policies.controllers.view import CreatePod, DeletePod, controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.kinds.registry import DAEMON_SET, REPLICA_SET
 from forewarn.policies.objects.fields import InvalidObject
@@ -29,8 +28,7 @@ from forewarn.policies.simulation.controller_manager import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from forewarn.policies.controllers.actions import Action, SetStatus
-    from forewarn.policies.controllers.view import Key, PodState
+    from forewarn.policies.controllers.view import Action, Key, PodState, SetStatus
     from forewarn.policies.simulation.api_server import ApiServer
     from forewarn.policies.simulation.clock import Clock, Latencies
     from forewarn.policies.simulation.controller_manager import ControllerView

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.config import Config
-from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.context import Confirm, ReviewContext, Time
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.lanes import Step
 from forewarn.webhook.admission.replies import Gate
-from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.review import Hook, parse_review
 from forewarn.webhook.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.webhook.admission.call import AdmissionCall
     from forewarn.webhook.admission.replies import Reply
+    from forewarn.webhook.admission.review import AdmissionCall
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 RESOURCES = {

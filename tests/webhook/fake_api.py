@@ -6,7 +6,7 @@ import copy
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from forewarn.webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
+from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

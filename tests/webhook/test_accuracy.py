@@ -22,13 +22,27 @@ from forewarn.policies.config import Config
 from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.webhook import accuracy as module
-from forewarn.webhook.accuracy import LAG, PATIENCE, RESULTS, SETTLING, Accuracy, path_of, request_table, serve_table
-from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.accuracy import (
+    LAG,
+    NAMED,
+    PATIENCE,
+    RESULTS,
+    SETTLING,
+    Accuracy,
+    Act,
+    Expectation,
+    Victim,
+    act_of,
+    expectation_of,
+    path_of,
+    request_table,
+    serve_table,
+)
+from forewarn.webhook.admission.review import AdmissionCall, Hook
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.server import bind
 from forewarn.webhook.metrics import Metrics
-from forewarn.webhook.pod_expectations import NAMED, Act, Expectation, Victim, act_of, expectation_of
 from tests.cases import cases
 from tests.e2e.objects import node, running
 from tests.webhook.builders import answer_now, body, decided, endpoint, review

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from forewarn.webhook.admission.answer_cache import AnswerCache, Answered, Key, key_of
-from forewarn.webhook.admission.call import Hook
-from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.review import Hook, parse_review
 from tests.webhook.builders import body, deployment, pod, priority_class
 
 

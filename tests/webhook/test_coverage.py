@@ -11,7 +11,7 @@ import yaml
 
 from forewarn.policies.config import Config
 from forewarn.policies.objects.reviewed_object import Operation
-from forewarn.webhook.admission.directions import ROWS, Direction, row_of
+from forewarn.webhook.admission.decide import ROWS, Direction, row_of
 from forewarn.webhook.admission.review import AdmissionRequest, GroupVersionKind, GroupVersionResource
 
 ROOT = Path(__file__).parents[2]

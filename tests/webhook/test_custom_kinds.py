@@ -12,7 +12,7 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config import read_config
 from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS, KindSpec
 from forewarn.policies.sources import load_cluster
-from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.review import Hook
 from forewarn.webhook.apiserver import ApiError
 from forewarn.webhook.informer import Informer
 from forewarn.webhook.informer.custom import discover, follow_custom

@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.policies import VERSION
 from forewarn.policies.cli import KUBERNETES
-from forewarn.webhook.admission.sizes import MAX_DECODED
+from forewarn.webhook.admission.review import MAX_DECODED
 from forewarn.webhook.metrics import OUTCOMES, Metrics, RejectionReason
 from tests.webhook.builders import body, endpoint, pod
 from tests.webhook.running import begin, read_answer, running

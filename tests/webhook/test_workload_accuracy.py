@@ -17,10 +17,18 @@ from forewarn.policies.config import Config
 from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.webhook import workload_accuracy as module
-from forewarn.webhook.accuracy import Accuracy
-from forewarn.webhook.pod_expectations import Expectation, expectation_of
-from forewarn.webhook.workload_accuracy import MAX_SECONDS, WORKLOAD_RESULTS, WorkloadAccuracy
-from forewarn.webhook.workload_expectations import MAX_PODS, QUIET, SLOW, Lost, WorkloadExpectation, workload_of
+from forewarn.webhook.accuracy import Accuracy, Expectation, expectation_of
+from forewarn.webhook.workload_accuracy import (
+    MAX_PODS,
+    MAX_SECONDS,
+    QUIET,
+    SLOW,
+    WORKLOAD_RESULTS,
+    Lost,
+    WorkloadAccuracy,
+    WorkloadExpectation,
+    workload_of,
+)
 from tests.builders import make_storage_class
 from tests.cases import cases
 from tests.webhook.test_accuracy import named_node, new_pod, placed, preempted, serving_table, state_of

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from forewarn.policies.objects.reviewed_object import User
-    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.apiserver.typed_client import ObjectApi
 
 PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 ALLOWED_SECONDS: Final = 60.0

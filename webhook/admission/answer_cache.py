@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.admission.admitted_pods import Admitted
-    from forewarn.webhook.admission.call import Hook
     from forewarn.webhook.admission.decision import Decision
-    from forewarn.webhook.admission.review import AdmissionRequest
+    from forewarn.webhook.admission.review import AdmissionRequest, Hook
 
 _CACHE_SIZE: Final = 1024
 _LARGEST: Final = 16 * 1024

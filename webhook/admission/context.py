@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
     from forewarn.policies.rules.support.predictions import Recall
-    from forewarn.webhook.admission.call import Hook
-    from forewarn.webhook.admission.review import AdmissionRequest
+    from forewarn.webhook.admission.review import AdmissionRequest, Hook
 
 Confirm = Callable[[], Mapping[str, PriorityClass]]
 """The PriorityClasses by name, read from the API server by one live GET. Raises OSError if the request fails."""

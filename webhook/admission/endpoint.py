@@ -19,15 +19,12 @@ from forewarn.policies.metering import CutShort, metered
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.admitted_pods import key_of_object
 from forewarn.webhook.admission.answer_cache import Answered, key_of
-from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.context import ReviewContext, Time, given
-from forewarn.webhook.admission.deadlines import Attempt, Deadline, parse_timeout
-from forewarn.webhook.admission.decide import evaluate_review
+from forewarn.webhook.admission.decide import evaluate_review, exemption_of, subject_of
 from forewarn.webhook.admission.decision import in_full, passed
-from forewarn.webhook.admission.directions import exemption_of, subject_of
 from forewarn.webhook.admission.global_default import default_candidate_of, deny_default, needs_reservation
 from forewarn.webhook.admission.impact_annotation import cost_of
-from forewarn.webhook.admission.lanes import Cost, Guard, Step, Steps, Where, advance
+from forewarn.webhook.admission.lanes import Attempt, Cost, Deadline, Guard, Step, Steps, Where, advance, parse_timeout
 from forewarn.webhook.admission.prediction_access import PredictionAccess, RequestAccess
 from forewarn.webhook.admission.prediction_process import Unanswered
 from forewarn.webhook.admission.replies import (
@@ -40,9 +37,17 @@ from forewarn.webhook.admission.replies import (
     Reply,
     rejection,
 )
-from forewarn.webhook.admission.review import BadReview, TooDeep, parse_review
+from forewarn.webhook.admission.review import (
+    MAX_DECODED,
+    MAX_QUICK,
+    MAX_SMALL,
+    BadReview,
+    Hook,
+    TooDeep,
+    decoded_size,
+    parse_review,
+)
 from forewarn.webhook.admission.services import PredictionJob, Services
-from forewarn.webhook.admission.sizes import MAX_DECODED, MAX_QUICK, MAX_SMALL, decoded_size
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
@@ -54,11 +59,9 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.webhook.admission.admitted_pods import Admitted
     from forewarn.webhook.admission.answer_cache import Key
-    from forewarn.webhook.admission.call import AdmissionCall
-    from forewarn.webhook.admission.callers import Grant
     from forewarn.webhook.admission.decision import Decision
     from forewarn.webhook.admission.global_default import DefaultCandidate
-    from forewarn.webhook.admission.review import AdmissionRequest
+    from forewarn.webhook.admission.review import AdmissionCall, AdmissionRequest, Grant
 
 
 _ATTEMPT_SECONDS: Final = {Cost.RULES: 0.025, Cost.POD: 0.025, Cost.PODS: 0.004}

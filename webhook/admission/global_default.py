@@ -14,9 +14,8 @@ from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.priority_class import global_default_not_unique
 from forewarn.policies.rules.support.context import Target
-from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.decision import Verdict, decision_of
-from forewarn.webhook.admission.review import STORING
+from forewarn.webhook.admission.review import STORING, Hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

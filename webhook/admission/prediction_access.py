@@ -8,19 +8,20 @@ Events, responses to controllers.
 
 from __future__ import annotations
 
+from enum import IntEnum
 from functools import cached_property, partial
+from heapq import nsmallest
+from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.disclosure import EXACT, Disclose, Shown
 from forewarn.policies.findings import Action, Finding, Severity, Text
 from forewarn.policies.metering import CutShort
-from forewarn.policies.objects.fields import InvalidObject, has_controller
+from forewarn.policies.objects.fields import InvalidObject, at, has_controller
 from forewarn.policies.objects.pod_affinity import ALL_NAMESPACES, other_namespaces
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.webhook.admission.impact_annotation import ABOUT_PREDICTIONS, PREDICTING
-from forewarn.webhook.admission.prediction_budget import Level
-from forewarn.webhook.admission.unchanged import changes_pods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,8 +34,149 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject, User
     from forewarn.policies.rules.support.predictions import Recall
     from forewarn.webhook.admission.access_reviews import AccessReviews
-    from forewarn.webhook.admission.prediction_budget import PredictionBudget
     from forewarn.webhook.admission.review import AdmissionRequest
+
+_HOW_MANY: Final = ("replicas", "parallelism", "completions", "suspend", "paused")
+"""Fields of a workload that determine the number of its Pods."""
+
+
+def without_repeats(
+    subject: ReviewedObject,
+    findings: list[Finding],
+    paths: Mapping[str, tuple[str, ...]],
+    evaluate: Callable[[ReviewedObject], list[Finding]],
+) -> list[Finding]:
+    """Return the findings; warnings that the stored object would also get become audit annotations.
+
+    An update that changes the Pods or their number keeps its warnings, because the update creates Pods. `evaluate`
+    returns the findings on another object. Denials do not change.
+    """
+    if subject.operation is not Operation.UPDATE or not subject.old:
+        return findings
+    if all(finding.action is not Action.WARN for finding in findings) or changes_pods(subject, paths):
+        return findings
+    stood = {_what(finding) for finding in evaluate(subject._replace(object=subject.old))}
+    return [
+        finding._replace(action=Action.AUDIT) if finding.action is Action.WARN and _what(finding) in stood else finding
+        for finding in findings
+    ]
+
+
+def _what(finding: Finding) -> tuple[str, str, str]:
+    return finding.rule, finding.path, finding.message
+
+
+def changes_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> bool:
+    """True if the update of a workload changes its Pods or their number."""
+    try:
+        new, old = pod_template_of(subject.object, paths), pod_template_of(subject.old or {}, paths)
+    except InvalidObject:
+        return True
+    if new is None and old is None:
+        return False
+    if new is None or old is None or new.object != old.object:
+        return True
+    return any(at(subject.object, "spec", key) != at(subject.old or {}, "spec", key) for key in _HOW_MANY)
+
+
+COST: Final = 0.5
+"""Cost of one webhook call. Each created or changed object causes two calls, one for each webhook."""
+REMEMBERED: Final = 8_192
+"""Maximum number of buckets, about 300 bytes each. Above it, the eighth that recovers first is removed."""
+_HOUR: Final = 3600.0
+
+
+class Level(IntEnum):
+    """The detail of predictions that the budget allows."""
+
+    EXACT = 0
+    COARSE = 1
+    NOTHING = 2
+
+
+class _Bucket(NamedTuple):
+    """The use of one budget: the shown predictions that have not recovered at the time `at`.
+
+    `full_at`: the time at which the whole budget is available again.
+    """
+
+    exact: float = 0.0
+    coarse: float = 0.0
+    at: float = 0.0
+    full_at: float = 0.0
+
+    def recovered(self, budget: Budget, now: float) -> _Bucket:
+        """The bucket at a later time. Predictions recover evenly over the hour."""
+        hours = max(now - self.at, 0.0) / _HOUR
+        exact, coarse = self.exact - budget.exact * hours, self.coarse - budget.coarse * hours
+        return _Bucket(max(exact, 0.0), max(coarse, 0.0), now, self.full_at)
+
+    def level(self, budget: Budget) -> Level:
+        """The level that the remaining budget allows."""
+        if self.exact + COST <= budget.exact:
+            return Level.EXACT
+        return Level.COARSE if self.coarse + COST <= budget.coarse else Level.NOTHING
+
+    def after_call(self, level: Level, budget: Budget) -> _Bucket:
+        """Return the bucket after one more prediction. A coarse prediction uses the exact budget if the coarse budget
+        is empty.
+        """
+        takes_exact = level is Level.EXACT or self.coarse + COST > budget.coarse
+        exact = min(self.exact + COST * takes_exact, budget.exact)
+        coarse = min(self.coarse + COST * (not takes_exact), budget.coarse)
+        hours = max(exact / max(budget.exact, 1), coarse / max(budget.coarse, 1))
+        return _Bucket(exact, coarse, self.at, self.at + _HOUR * hours)
+
+
+_FULL: Final = _Bucket()
+
+
+class PredictionBudget:
+    """Token buckets of the prediction budget, by key (user or namespace). Thread-safe.
+
+    Above the maximum number of buckets, the buckets that recover first are removed.
+    """
+
+    def __init__(self, clock: Callable[[], float], remembered: int = REMEMBERED) -> None:
+        self._clock, self._remembered = clock, remembered
+        self._buckets: dict[str, _Bucket] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def level(self, wanted: Mapping[str, Budget]) -> Level:
+        """Return the level that all of these buckets allow. `wanted`: bucket key -> its budget."""
+        with self._lock:
+            return self._level(self._now(wanted), wanted)
+
+    def take(self, wanted: Mapping[str, Budget]) -> Level:
+        """Take one prediction from each of these buckets, and return the level that all of them allow.
+
+        `wanted`: bucket key -> its budget.
+        """
+        with self._lock:
+            buckets = self._now(wanted)
+            level = self._level(buckets, wanted)
+            if level is not Level.NOTHING:
+                self._buckets |= {key: buckets[key].after_call(level, budget) for key, budget in wanted.items()}
+                if len(self._buckets) > self._remembered:
+                    self._forget()
+        return level
+
+    def _now(self, wanted: Mapping[str, Budget]) -> dict[str, _Bucket]:
+        now = self._clock()
+        return {key: self._buckets.get(key, _FULL).recovered(budget, now) for key, budget in wanted.items()}
+
+    @staticmethod
+    def _level(buckets: Mapping[str, _Bucket], wanted: Mapping[str, Budget]) -> Level:
+        return max(buckets[key].level(budget) for key, budget in wanted.items())
+
+    def _forget(self) -> None:
+        buckets = self._buckets
+        for key in nsmallest(max(self._remembered // 8, 1), buckets, key=lambda key: buckets[key].full_at):
+            del buckets[key]
+
 
 UNREADABLE: Final = "the Pod's affinity refers to namespaces that you can't read"
 OF_OTHERS: Final = "the Pod's affinity refers to other namespaces"

@@ -6,8 +6,7 @@ from http import HTTPStatus
 from threading import Lock
 from typing import Final, NamedTuple
 
-from forewarn.webhook.admission.review import status_body
-from forewarn.webhook.admission.sizes import MAX_DECODED, MAX_SMALL, MAX_WIRE
+from forewarn.webhook.admission.review import MAX_DECODED, MAX_SMALL, MAX_WIRE, status_body
 from forewarn.webhook.metrics import RejectionReason
 
 JSON: Final = (("content-type", "application/json"),)

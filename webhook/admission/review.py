@@ -8,7 +8,10 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from hmac import compare_digest
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
@@ -19,10 +22,192 @@ from forewarn.policies.objects.fields import NOTHING, json_type
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject, User
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pathlib import Path
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.admission.json_patch import PatchOperation
+
+MAX_OBJECT: Final = 3 * 1024 * 1024
+"""Maximum bytes of a request to the API server, and thus of one object."""
+_ENVELOPE: Final = 1024 * 1024
+"""Maximum bytes of an AdmissionReview besides its two objects: the user's groups, the options."""
+_ESCAPED: Final = len(r"\u003c")
+MAX_WIRE: Final = 2 * MAX_OBJECT * _ESCAPED + _ENVELOPE
+"""Maximum bytes of a request body: `object` and `oldObject` with every character escaped."""
+MAX_DECODED: Final = 2 * MAX_OBJECT + _ENVELOPE
+"""Maximum bytes of a parsed body, with each `\\uXXXX` counted as one byte."""
+MAX_SMALL: Final = 64 * 1024
+"""Maximum bytes of a body that the event loop parses. Larger bodies wait in a queue and are parsed one at a time."""
+MAX_QUICK: Final = 1024 * 1024
+"""Maximum bytes of a body that takes at most some hundredths of a second to parse, without running other threads."""
+HEAD: Final = 256 * 1024
+"""Bytes of an unparsed body that forewarn retains: they contain the names of object, user and request."""
+PARSED: Final = 32
+"""Maximum bytes of memory for one byte of a parsed body: `{"":0},` needs 240."""
+
+
+def decoded_size(body: bytes) -> int:
+    r"""Return the size of a body in bytes; above MAX_DECODED, each `\uXXXX` counts as one byte.
+
+    Does not decode, but ignores `\uXXXX` after an escaped backslash, which is plain text.
+    """
+    if len(body) <= MAX_DECODED:
+        return len(body)
+    return len(body) - (_ESCAPED - 1) * body.replace(rb"\\", b"  ").count(rb"\u")
+
+
+class Hook(StrEnum):
+    """The two webhooks, by the first part of their path."""
+
+    MUTATE = "mutate"
+    VALIDATE = "validate"
+
+
+PATHS: Final = {f"/{hook}": hook for hook in Hook}
+"""The webhooks by URL path. `/validate/TOKEN` is also valid: see webhook.admission.review."""
+
+
+class AdmissionCall(NamedTuple):
+    """A request with its body. `received`: time of the first byte (monotonic clock). `timeout`: `?timeout=`.
+
+    `client`: the address of the client, for the log of rejected requests. `tokens`: the tokens of the path and header.
+    """
+
+    hook: Hook
+    body: bytes
+    received: float
+    timeout: str = ""
+    client: str = ""
+    tokens: tuple[str, ...] = ()
+
+
+def route(path: str) -> tuple[Hook | None, str]:
+    """Return the webhook of a path (None for other paths) and the token in the path, as in `/validate/TOKEN`."""
+    hook = PATHS.get(path)
+    if hook is not None:
+        return hook, ""
+    base, _, token = path.rpartition("/")
+    return (PATHS.get(base), token) if token else (None, "")
+
+
+LEAST: Final = 16
+"""Minimum characters of a token in a file; a shorter token can be guessed."""
+_LONGEST: Final = 4_096
+_BEARER: Final = "bearer"
+
+Tokens = Callable[[], Collection[str]]
+
+
+class Grant(NamedTuple):
+    """The reviews that forewarn answers for one token in a webhook's path: those of the resources in the webhook's
+    rules.
+
+    `resources`: (API group, resource, subresource), each may be `*`. `is_shown`: requesters without write access to
+    PriorityClasses can read the path in an error of the API server.
+    """
+
+    resources: frozenset[tuple[str, str, str]] = frozenset()
+    is_shown: bool = False
+
+    def covers(self, group: str, resource: str, subresource: str) -> bool:
+        """True if the webhook's rules include this resource.
+
+        Source: apiserver pkg/admission/plugin/webhook/predicates/rules/rules.go.
+        """
+        target = (group, resource, subresource)
+        return _ALL in self.resources or any(
+            all(own in ("*", given) for own, given in zip(granted, target, strict=True)) for granted in self.resources
+        )
+
+
+_ALL: Final = ("*", "*", "*")
+EVERYTHING: Final = Grant(frozenset({_ALL}))
+NO_CALLER: Final = Grant()
+
+Grants = Callable[[], Mapping[str, Grant]]
+
+
+def no_grants() -> Mapping[str, Grant]:
+    """Return no tokens: URL paths without tokens."""
+    return {}
+
+
+class BadTokens(ValueError):
+    """A token file is unreadable or has no valid token: file name, problem and fix. The message never contains a
+    token.
+    """
+
+
+def none() -> Collection[str]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """The tokens that identify API servers.
+
+    `required`: every request needs one of these tokens; empty: none needed. `grants`: the tokens in the webhook
+    configurations. `proven`: TLS has verified the caller.
+    """
+
+    required: Tokens = none
+    grants: Grants = no_grants
+    proven: bool = False
+
+    def may_ask(self, tokens: Collection[str]) -> bool:
+        """True if the webhook answers callers with these tokens."""
+        required = self.required()
+        return not required or _has_one(tokens, required)
+
+    def grant(self, tokens: Collection[str]) -> Grant:
+        """Return the grant for these tokens; an empty grant (NO_CALLER) if no webhook configuration has them.
+
+        The grant covers everything if TLS or the `required` tokens already identify the caller, or if the webhook
+        configurations have no tokens.
+        """
+        grants = {} if self.proven or self.required() else self.grants()
+        if not grants:
+            return EVERYTHING
+        return next((grant for token, grant in grants.items() if _has_one(tokens, (token,))), NO_CALLER)
+
+    def are_known(self, tokens: Collection[str]) -> bool:
+        """Report whether the tokens have a grant, and so belong to an API server."""
+        return self.grant(tokens) is not NO_CALLER
+
+
+EVERYBODY: Final = Callers()
+
+
+def bearer(authorization: str) -> str:
+    """The token of an Authorization header; empty if there is none."""
+    scheme, _, token = authorization.strip().partition(" ")
+    return token.strip() if scheme.lower() == _BEARER else ""
+
+
+def read_tokens(path: Path) -> tuple[str, ...]:
+    """The tokens of a file, one per line. Raises BadTokens with the file's name."""
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="ascii").splitlines()]
+    except OSError as error:
+        raise BadTokens(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise BadTokens(f"{path}: tokens must be ASCII") from None
+    tokens = tuple(line for line in lines if line)
+    if not tokens:
+        raise BadTokens(f"{path}: no token. Fix: write one token per line")
+    for number, line in enumerate(lines, 1):
+        if line and not (LEAST <= len(line) <= _LONGEST and line.isprintable() and " " not in line):
+            raise BadTokens(f"{path}: line {number}: a token must have {LEAST} to {_LONGEST} characters without blanks")
+    return tokens
+
+
+def _has_one(given: Collection[str], tokens: Collection[str]) -> bool:
+    """Report whether one of the given tokens is valid. The time depends only on the number and lengths of the
+    tokens.
+    """
+    equal = [compare_digest(text.encode("utf-8", "replace"), token.encode()) for text in given for token in tokens]
+    return any(equal)
+
 
 STORING: Final = (Operation.CREATE, Operation.UPDATE)
 """Operations that store the object of the request."""

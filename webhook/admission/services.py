@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
 from http import HTTPStatus
 from threading import Lock
-from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.config import RepeatedWarnings
 from forewarn.policies.config.model import DiscloseTo
 from forewarn.policies.copies import replace
 from forewarn.policies.disclosure import EXACT, Disclose
-from forewarn.policies.findings import Action, Severity, Text, one_line
+from forewarn.policies.findings import Action, Severity, Text, cut, one_line
+from forewarn.policies.objects.fields import at
 from forewarn.webhook.admission import impact_annotation
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.admitted_pods import AdmittedPods, Arriving
 from forewarn.webhook.admission.answer_cache import AnswerCache, Answered
-from forewarn.webhook.admission.call import Hook
-from forewarn.webhook.admission.callers import EVERYBODY, Callers
 from forewarn.webhook.admission.context import ReviewContext, Time, given
-from forewarn.webhook.admission.deadlines import Deadline
 from forewarn.webhook.admission.decide import decide, decide_unread
-from forewarn.webhook.admission.impact_annotation import Impacts, ReinvocationCache
-from forewarn.webhook.admission.messages import (
+from forewarn.webhook.admission.decision import (
     BEST,
     MAX_WARNINGS,
     audit_of,
@@ -38,7 +36,9 @@ from forewarn.webhook.admission.messages import (
     warnings_of,
     worst_first,
 )
-from forewarn.webhook.admission.prediction_budget import PredictionBudget
+from forewarn.webhook.admission.impact_annotation import Impacts, ReinvocationCache
+from forewarn.webhook.admission.lanes import Deadline
+from forewarn.webhook.admission.prediction_access import PredictionBudget
 from forewarn.webhook.admission.replies import (
     NOT_IN_TIME,
     TOO_DEEP,
@@ -49,9 +49,17 @@ from forewarn.webhook.admission.replies import (
     reason_of,
     rejection,
 )
-from forewarn.webhook.admission.review import BadReview, parse_head, parse_review, with_uid
-from forewarn.webhook.admission.sizes import HEAD
-from forewarn.webhook.logs import LOGGER, RareEvents, log_event
+from forewarn.webhook.admission.review import (
+    EVERYBODY,
+    HEAD,
+    BadReview,
+    Callers,
+    Hook,
+    parse_head,
+    parse_review,
+    with_uid,
+)
+from forewarn.webhook.logs import LOGGER, MAX_TEXT, RareEvents, log_event
 from forewarn.webhook.metrics import KINDS, OTHER
 
 if TYPE_CHECKING:
@@ -62,19 +70,97 @@ if TYPE_CHECKING:
     from forewarn.policies.disclosure import Shown
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.webhook.accuracy import Expectation
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.admitted_pods import Admitted
-    from forewarn.webhook.admission.call import AdmissionCall
     from forewarn.webhook.admission.context import Confirm
     from forewarn.webhook.admission.decision import Decision
     from forewarn.webhook.admission.global_default import Reserve
     from forewarn.webhook.admission.lanes import Cost
     from forewarn.webhook.admission.prediction_process import Predictors
     from forewarn.webhook.admission.replies import Gate
-    from forewarn.webhook.admission.review import AdmissionRequest
+    from forewarn.webhook.admission.review import AdmissionCall, AdmissionRequest
     from forewarn.webhook.metrics import Metrics
-    from forewarn.webhook.pod_expectations import Expectation
-    from forewarn.webhook.workload_expectations import WorkloadExpectation
+    from forewarn.webhook.workload_accuracy import WorkloadExpectation
+
+MAX_DECISIONS: Final = 500
+_MAX_RESPONSE: Final = 16 * 1024
+"""Bytes of a stored response with its full texts; the texts of a larger one are not shown."""
+_EXEMPT: Final = "exempt"
+
+
+class _Decided(NamedTuple):
+    at: float
+    resource: tuple[str, str, str]
+    """Group, version and name in the API."""
+    kind: str
+    namespace: str
+    name: str
+    operation: str
+    user: str
+    dry_run: bool
+    verdict: str
+    rules: tuple[tuple[str, str], ...]
+    withheld: tuple[tuple[str, str], ...]
+    response: bytes
+
+
+class RecentDecisions:
+    """Safe from any thread. `clock`: seconds since 1970."""
+
+    def __init__(self, clock: Callable[[], float] = time) -> None:
+        self._clock = clock
+        self._decided: deque[_Decided] = deque(maxlen=MAX_DECISIONS)
+
+    def add(self, hook: Hook, request: AdmissionRequest, answered: Answered) -> None:
+        """Store a decision. Ignores exempt requests, and admissions of `/mutate`: `/validate` follows."""
+        if answered.verdict == _EXEMPT or (hook is not Hook.VALIDATE and answered.verdict != "denied"):
+            return
+        resource = request.resource
+        size = len(answered.body) + sum(len(text) for _, text in answered.withheld)
+        has_texts = size <= _MAX_RESPONSE
+        self._decided.append(
+            _Decided(
+                self._clock(),
+                (cut(resource.group, MAX_TEXT), cut(resource.version, MAX_TEXT), cut(resource.resource, MAX_TEXT)),
+                cut(request.kind.kind, MAX_TEXT),
+                cut(request.namespace, MAX_TEXT),
+                cut(request.name, MAX_TEXT),
+                request.operation.value,
+                cut(request.user.name, MAX_TEXT),
+                request.dry_run,
+                answered.verdict,
+                answered.findings,
+                answered.withheld if has_texts else (),
+                answered.body if has_texts else b"",
+            )
+        )
+
+    def table(self) -> list[dict[str, Any]]:
+        """The decisions as JSON data, newest first. `messages`: warnings, or the reason of a denial; then the full
+        texts that the requester did not see.
+        """
+        return [_row(item) for item in reversed(list(self._decided))]
+
+
+def _row(decided: _Decided) -> dict[str, Any]:
+    response = json.loads(decided.response) if decided.response else {}
+    denial = at(response, "status", "message")
+    messages = [*response.get("warnings", ()), *([denial] if denial else ())]
+    return {
+        "at": decided.at,
+        "resource": list(decided.resource),
+        "kind": decided.kind,
+        "namespace": decided.namespace,
+        "name": decided.name,
+        "operation": decided.operation,
+        "user": decided.user,
+        "dryRun": decided.dry_run,
+        "verdict": decided.verdict,
+        "rules": dict(decided.rules),
+        "messages": messages,
+        "withheld": [text for _, text in decided.withheld],
+    }
 
 
 SECONDS: Final = 60.0

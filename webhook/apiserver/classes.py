@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.webhook.apiserver.client import Timeouts
-from forewarn.webhook.apiserver.errors import ApiError
+from forewarn.webhook.apiserver.client import ApiError, Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,23 +6,321 @@ Sources: apiserver pkg/endpoints/handlers (list, watch), kubernetes.io/docs/refe
 from __future__ import annotations
 
 import json
+import os
 import re
+from codecs import getincrementaldecoder
+from contextlib import nullcontext, suppress
+from enum import StrEnum
+from os.path import exists, expanduser
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
 
-from forewarn.webhook.apiserver.errors import UNAUTHORIZED, ApiError, error_of
-from forewarn.webhook.apiserver.list_stream import NoList, NoObject, read_list
-from forewarn.webhook.apiserver.raw_objects import mapping, with_type_meta
-from forewarn.webhook.apiserver.transport import HttpCall
-from forewarn.webhook.apiserver.watch import Watch
+from forewarn.policies.commands.impersonation import AS, AS_GROUPS, AS_UID, groups_of
+from forewarn.policies.footprint import max_memory_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from forewarn.policies.kinds.registry import KindSpec
-    from forewarn.webhook.apiserver.transport import Connection
-    from forewarn.webhook.apiserver.watch import Keep
+
+UNAUTHORIZED: Final = 401
+FORBIDDEN: Final = 403
+EXPIRED: Final = 410
+
+
+class ApiError(OSError):
+    """No response, or an error response: the HTTP status (0 for no response) and the message.
+
+    `retry_after`: seconds to wait before a retry, as the server requests. `continue_token`: continues an expired
+    list.
+    """
+
+    def __init__(self, status: int, problem: str, retry_after: float = 0.0, continue_token: str = "") -> None:
+        super().__init__(f"{problem} ({status})" if status else problem)
+        self.status, self.problem = status, problem
+        self.retry_after, self.continue_token = retry_after, continue_token
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the credentials are invalid, or do not have the permission."""
+        return self.status in (UNAUTHORIZED, FORBIDDEN)
+
+
+class UnknownContext(ApiError):
+    """A context that the kubeconfig does not have."""
+
+
+class Expired(ApiError):
+    """The resource version or the continue token is too old: the client must list again."""
+
+
+class Silent(ApiError):
+    """A watch without events for longer than the interval of bookmarks: the connection is dead."""
+
+
+def error_of(status: int, problem: str, retry_after: float = 0.0, continue_token: str = "") -> ApiError:
+    """Return the error for an HTTP status, or for the Status of a watch's ERROR event."""
+    return (Expired if status == EXPIRED else ApiError)(status, problem, retry_after, continue_token)
+
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def with_type_meta(obj: dict[str, Any], resource: KindSpec) -> dict[str, Any]:
+    """Set kind and apiVersion, which lists omit, and remove fields that forewarn does not read; return `obj`.
+
+    The removed fields (managedFields and the annotation of kubectl apply) are often half of the size.
+    """
+    obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
+    metadata = mapping(obj.get("metadata"))
+    metadata.pop("managedFields", None)
+    mapping(metadata.get("annotations")).pop(_LAST_APPLIED, None)
+    return obj
+
+
+MAX_OBJECT: Final = 32 << 20
+"""Maximum characters of an object: at most 3 MiB in etcd, but its JSON is larger."""
+_LARGE: Final = 128 * 1024
+_ONE: Final = Lock()
+_DECODER: Final = json.JSONDecoder()
+_SPACE: Final = " \t\n\r"
+
+
+def parsing(size: int) -> AbstractContextManager[object]:
+    """Return a context manager to hold while parsing `size` characters: only one large text is parsed at a time.
+
+    Parsed text needs up to 24 times the memory of the text.
+    """
+    return _ONE if size > _LARGE else nullcontext()
+
+
+class NoList(ValueError):
+    """The text is JSON, but not a list of objects."""
+
+
+class NoObject(ValueError):
+    """The text is JSON, but not an object."""
+
+
+def read_list(
+    blocks: Iterator[bytes], take: Callable[[dict[str, Any], int], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Parse a list; return the results of `take` for each of `items`, and the other fields.
+
+    `take` gets an object, and the maximum memory that the object needs. Raises ValueError, RecursionError, and the
+    errors of `blocks`.
+    """
+    text = _Text(blocks)
+    if text.next() != "{":
+        text.value()
+        raise NoObject
+    objects: list[dict[str, Any]] = []
+    fields: dict[str, Any] = {}
+    for key in text.names():
+        if key == "items" and text.next() == "[":
+            objects, fields[key] = [text.value(take) for _ in text.entries()], True
+        else:
+            fields[key] = text.value()
+    if text.next():
+        raise ValueError("more than one value")
+    if "items" not in fields or fields["items"] not in (None, True):
+        raise NoList
+    return objects, fields
+
+
+class _Text:
+    """A buffer of received JSON text, with the current position."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks, self._decode = blocks, getincrementaldecoder("utf-8")("surrogatepass").decode
+        self._text, self._at, self._ended = "", 0, False
+
+    def next(self) -> str:
+        """The next character that is not a space, without consuming it; "" at the end."""
+        while True:
+            while self._at < len(self._text):
+                if self._text[self._at] not in _SPACE:
+                    return self._text[self._at]
+                self._at += 1
+            if not self._more():
+                return ""
+
+    def names(self) -> Iterator[str]:
+        """Yield the keys of an object. The caller reads the value of each key before it continues."""
+        for _ in self._parts("{", "}"):
+            if self.next() != '"':
+                raise ValueError("a key is a string")
+            key = self.value()
+            self._expect(":")
+            yield key
+
+    def entries(self) -> Iterator[None]:
+        """Yield before each entry of a list. The caller must read the entry before it continues."""
+        yield from self._parts("[", "]")
+
+    def value(self, take: Callable[[dict[str, Any], int], dict[str, Any]] | None = None) -> Any:
+        """The next value; with `take`, the result of `take` for an object."""
+        self.next()
+        if not self._text:
+            raise ValueError("there is nothing")
+        while True:
+            size = len(self._text) - self._at
+            with parsing(size):
+                try:
+                    result, end = _DECODER.raw_decode(self._text, self._at)
+                except ValueError:
+                    if self._ended or size > MAX_OBJECT:
+                        raise
+                else:
+                    if end < len(self._text) or self._ended:
+                        begin, self._at = self._at, end
+                        if take is None:
+                            return result
+                        if not isinstance(result, dict):
+                            raise NoList
+                        return take(result, max_memory_of(self._text, begin, end))
+            while len(self._text) - self._at < 2 * size and self._more():
+                pass  # as much again, so that what is tried in vain is at most as much as what is not
+
+    def _parts(self, begin: str, end: str) -> Iterator[None]:
+        self._expect(begin)
+        if self.next() != end:
+            yield
+            while self.next() == ",":
+                self._at += 1
+                yield
+        self._expect(end)
+
+    def _expect(self, char: str) -> None:
+        if self.next() != char:
+            raise ValueError(f"{char} is missing")
+        self._at += 1
+
+    def _more(self) -> bool:
+        """Read more text into the buffer; return false at the end."""
+        while not self._ended:
+            block = next(self._blocks, None)
+            self._ended = block is None
+            text = self._decode(block or b"", self._ended)
+            if text:
+                self._text, self._at = self._text[self._at :] + text, 0
+                return True
+        return False
+
+
+if TYPE_CHECKING:
+    Keep = Callable[[dict[str, Any]], dict[str, Any]]
+    """Reduces an object to the needed part."""
+
+MAX_LINE: Final = 32 << 20
+"""Maximum bytes of a line: an object has at most 3 MiB in etcd, but its JSON is larger."""
+_WATCH_BLOCK: Final = 1 << 16
+
+
+class EventType(StrEnum):
+    """The type of a watch event. BOOKMARK: no change up to a resource version."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+class Event(NamedTuple):
+    """One event, and the kind's resource version after it."""
+
+    type: EventType
+    object: dict[str, Any]
+    resource_version: str
+
+
+class Watch:
+    """The events of one kind. The iteration ends if the server ends the watch; any other end raises an ApiError.
+
+    Raises Expired if the server no longer has the resource version, and Silent after too long without events.
+    """
+
+    def __init__(
+        self, response: Any, resource: KindSpec, silence: float, clock: Callable[[], float], keep: Keep
+    ) -> None:
+        self._keep = keep
+        self._response, self._resource, self._silence, self._clock = response, resource, silence, clock
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Event]:
+        """Yield the events in order."""
+        try:
+            for line in self._lines():
+                with parsing(len(line)):
+                    event = _event(line, self._resource, self._keep)
+                yield event
+        finally:
+            self._response.close()
+
+    def close(self) -> None:
+        """End the watch and its iteration; callable from any thread."""
+        self._closed = True
+        shutdown = getattr(self._response, "shutdown", None)
+        try:
+            (shutdown or self._response.close)()
+        except (OSError, ValueError, RuntimeError):
+            self._response.close()
+
+    def _lines(self) -> Iterator[bytes]:
+        """Yield the lines that are not empty. Raises ApiError."""
+        rest, heard = b"", self._clock()
+        for block in self._blocks():
+            *lines, rest = (rest + block).split(b"\n")
+            if lines:
+                heard = self._clock()
+            elif self._clock() - heard > self._silence:
+                raise Silent(0, f"no complete watch event for {self._silence:.0f} s")
+            elif len(rest) > MAX_LINE:
+                raise ApiError(0, f"the watch sent an event of more than {MAX_LINE} bytes")
+            yield from (line for line in lines if line.strip())
+        if rest.strip() and not self._closed:
+            raise ApiError(0, "the watch was cut off in the middle of an event")
+
+    def _blocks(self) -> Iterator[bytes]:
+        import urllib3
+
+        blocks = self._response.stream(_WATCH_BLOCK, decode_content=True)
+        while not self._closed:
+            try:
+                block = next(blocks, None)
+            except (urllib3.exceptions.ReadTimeoutError, TimeoutError):
+                raise Silent(0, f"no watch event or bookmark for {self._silence:.0f} s") from None
+            except Exception as error:  # urllib3's, ssl's and http.client's errors have no common root but this
+                if self._closed:
+                    return
+                raise ApiError(0, f"the watch was cut off: {type(error).__name__}") from None
+            if block is None:
+                return
+            yield block
+
+
+def _event(line: bytes, resource: KindSpec, keep: Keep) -> Event:
+    """Parse one line. Raises ApiError for invalid lines and for ERROR events, with their message."""
+    try:
+        event = json.loads(line)
+        kind, obj = event["type"], event["object"]
+        version = mapping(obj.get("metadata")).get("resourceVersion") or ""
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise ApiError(0, f"the watch sent an invalid event: {line[:60]!r}") from None
+    if kind == "ERROR":
+        code = obj.get("code")
+        raise error_of(code if isinstance(code, int) else 0, str(obj.get("message") or "the watch failed"))
+    if not isinstance(kind, str) or kind not in EventType.__members__:
+        raise ApiError(0, f"the watch sent an event of an unknown type: {str(kind)[:60]!r}")
+    return Event(EventType(kind), keep(with_type_meta(obj, resource)), str(version))
+
 
 USER_AGENT: Final = "forewarn"
 PAGE: Final = 500
@@ -314,3 +612,251 @@ def _rejection(status: int, body: bytes, retry_after: str) -> ApiError:
     seconds = float(retry_after) if retry_after.isdecimal() else 0.0
     token = mapping(answer.get("metadata")).get("continue") or ""
     return error_of(status, " ".join(str(message).split()), seconds, str(token))
+
+
+_TOKEN: Final = "!#$&'*+-.^_`|~"
+"""Characters of a header's name that Go does not escape; letters and digits apart. `%` is escaped."""
+
+
+def headers_of(user: Any) -> list[tuple[str, str]]:
+    """The headers that impersonate a user, in order; none if nothing is to be impersonated.
+
+    `user`: the `user` of the kubeconfig's context. Options replace its fields one by one. Raises ApiError for fields
+    of a wrong type, and for groups, uid or extra without a user, as kubectl does.
+    """
+    fields = user if isinstance(user, dict) else {}
+    name = os.environ.get(AS) or fields.get("as") or ""
+    uid = os.environ.get(AS_UID) or fields.get("as-uid") or ""
+    groups = groups_of(os.environ.get(AS_GROUPS, "")) or fields.get("as-groups") or []
+    extra = fields.get("as-user-extra") or {}
+    if not (name or uid or groups or extra):
+        return []
+    if not (_are_texts([name, uid]) and _are_texts(groups) and _is_extra(extra)):
+        raise ApiError(0, "the kubeconfig's as, as-uid, as-groups or as-user-extra has a wrong type")
+    if not name:
+        raise ApiError(
+            0, "groups, uid or extra to impersonate without a user. Fix: add --as, or `as` in the kubeconfig"
+        )
+    return [(key, value.encode().decode("latin-1")) for key, value in _headers(name, uid, groups, extra)]
+
+
+def _headers(name: str, uid: str, groups: list[str], extra: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
+    yield "Impersonate-User", name
+    if uid:
+        yield "Impersonate-Uid", uid
+    for group in groups:
+        yield "Impersonate-Group", group
+    for key, values in extra.items():
+        for value in values:
+            yield f"Impersonate-Extra-{quote(key, safe=_TOKEN)}", value
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _is_extra(extra: Any) -> bool:
+    return isinstance(extra, dict) and _are_texts(list(extra)) and all(map(_are_texts, extra.values()))
+
+
+_IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
+_POOL: Final = 32
+"""Maximum idle connections: one for each watched kind, and a few for other requests."""
+
+
+class HttpCall(NamedTuple):
+    """One HTTP request. Timeouts in seconds: to connect, and between two reads."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    connect_seconds: float
+    read_seconds: float
+    body: bytes | None = None
+    repeats: int = 0
+    """Maximum number of retries if an idle connection was closed."""
+
+
+class Connection:
+    """A connection pool to one API server, with credentials that the kubernetes client renews. Thread-safe."""
+
+    def __init__(self, configuration: Any, pool: Any, impersonation: Sequence[tuple[str, str]] = ()) -> None:
+        self._configuration, self._pool, self._impersonation = configuration, pool, impersonation
+        self._base = str(configuration.host).rstrip("/")
+        self._lock = Lock()
+
+    def open(self, call: HttpCall) -> Any:
+        """Send a request, and return the urllib3 response before its body is read. Raises ApiError if there is no
+        response.
+        """
+        import urllib3
+
+        try:
+            return self._send(call)
+        except urllib3.exceptions.ProtocolError as error:
+            # The server has closed a connection that was kept, just as it was used again.
+            if not call.repeats:
+                raise self._unanswered(error) from None
+            return self.open(call._replace(repeats=call.repeats - 1))
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise self._unanswered(error) from None
+
+    def _send(self, call: HttpCall) -> Any:
+        import urllib3
+
+        headers = urllib3.HTTPHeaderDict({**call.headers, **self._credentials()})
+        for name, value in self._impersonation:
+            headers.add(name, value)
+        return self._pool.request(
+            call.method,
+            f"{self._base}{call.path}" + (f"?{urlencode(call.query)}" if call.query else ""),
+            body=call.body,
+            headers=headers,
+            timeout=urllib3.Timeout(connect=call.connect_seconds, read=call.read_seconds),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+
+    def _unanswered(self, error: Exception) -> ApiError:
+        return error if isinstance(error, ApiError) else ApiError(0, f"{self._base} does not answer: {_reason(error)}")
+
+    def close(self) -> None:
+        self._pool.clear()
+
+    def _credentials(self) -> dict[str, str]:
+        """The Authorization header with a bearer token, renewed if it expires soon. Raises ApiError."""
+        with self._lock:
+            try:
+                settings = self._configuration.auth_settings().values()
+            except Exception as error:  # whatever a credential plugin or an identity provider comes up with
+                raise ApiError(0, f"cannot renew the credentials: {error}") from None
+        return {str(s["key"]): str(s["value"]).strip() for s in settings if s.get("in") == "header" and s.get("value")}
+
+
+def connect(context: str = "") -> Connection:
+    """Connect with the kubeconfig (KUBECONFIG, else ~/.kube/config), or as a Pod if there is none.
+
+    `context`: "" for the current context. Raises ApiError if a package, file or context is missing.
+    """
+    try:
+        import urllib3
+        from kubernetes import client, config
+    except ModuleNotFoundError as missing:
+        raise ApiError(0, f"{missing.name} is not installed; install forewarn with the extra `live`") from None
+    configuration = client.Configuration()
+    user = None
+    if context or _kubeconfig() or _IN_CLUSTER not in os.environ:
+        user = _read_kubeconfig(config, configuration, context)
+    else:
+        _read_service_account(config, configuration)
+    configuration.connection_pool_maxsize = _POOL
+    if not configuration.verify_ssl:
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # as the kubeconfig wants it
+    return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager, headers_of(user))
+
+
+def contexts() -> list[str]:
+    """The names of the kubeconfig's contexts, sorted. Raises ApiError."""
+    try:
+        from kubernetes import config
+    except ModuleNotFoundError as missing:
+        raise ApiError(0, f"{missing.name} is not installed; install forewarn with the extra `live`") from None
+    path = _required_kubeconfig("")
+    names = _contexts(config, path)
+    if names is None:
+        raise ApiError(0, f"cannot read the contexts of the kubeconfig {path}")
+    return list(dict.fromkeys(names))
+
+
+def _required_kubeconfig(otherwise: str) -> str:
+    path = _kubeconfig()
+    if not path:
+        given = os.environ.get("KUBECONFIG")
+        where = f"$KUBECONFIG: {given}" if given else "$KUBECONFIG, ~/.kube/config"
+        raise ApiError(0, f"no kubeconfig found ({where}){otherwise}")
+    return path
+
+
+def _read_kubeconfig(config: Any, configuration: Any, context: str) -> Any:
+    """Fill the configuration from the kubeconfig, and return the fields of the context's user."""
+    path = _required_kubeconfig(" and not running in a cluster")
+    try:
+        config.load_kube_config(config_file=path, context=context or None, client_configuration=configuration)
+        return _user_of(config.kube_config.KubeConfigMerger(path).config.value, context)
+    except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up
+        entries = _contexts(config, path)
+        if context and entries is not None and context not in entries:
+            why = f'context "{context}" not found in {path}; known: {", ".join(entries) or "none"}'
+            raise UnknownContext(0, why) from None
+        raise ApiError(0, f"cannot use the kubeconfig {path}: {_reason(error)}") from None
+
+
+def _user_of(value: Any, context: str) -> Any:
+    """The fields of a context's user. `value`: of the merged kubeconfig. Raises any exception if malformed."""
+    context = context or value["current-context"]
+    name = next(entry for entry in value["contexts"] if entry["name"] == context).value["context"].get("user")
+    return next((entry.value.get("user") for entry in value.get("users") or () if entry["name"] == name), None)
+
+
+def current_context() -> str:
+    """The name of the kubeconfig's current context; "" without a kubeconfig or current context."""
+    path = _kubeconfig()
+    if not path:
+        return ""
+    from kubernetes import config
+
+    try:
+        return str(config.list_kube_config_contexts(config_file=path)[1]["name"])
+    except Exception:  # as malformed as what could not be loaded
+        return ""
+
+
+def impersonated_user(context: str) -> str:
+    """The user that requests of a context impersonate; "" if none, or if the kubeconfig is missing or malformed."""
+    user, path = None, _kubeconfig()
+    with suppress(Exception):  # as malformed as what could not be loaded
+        from kubernetes import config
+
+        user = _user_of(config.kube_config.KubeConfigMerger(path).config.value, context) if path else None
+    with suppress(ApiError):
+        names = (value for key, value in headers_of(user) if key == "Impersonate-User")
+        return next(names, "").encode("latin-1").decode(errors="replace")
+    return ""
+
+
+def _contexts(config: Any, path: str) -> list[str] | None:
+    """Return the sorted names of all contexts in a kubeconfig; None if the file is invalid."""
+    try:
+        contexts = config.kube_config.KubeConfigMerger(path).config.value["contexts"]
+        return sorted(str(context["name"]) for context in contexts)
+    except Exception:  # as malformed as what could not be loaded
+        return None
+
+
+def _read_service_account(config: Any, configuration: Any) -> None:
+    try:
+        config.load_incluster_config(client_configuration=configuration)
+    except Exception as error:
+        why = f"cannot use the Pod's service account: {_reason(error).rstrip('.')} (automountServiceAccountToken?)"
+        raise ApiError(0, why) from None
+
+
+def _kubeconfig() -> str:
+    """Return the existing kubeconfig files, separated as in KUBECONFIG; "" if there are none."""
+    given = os.environ.get("KUBECONFIG") or "~/.kube/config"
+    # os.path leaves a ~ in place where there is no home; pathlib raises.
+    return os.pathsep.join(path for path in given.split(os.pathsep) if path and exists(expanduser(path)))
+
+
+def _reason(error: BaseException) -> str:
+    """The root cause of an error in one line, without urllib3's texts about the pool."""
+    cause = getattr(error, "reason", None)
+    if isinstance(cause, BaseException):
+        return _reason(cause)
+    cause = error.__cause__ or error
+    text = (
+        (getattr(cause, "strerror", None) if isinstance(cause, OSError) else "") or str(cause) or type(error).__name__
+    )
+    return " ".join(text.rpartition(">: ")[2].split())

@@ -13,14 +13,14 @@ from forewarn.policies.findings import ObjectRef, Severity, cut, one_line
 from forewarn.policies.objects.fields import at
 from forewarn.policies.render.openreports import API_VERSION, LONGEST, NAME, report_of, result_of
 from forewarn.policies.sources.reports import Written
-from forewarn.webhook.apiserver.object_api import Forbidden, NotFound
+from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.apiserver.typed_client import ObjectApi
 
 GROUP: Final = f"/apis/{API_VERSION}"
 MAX_REPORTS: Final = 200

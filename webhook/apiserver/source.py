@@ -14,10 +14,18 @@ from forewarn.policies.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, Kin
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.errors import MissingFile
 from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS
-from forewarn.webhook.apiserver.client import DEFAULT_TIMEOUTS, ApiServer, Timeouts
-from forewarn.webhook.apiserver.errors import ApiError, UnknownContext
-from forewarn.webhook.apiserver.raw_objects import mapping
-from forewarn.webhook.apiserver.transport import connect, contexts, current_context, impersonated_user
+from forewarn.webhook.apiserver.client import (
+    DEFAULT_TIMEOUTS,
+    ApiError,
+    ApiServer,
+    Timeouts,
+    UnknownContext,
+    connect,
+    contexts,
+    current_context,
+    impersonated_user,
+    mapping,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -127,9 +135,8 @@ class Live:
         Raises SourceError, also if the API server does not serve these kinds.
         """
         from forewarn.policies.render.openreports import API_VERSION
-        from forewarn.webhook.apiserver.object_api import ObjectApiError
         from forewarn.webhook.apiserver.open_reports import found_of, is_served, write_reports
-        from forewarn.webhook.apiserver.typed_client import TypedApi
+        from forewarn.webhook.apiserver.typed_client import ObjectApiError, TypedApi
 
         api = TypedApi(ApiServer(partial(connect, context)), DEFAULT_TIMEOUTS)
         try:

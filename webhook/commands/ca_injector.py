@@ -17,7 +17,7 @@ from forewarn.policies.commands.parser import Parser
 from forewarn.webhook.apiserver import ApiError, ApiServer, connect
 from forewarn.webhook.apiserver.typed_client import TypedApi
 from forewarn.webhook.controllers.certificate_authority import CaInjector
-from forewarn.webhook.controllers.installation import Installation
+from forewarn.webhook.controllers.registration import Installation
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.server import bind, serve_health

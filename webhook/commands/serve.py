@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import shutil
@@ -17,7 +18,7 @@ from importlib import import_module
 from multiprocessing import Pipe
 from pathlib import Path
 from threading import Event, Lock, Thread, current_thread, main_thread
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from forewarn.policies.config import Config, ConfigError
 from forewarn.policies.config.load import is_empty
@@ -26,11 +27,10 @@ from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.sources.output_file import write_file
 from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
-from forewarn.webhook.admission.callers import BadTokens, Callers, no_grants, none, read_tokens
 from forewarn.webhook.admission.endpoint import Endpoint
-from forewarn.webhook.admission.recent_decisions import RecentDecisions
 from forewarn.webhook.admission.replies import Gate
-from forewarn.webhook.admission.services import ignore
+from forewarn.webhook.admission.review import BadTokens, Callers, no_grants, none, read_tokens
+from forewarn.webhook.admission.services import RecentDecisions, ignore
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.commands.state_source import context_of, from_files, from_watches
 from forewarn.webhook.descriptors import TooFewDescriptors, divide, open_files, raise_limit, reserve
@@ -49,7 +49,6 @@ from forewarn.webhook.http.tls import (
 )
 from forewarn.webhook.logs import count_dropped, is_in_a_pod, log_cannot_start, log_event, log_to_stderr, use_level
 from forewarn.webhook.metrics import Metrics
-from forewarn.webhook.reloading import Reloaded, check_regularly
 from forewarn.webhook.settings import configuration, parse_settings, unknown_variables
 from forewarn.webhook.x509 import self_signed
 
@@ -60,14 +59,94 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.release import Release
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.admitted_pods import AdmittedPods
-    from forewarn.webhook.admission.callers import Grants, Tokens
     from forewarn.webhook.admission.global_default import Reserve
+    from forewarn.webhook.admission.review import Grants, Tokens
     from forewarn.webhook.commands.state_source import StateSource
     from forewarn.webhook.controllers.audit import Process
     from forewarn.webhook.descriptors import Shares
-    from forewarn.webhook.informer.deltas import Changed
+    from forewarn.webhook.informer.state import Changed
     from forewarn.webhook.settings import Settings
     from forewarn.webhook.x509 import Certificate
+
+T = TypeVar("T")
+SECONDS: Final = 5.0
+"""Interval of checks. Mounted ConfigMaps and Secrets change by a symlink, which a watch of one file does not see."""
+
+
+class Reloaded(Generic[T]):
+    """Content that `load` reads from files. Any thread may read `current`; one thread calls `check`."""
+
+    def __init__(
+        self,
+        what: str,
+        paths: Sequence[Path],
+        load: Callable[[], T],
+        metrics: Metrics,
+        refuses: Callable[[T, T], str] = lambda _held, _new: "",
+    ) -> None:
+        self._what, self._paths, self._load, self._metrics = what, tuple(paths), load, metrics
+        self._refuses, self._is_pending = refuses, False
+        self._seen = self._digest()
+        self.current = load()
+        metrics.file_rejected.labels(what).set(0)
+
+    def get(self) -> T:
+        return self.current
+
+    def check(self) -> bool:
+        """Load the files if they have changed; return true if new content is in use. Logs rejected content."""
+        digest = self._digest()
+        is_new, self._seen = digest != self._seen, digest
+        if not is_new and not self._is_pending:
+            return False
+        try:
+            new = self._load()
+        except ValueError as error:
+            self._is_pending, why = False, str(error)
+        else:
+            why = self._refuses(self.current, new)
+            self._is_pending = bool(why)
+            if not why:
+                self.current = new
+        if why and is_new:
+            self._log("rejected", why)
+        elif not why:
+            self._log("loaded", "")
+        return not why
+
+    def _digest(self) -> bytes:
+        """Return a digest of the contents of the files (times and inodes are unreliable on a mounted volume), also of
+        missing files.
+        """
+        digest = hashlib.sha256()
+        for path in self._paths:
+            try:
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+            except OSError:
+                digest.update(b"away")
+        return digest.digest()
+
+    def _log(self, outcome: str, why: str) -> None:
+        self._metrics.reloads.labels(self._what, outcome).inc()
+        self._metrics.file_rejected.labels(self._what).set(outcome == "rejected")
+        fields = {"file": self._what, "outcome": outcome, **({"reason": why} if why else {})}
+        log_event("file reload", fields, logging.WARNING if why else logging.INFO)
+
+
+def check_regularly(checks: Sequence[Callable[[], object]], seconds: float = SECONDS) -> Event:
+    """Call each check every `seconds` on a separate thread, until the returned event is set."""
+    stop = Event()
+
+    def run() -> None:
+        while not stop.wait(seconds):
+            for check in checks:
+                try:
+                    check()
+                except Exception:
+                    logging.getLogger("forewarn").exception("a periodic check failed")
+
+    Thread(target=run, name="reloading", daemon=True).start()
+    return stop
 
 
 class InCluster(NamedTuple):
@@ -100,7 +179,7 @@ def in_cluster(
     if state.api is None:
         raise ValueError("--namespace needs a watched cluster. Fix: remove --namespace, or --cluster FILE")
     from forewarn.webhook.apiserver.typed_client import TypedApi
-    from forewarn.webhook.controllers.installation import Installation
+    from forewarn.webhook.controllers.registration import Installation
     from forewarn.webhook.controllers.replica import ReplicaControllers
 
     installation = Installation(settings.namespace, settings.identity or socket.gethostname())

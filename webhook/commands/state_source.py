@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.accuracy import Accuracy
     from forewarn.webhook.admission.context import Confirm
     from forewarn.webhook.apiserver import ApiServer
-    from forewarn.webhook.informer.deltas import Changed
+    from forewarn.webhook.informer.state import Changed
     from forewarn.webhook.metrics import Metrics
 
 LIVE: Final = "live"

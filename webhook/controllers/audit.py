@@ -17,8 +17,8 @@ from forewarn.policies.application.audit import audited_within
 from forewarn.policies.findings import Severity, cut
 from forewarn.policies.render.openreports import NAME, SOURCE, not_written_lines, outcome_of, summary_of
 from forewarn.webhook.admission.prediction_process import Unanswered
-from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, NotFound, ObjectApiError
 from forewarn.webhook.apiserver.open_reports import Found, found_of, is_served, write_reports
+from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApiError
 from forewarn.webhook.controllers.leader import Election
 from forewarn.webhook.logs import LOGGER, log_event
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
-    from forewarn.webhook.apiserver.object_api import ObjectApi
-    from forewarn.webhook.controllers.installation import Installation
+    from forewarn.webhook.apiserver.typed_client import ObjectApi
+    from forewarn.webhook.controllers.registration import Installation
     from forewarn.webhook.metrics import Metrics
 
 

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.objects.fields import at
-from forewarn.webhook.apiserver.object_api import Conflict, Forbidden
+from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden
 from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Election
 from forewarn.webhook.controllers.registration import Registration
 from forewarn.webhook.controllers.serving_certificate import BadSecret, Served, bad, decoded, token_key_of
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from threading import Event
 
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.apiserver.object_api import ObjectApi
-    from forewarn.webhook.controllers.installation import Installation
+    from forewarn.webhook.apiserver.typed_client import ObjectApi
+    from forewarn.webhook.controllers.registration import Installation
     from forewarn.webhook.metrics import Metrics
     from forewarn.webhook.x509 import Certificate
 

@@ -12,13 +12,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.objects.fields import at
-from forewarn.webhook.apiserver.object_api import Conflict
+from forewarn.webhook.apiserver.typed_client import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.apiserver.typed_client import ObjectApi
 
 ELECTION_SECONDS: Final = 30
 """Seconds after which another replica replaces a leader that does not renew its Lease."""

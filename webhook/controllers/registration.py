@@ -10,20 +10,63 @@ import binascii
 import hmac
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.objects.fields import at, text_at
-from forewarn.webhook.admission.callers import Grant
-from forewarn.webhook.apiserver.object_api import Conflict, NotFound
+from forewarn.webhook.admission.review import Grant
+from forewarn.webhook.apiserver.typed_client import Conflict, NotFound
+from forewarn.webhook.controllers.leader import lease_path
 from forewarn.webhook.logs import log_event
-from forewarn.webhook.x509 import Caller, Certificate, NoCertificate, certificates_in, rejections, validity_of
+from forewarn.webhook.x509 import NAMES, Caller, Certificate, NoCertificate, certificates_in, rejections, validity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.apiserver.typed_client import ObjectApi
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The namespace of forewarn, and the name of this process among the replicas."""
+
+    namespace: str
+    identity: str
+
+    @property
+    def path(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}"
+
+    @property
+    def authorities(self) -> str:
+        """API path of the Secret with the CAs and their keys; only the CA injector reads it."""
+        return f"{self.path}/secrets/forewarn-ca"
+
+    @property
+    def serving(self) -> str:
+        return f"{self.path}/secrets/forewarn-serving-cert"
+
+    @property
+    def election(self) -> str:
+        return lease_path(self.namespace, "forewarn-ca-injector")
+
+    @property
+    def default(self) -> str:
+        return lease_path(self.namespace, "forewarn-global-default")
+
+    @property
+    def audit(self) -> str:
+        """API path of the Lease that elects the replica that runs the audit."""
+        return lease_path(self.namespace, "forewarn-audit")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The subject names of the certificate."""
+        service = f"forewarn.{self.namespace}.svc"
+        return tuple(dict.fromkeys((*NAMES, service, f"{service}.cluster.local")))
+
 
 NAME: Final = "forewarn"
 _PATHS: Final = ("/mutate", "/validate")

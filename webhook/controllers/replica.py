@@ -7,7 +7,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from forewarn.webhook.apiserver.object_api import Forbidden
+from forewarn.webhook.apiserver.typed_client import Forbidden
 from forewarn.webhook.controllers.global_default import RECONCILE_SECONDS, GlobalDefaults, Reserver
 from forewarn.webhook.controllers.leader import RENEWAL_SECONDS
 from forewarn.webhook.controllers.registration import Registration
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.webhook.admission.callers import Grant
-    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.admission.review import Grant
+    from forewarn.webhook.apiserver.typed_client import ObjectApi
     from forewarn.webhook.controllers.audit import Auditor
-    from forewarn.webhook.controllers.installation import Installation
+    from forewarn.webhook.controllers.registration import Installation
     from forewarn.webhook.http.tls import SwappingContext
     from forewarn.webhook.metrics import Metrics
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.apiserver.typed_client import ObjectApi
     from forewarn.webhook.http.tls import SwappingContext
     from forewarn.webhook.metrics import Metrics
 

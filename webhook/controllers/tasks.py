@@ -6,7 +6,7 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from forewarn.webhook.apiserver.object_api import ObjectApiError
+from forewarn.webhook.apiserver.typed_client import ObjectApiError
 from forewarn.webhook.controllers.serving_certificate import BadSecret
 from forewarn.webhook.logs import LOGGER, log_event
 

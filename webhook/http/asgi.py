@@ -15,10 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from forewarn.webhook.admission.call import AdmissionCall, route
-from forewarn.webhook.admission.callers import bearer
-from forewarn.webhook.admission.deadlines import Deadline, parse_timeout
-from forewarn.webhook.admission.lanes import Step
+from forewarn.webhook.admission.lanes import Deadline, Step, parse_timeout
 from forewarn.webhook.admission.replies import (
     JSON,
     NO_MEMORY,
@@ -31,7 +28,7 @@ from forewarn.webhook.admission.replies import (
     Reply,
     rejection,
 )
-from forewarn.webhook.admission.sizes import HEAD, MAX_SMALL, MAX_WIRE, PARSED
+from forewarn.webhook.admission.review import HEAD, MAX_SMALL, MAX_WIRE, PARSED, AdmissionCall, bearer, route
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
 
@@ -39,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from types import TracebackType
 
-    from forewarn.webhook.admission.call import Hook
     from forewarn.webhook.admission.endpoint import Endpoint
     from forewarn.webhook.admission.replies import Gate
+    from forewarn.webhook.admission.review import Hook
     from forewarn.webhook.health import Health
 
 

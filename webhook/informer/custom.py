@@ -7,8 +7,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, SEPARATE_KINDS, KindSpec
-from forewarn.webhook.apiserver.errors import ApiError
-from forewarn.webhook.apiserver.raw_objects import mapping
+from forewarn.webhook.apiserver.client import ApiError, mapping
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:

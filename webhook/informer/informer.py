@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS
 from forewarn.webhook.apiserver import ApiError
-from forewarn.webhook.informer.deltas import Changed, ReleaseSet, Runs
 from forewarn.webhook.informer.reflector import DEFAULT_PACE, Backoff, Outlets, Reflector
-from forewarn.webhook.informer.state import ClusterState
+from forewarn.webhook.informer.state import Changed, ClusterState, ReleaseSet, Runs
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.kinds.registry import KindSpec
     from forewarn.policies.releases.release import Release
-    from forewarn.webhook.informer.deltas import Delta
     from forewarn.webhook.informer.reflector import ListerWatcher, Pace
+    from forewarn.webhook.informer.state import Delta
 
 _WAITING: Final = 16
 """Maximum number of queued messages; a page of a list is one. Reflectors block while the queue is full."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.webhook.apiserver import ApiError, Expired, Silent
 from forewarn.webhook.apiserver.client import PAGE
-from forewarn.webhook.informer.deltas import Changed, ListCompleted, Listed, ListStarted, Responded
+from forewarn.webhook.informer.state import Changed, ListCompleted, Listed, ListStarted, Responded
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kinds.registry import KindSpec
     from forewarn.webhook.apiserver import Page, Watch
-    from forewarn.webhook.informer.deltas import Delta
+    from forewarn.webhook.informer.state import Delta
 
 
 class Pace(NamedTuple):

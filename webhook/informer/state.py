@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.cluster.views import key_of
@@ -14,7 +14,6 @@ from forewarn.policies.kinds.registry import DEVICES, KINDS, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidObject, ref_of
 from forewarn.policies.releases.release import BadGates, UnknownRelease, minor_of
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.webhook.informer.deltas import Changed, ListCompleted, Listed, ListStarted, ReleaseSet, Responded, Runs
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
@@ -23,7 +22,59 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot, Key
     from forewarn.policies.kinds.registry import KindSpec
     from forewarn.policies.releases.release import Release
-    from forewarn.webhook.informer.deltas import Delta
+
+
+class ListStarted(NamedTuple):
+    """A new list of a kind starts; objects of an interrupted list no longer count."""
+
+    resource: KindSpec
+
+
+class Listed(NamedTuple):
+    """A page of a list."""
+
+    resource: KindSpec
+    objects: list[dict[str, Any]]
+    at: float
+
+
+class ListCompleted(NamedTuple):
+    """The list is complete: objects that the list does not contain are deleted."""
+
+    resource: KindSpec
+    at: float
+
+
+class Changed(NamedTuple):
+    """One object was created or changed; if `deleted`, it was deleted."""
+
+    resource: KindSpec
+    object: dict[str, Any]
+    deleted: bool
+    at: float
+
+
+class Responded(NamedTuple):
+    """The API server responded: a watch was opened, or a bookmark arrived."""
+
+    resource: KindSpec
+    at: float
+
+
+class Runs(NamedTuple):
+    """The Kubernetes version that the API server reports (`gitVersion`); "" if none."""
+
+    version: str
+
+
+class ReleaseSet(NamedTuple):
+    """The release or scheduler configuration to use from now on."""
+
+    release: Release
+
+
+Delta = ReleaseSet | Runs | ListStarted | Listed | ListCompleted | Changed | Responded
+
 
 _REMEMBERED: Final = 1000
 """Maximum number of remembered messages about rejected objects, which are logged only once."""

@@ -24,13 +24,13 @@ from forewarn.policies.kinds.registry import KINDS, OPTIONAL
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.reviewed_object import User
 from forewarn.webhook.admission.access_reviews import ALLOWED_SECONDS, DENIED_SECONDS, AccessReviews, Resource
-from forewarn.webhook.admission.callers import bearer
+from forewarn.webhook.admission.review import bearer
 from forewarn.webhook.ui.access import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.apiserver.typed_client import ObjectApi
 
 
 PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"

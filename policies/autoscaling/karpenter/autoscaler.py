@@ -22,8 +22,8 @@ from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.autoscaling.karpenter.volumes import Rejected, Storage
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import group_kind, mapping
+from forewarn.policies.objects.node import NO_SCHEDULE, Taint
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.taints import NO_SCHEDULE, Taint
 from forewarn.policies.quantity import Quantity
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter.instance_types import limited
 from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL, SIMULATED, Requirement, Requirements
 from forewarn.policies.objects.fields import at, int32, items, mapping, string_map, strings, text
+from forewarn.policies.objects.node import Taint
 from forewarn.policies.objects.resources import read_resource_list
-from forewarn.policies.objects.taints import Taint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

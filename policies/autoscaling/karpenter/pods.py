@@ -10,8 +10,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL, Requirement, Requirements
+from forewarn.policies.objects.node import PREFER_NO_SCHEDULE, Taint, Toleration
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE, Taint, Toleration
 from forewarn.policies.quantity import NANO, Format, Quantity
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from forewarn.policies.autoscaling.karpenter.pods import (
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
 from forewarn.policies.autoscaling.karpenter.topology import Topology
 from forewarn.policies.metering import charge
+from forewarn.policies.objects.node import PREFER_NO_SCHEDULE
 from forewarn.policies.objects.resources import CPU, MEMORY, ResourceList, largest_of
-from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence

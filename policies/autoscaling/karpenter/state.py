@@ -28,10 +28,10 @@ from forewarn.policies.objects.fields import (
     timestamp,
 )
 from forewarn.policies.objects.namespace import Namespace
+from forewarn.policies.objects.node import NO_EXECUTE, NO_SCHEDULE, Taint, read_taints
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from forewarn.policies.objects.taints import NO_EXECUTE, NO_SCHEDULE, Taint, read_taints
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.configuration.schema import seconds
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector

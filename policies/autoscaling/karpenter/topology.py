@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.requirements import Problem
     from forewarn.policies.autoscaling.karpenter.state import ClusterState, StateNode
     from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.objects.node import Taint, Toleration
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_affinity import AffinityTerm
-    from forewarn.policies.objects.taints import Taint, Toleration
     from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
     from forewarn.policies.selectors import LabelSelector
 

@@ -21,8 +21,9 @@ from forewarn.policies.kube_apiserver.validation.field_errors import (
     not_supported,
     required,
 )
-from forewarn.policies.kube_apiserver.validation.names import dns1123_label, dns1123_subdomain
 from forewarn.policies.kube_apiserver.validation.object_meta import (
+    dns1123_label,
+    dns1123_subdomain,
     validate_labels,
     validate_object_meta,
     validate_object_meta_update,

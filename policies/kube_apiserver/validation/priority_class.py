@@ -16,8 +16,11 @@ from forewarn.policies.kube_apiserver.validation.field_errors import (
     not_supported,
     required,
 )
-from forewarn.policies.kube_apiserver.validation.names import dns1123_subdomain
-from forewarn.policies.kube_apiserver.validation.object_meta import validate_object_meta, validate_object_meta_update
+from forewarn.policies.kube_apiserver.validation.object_meta import (
+    dns1123_subdomain,
+    validate_object_meta,
+    validate_object_meta_update,
+)
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,

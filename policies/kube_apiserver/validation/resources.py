@@ -19,7 +19,7 @@ from forewarn.policies.kube_apiserver.validation.field_errors import (
     not_supported,
     required,
 )
-from forewarn.policies.kube_apiserver.validation.names import qualified_name
+from forewarn.policies.kube_apiserver.validation.object_meta import qualified_name
 from forewarn.policies.metering import charge, each
 from forewarn.policies.objects.fields import NOTHING, at, text
 from forewarn.policies.objects.resource_list import (

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from forewarn.policies.disclosure import Audience
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.rules.support.details import GroupPending, GroupPreemption
-    from forewarn.policies.scheduling.victim import Victim
+    from forewarn.policies.scheduling.preemption import Victim
 
 _LONGEST: Final = 30
 """Maximum number of characters of the PodGroup's name at the start of a message."""

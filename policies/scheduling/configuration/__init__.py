@@ -182,3 +182,32 @@ def _without_ignored(profile: Profile, extenders: Sequence[Extender], faults: li
         faults.append(FieldError(("extenders",), text))
         return profile
     return replace(profile, args={**profile.args, "NodeResourcesFit": replace(args, ignored_resources=ignored)})
+
+
+_HEADER: Final = {"apiVersion": API_VERSION, "kind": KIND}
+_ALL: Final = {"disabled": [{"name": "*"}]}
+
+PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "default": _HEADER,
+    "openshift-low-node-utilization": _HEADER,
+    "openshift-high-node-utilization": {
+        **_HEADER,
+        "profiles": [
+            {
+                "schedulerName": "default-scheduler",
+                "plugins": {
+                    "score": {
+                        "enabled": [{"name": "NodeResourcesFit", "weight": 5}],
+                        "disabled": [{"name": "NodeResourcesBalancedAllocation"}],
+                    }
+                },
+                "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}],
+            }
+        ],
+    },
+    "openshift-no-scoring": {
+        **_HEADER,
+        "profiles": [{"schedulerName": "default-scheduler", "plugins": {"preScore": _ALL, "score": _ALL}}],
+    },
+}
+"""Name -> KubeSchedulerConfiguration."""

@@ -16,7 +16,7 @@ from forewarn.policies.kube_apiserver.validation.field_errors import (
     not_supported,
     required,
 )
-from forewarn.policies.kube_apiserver.validation.names import qualified_name
+from forewarn.policies.kube_apiserver.validation.object_meta import qualified_name
 from forewarn.policies.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import InvalidObject
@@ -42,8 +42,7 @@ from forewarn.policies.scheduling.arguments import (
     VolumeBindingArgs,
 )
 from forewarn.policies.scheduling.configuration.schema import ALL, API_VERSION, MULTI_POINT, POINTS, PluginSet, seconds
-from forewarn.policies.scheduling.framework import extends
-from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
+from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, extends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

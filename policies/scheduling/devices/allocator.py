@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.metering import meter
 from forewarn.policies.objects.devices import ALL, AllocatedDevice, Allocation, DeviceId, Readiness
 from forewarn.policies.objects.node_selector import FieldRequirement, NodeSelector, NodeSelectorTerm
-from forewarn.policies.scheduling.devices.capacity import NotRepresentable, has_capacity, shares_of
+from forewarn.policies.scheduling.devices.claims import NotRepresentable, has_capacity, shares_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         ResourceSlice,
     )
     from forewarn.policies.releases.semantics import Semantics
-    from forewarn.policies.scheduling.devices.pools import Counters, InUse, Pool
+    from forewarn.policies.scheduling.devices.claims import Counters, InUse, Pool
 
 
 class Constraint:

@@ -29,9 +29,11 @@ from forewarn.policies.scheduling.devices.claims import (
 )
 from forewarn.policies.scheduling.devices.selectors import SelectorError
 from forewarn.policies.scheduling.framework import (
+    NOT_FOUND,
     SKIP,
     Code,
     CycleState,
+    FilterInColumns,
     NodeToStatus,
     Plugin,
     PluginFault,
@@ -44,10 +46,8 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from forewarn.policies.scheduling.plugin import FilterInColumns
-from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.constraints import NotValid
-from forewarn.policies.scheduling.vectorized.rejections import PASSES, Rejections
+from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Rejections
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,11 +57,10 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.devices import Allocation, DeviceRequest
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.semantics import Semantics
-    from forewarn.policies.scheduling.devices.pools import Pools
+    from forewarn.policies.scheduling.devices.claims import Pools
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, Present
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
-    from forewarn.policies.scheduling.vectorized.rejections import Present
 
 MAX_ALTERNATIVES: Final = 8
 """The score of the first alternative of a request. Upstream `FirstAvailableDeviceRequestMaxSize`."""

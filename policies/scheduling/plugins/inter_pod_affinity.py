@@ -11,21 +11,21 @@ from forewarn.policies.metering import VECTOR, charge, each, meter
 from forewarn.policies.objects.pod_affinity import merge_namespaces
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
+    NOT_FOUND,
     SKIP,
     CycleState,
+    FilterInColumns,
     Plugin,
     PreFilterResult,
     Status,
     unresolvable,
     unschedulable,
 )
-from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid, RequiredAffinity
 from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
+from forewarn.policies.scheduling.vectorized.node_fit import rejected
 from forewarn.policies.scheduling.vectorized.pod_matrix import attracting_terms, cache_size
-from forewarn.policies.scheduling.vectorized.rejections import rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint
     from forewarn.policies.scheduling.vectorized.equivalence_classes import Scope
-    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, Present, Rejections
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
-    from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections
 
 
 CACHE_SIZE: Final = 64

@@ -11,11 +11,13 @@ from forewarn.policies.scheduling.framework import (
     CycleState,
     Plugin,
     PreFilterResult,
+    StaticFilter,
+    StaticFilterPlugin,
     Status,
     default_normalize_score,
+    default_normalized,
     unresolvable,
 )
-from forewarn.policies.scheduling.plugin import StaticFilter, StaticFilterPlugin, default_normalized
 from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.vectorized.nodes import allowed, matching
 

@@ -6,10 +6,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
-from forewarn.policies.scheduling.plugin import StaticFilterPlugin
+from forewarn.policies.scheduling.framework import (
+    NOT_FOUND,
+    SKIP,
+    CycleState,
+    Plugin,
+    PreFilterResult,
+    StaticFilterPlugin,
+    Status,
+    unresolvable,
+)
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

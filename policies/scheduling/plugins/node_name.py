@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unresolvable
-from forewarn.policies.scheduling.plugin import StaticFilterPlugin
+from forewarn.policies.scheduling.framework import CycleState, Plugin, StaticFilterPlugin, Status, unresolvable
 from forewarn.policies.scheduling.reasons import Reason
 
 if TYPE_CHECKING:

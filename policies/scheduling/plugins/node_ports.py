@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import charge
-from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unschedulable
-from forewarn.policies.scheduling.plugin import FilterInColumns
+from forewarn.policies.scheduling.framework import (
+    NOT_FOUND,
+    SKIP,
+    CycleState,
+    FilterInColumns,
+    Plugin,
+    PreFilterResult,
+    Status,
+    unschedulable,
+)
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid
-from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
+from forewarn.policies.scheduling.vectorized.node_fit import Present, Rejections, rejected
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.arguments import NodeResourcesBalancedAllocationArgs
+    from forewarn.policies.scheduling.framework import PluginHandle
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.plugin import PluginHandle
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 _HALF: Final = MAX_NODE_SCORE // 2

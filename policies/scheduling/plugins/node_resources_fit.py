@@ -12,13 +12,20 @@ from forewarn.policies.metering import FEW, charge
 from forewarn.policies.objects.resources import NON_ZERO_DEFAULTS
 from forewarn.policies.scheduling.arguments import CPU_AND_MEMORY, LEAST_ALLOCATED
 from forewarn.policies.scheduling.devices.claims import extended_resources_of
-from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, Code, CycleState, Plugin, PreFilterResult, Status
-from forewarn.policies.scheduling.plugin import FilterInColumns
+from forewarn.policies.scheduling.framework import (
+    MAX_NODE_SCORE,
+    NOT_FOUND,
+    Code,
+    CycleState,
+    FilterInColumns,
+    Plugin,
+    PreFilterResult,
+    Status,
+)
 from forewarn.policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of, scorer
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.constraints import MAX, CapacityConstraint, NotValid
-from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
+from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Present, Rejections
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -27,8 +34,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.arguments import NodeResourcesFitArgs
+    from forewarn.policies.scheduling.framework import PluginHandle
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.plugin import PluginHandle
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 

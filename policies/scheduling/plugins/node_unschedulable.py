@@ -5,9 +5,15 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from forewarn.policies.objects.taints import NO_SCHEDULE, Taint, tolerations_tolerate_taint
-from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unresolvable
-from forewarn.policies.scheduling.plugin import StaticFilter, StaticFilterPlugin
+from forewarn.policies.objects.node import NO_SCHEDULE, Taint, tolerations_tolerate_taint
+from forewarn.policies.scheduling.framework import (
+    CycleState,
+    Plugin,
+    StaticFilter,
+    StaticFilterPlugin,
+    Status,
+    unresolvable,
+)
 from forewarn.policies.scheduling.reasons import Reason
 
 if TYPE_CHECKING:

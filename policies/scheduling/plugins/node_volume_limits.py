@@ -15,6 +15,7 @@ from forewarn.policies.objects.volumes import PORTWORX, driver_of_provisioner
 from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
+    FilterInColumns,
     Plugin,
     PreFilterResult,
     Status,
@@ -22,10 +23,9 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid
-from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
+from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Present, Rejections
 from forewarn.policies.scheduling.vectorized.storage import MANY, StorageColumns, storage_of, volumes_of_kinds
 
 if TYPE_CHECKING:

@@ -14,8 +14,10 @@ from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
 from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
+    NOT_FOUND,
     SKIP,
     CycleState,
+    FilterInColumns,
     Plugin,
     PreFilterResult,
     Status,
@@ -23,12 +25,10 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid, Skew
 from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
-from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
+from forewarn.policies.scheduling.vectorized.node_fit import Present, Rejections, rejected
 from forewarn.policies.selectors import (
     InvalidSelector,
     LabelSelector,

@@ -8,20 +8,28 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import each
-from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
-from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, default_normalize_score, unresolvable
-from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE, StaticFilter, StaticFilterPlugin, default_normalized
+from forewarn.policies.objects.node import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
+from forewarn.policies.scheduling.framework import (
+    MAX_NODE_SCORE,
+    NOT_FOUND,
+    CycleState,
+    Plugin,
+    StaticFilter,
+    StaticFilterPlugin,
+    Status,
+    default_normalize_score,
+    default_normalized,
+    unresolvable,
+)
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.node import Node, Toleration
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.taints import Toleration
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.nodes import NodeTables

@@ -14,24 +14,24 @@ from forewarn.policies.objects.volumes import translated_topology
 from forewarn.policies.scheduling.arguments import MAX_CUSTOM_PRIORITY_SCORE
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
+    NOT_FOUND,
     SKIP,
     Code,
     CycleState,
+    FilterInColumns,
     Plugin,
     PreFilterResult,
     Status,
     failed,
     unresolvable,
 )
-from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.plugins.node_volume_limits import not_created_for
 from forewarn.policies.scheduling.plugins.storage_score import NO_VOLUMES, Binding, PodVolumes, bytes_of, storage_score
 from forewarn.policies.scheduling.plugins.volume_zone import ADD_NODES
 from forewarn.policies.scheduling.reasons import RECREATE_IT, Reason, not_found
-from forewarn.policies.scheduling.status import NOT_FOUND
 from forewarn.policies.scheduling.vectorized.constraints import NotValid
+from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Present, Rejections
 from forewarn.policies.scheduling.vectorized.nodes import Selectors, reached, selected
-from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
 from forewarn.policies.scheduling.vectorized.storage import storage_of
 from forewarn.policies.selectors import Requirement
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
         StorageClass,
     )
     from forewarn.policies.scheduling.arguments import VolumeBindingArgs
+    from forewarn.policies.scheduling.framework import PluginHandle
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.plugin import PluginHandle
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 

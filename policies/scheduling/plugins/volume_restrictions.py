@@ -11,6 +11,7 @@ from forewarn.policies.metering import each
 from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
+    FilterInColumns,
     Plugin,
     PreFilterResult,
     Status,
@@ -18,10 +19,9 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from forewarn.policies.scheduling.plugin import FilterInColumns
 from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid
-from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
+from forewarn.policies.scheduling.vectorized.node_fit import Present, Rejections, rejected
 from forewarn.policies.scheduling.vectorized.storage import storage_of
 
 if TYPE_CHECKING:

@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
-from forewarn.policies.scheduling.plugin import FilterInColumns
+from forewarn.policies.scheduling.framework import (
+    SKIP,
+    CycleState,
+    FilterInColumns,
+    Plugin,
+    PreFilterResult,
+    Status,
+    unresolvable,
+)
 from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.vectorized.constraints import NotValid
+from forewarn.policies.scheduling.vectorized.node_fit import Present, Rejections, rejected
 from forewarn.policies.scheduling.vectorized.nodes import with_label
-from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
 from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:

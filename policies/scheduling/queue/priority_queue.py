@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from math import floor, sqrt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from forewarn.policies.copies import replace
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
-from forewarn.policies.scheduling.framework import run_pre_enqueue_plugins
+from forewarn.policies.scheduling.framework import Code, run_pre_enqueue_plugins
 from forewarn.policies.scheduling.plugins.priority_sort import PrioritySort
-from forewarn.policies.scheduling.queue.backoff_queue import BackoffQueue
 from forewarn.policies.scheduling.queue.events import (
     UNSCHEDULABLE_TIMEOUT,
     UNSCHEDULED_POD_ADD,
@@ -18,23 +19,188 @@ from forewarn.policies.scheduling.queue.events import (
     pod_scheduling_properties_change,
 )
 from forewarn.policies.scheduling.queue.pod_info import (
+    Entity,
+    Key,
     PodHeap,
     QueuedPodGroupInfo,
     QueuedPodInfo,
     UnschedulablePods,
     group_key,
 )
-from forewarn.policies.scheduling.status import Code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.scheduling.extension_points import PreEnqueuePlugin
-    from forewarn.policies.scheduling.queue.nominator import Nominator
-    from forewarn.policies.scheduling.queue.pod_info import Entity, Key
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.framework import PreEnqueuePlugin
     from forewarn.policies.scheduling.queue.registrations import QueueingHints
+
+
+class BackoffQueue:
+    """The back-off queue: two heaps, for Pods that plugins rejected, and for Pods whose attempt had an error.
+
+    An idle scheduler pops rejected Pods before their back-off expires.
+    """
+
+    def __init__(
+        self, now: Callable[[], float], less: Callable[[Entity], Any], initial: float = 1, most: float = 10
+    ) -> None:
+        """Start empty. `now`: returns seconds. `less`: the sort key of activeQ.
+
+        `initial`, `most`: podInitialBackoffSeconds and podMaxBackoffSeconds.
+        """
+        self._now, self._initial, self._most = now, initial, most
+        self._rejected = PodHeap(lambda info: (self.expiration(info), less(info)))
+        self._failed = PodHeap(self.expiration)
+
+    def __len__(self) -> int:
+        return len(self._rejected) + len(self._failed)
+
+    def __iter__(self) -> Iterator[Entity]:
+        yield from self._rejected
+        yield from self._failed
+
+    def is_pod_backing_off(self, info: Entity) -> bool:
+        """Report whether the back-off of a Pod or PodGroup has not expired, compared in whole seconds."""
+        return self.expiration(info) >= floor(self._now())
+
+    def expiration(self, info: Entity) -> float:
+        """Return the whole second in which the back-off of a Pod or PodGroup ends; -inf without failed attempts."""
+        count = info.consecutive_errors or info.unschedulable_count
+        if not count or not self._most:
+            return float("-inf")
+        if info.backoff_expiration is None:
+            info.backoff_expiration = floor(info.timestamp + self._duration(count, len(info.members)))
+        return info.backoff_expiration
+
+    def _duration(self, count: int, pods: int) -> float:
+        """Return the back-off in seconds after the failed attempt `count`. The back-off doubles with each attempt.
+        Source: upstream `calculateBackoffDuration`.
+        """
+        return min(self._initial * float(2 ** min(count - 1, 64)), self._most * sqrt(pods))
+
+    def add(self, info: Entity) -> None:
+        """Add a Pod or PodGroup to the heap for rejections or for errors."""
+        self.delete(info.key)
+        (self._rejected if info.is_rejected else self._failed).put(info)
+
+    def update(self, key: Key) -> Entity | None:
+        """Sort a changed Pod or PodGroup again and return it; None if the queue does not contain `key`."""
+        for heap in (self._rejected, self._failed):
+            info = heap.take(key)
+            if info is not None:
+                heap.put(info)
+                return info
+        return None
+
+    def get(self, key: Key) -> Entity | None:
+        return self._rejected.get(key) or self._failed.get(key)
+
+    def delete(self, key: Key) -> Entity | None:
+        """Remove the Pod or PodGroup with this key and return it; None if the queue does not contain the key."""
+        return self._rejected.take(key) or self._failed.take(key)
+
+    @property
+    def has_next(self) -> bool:
+        return bool(self._rejected)
+
+    def first_completed(self) -> float | None:
+        """Return the time in seconds at which the first back-off ends; None if the queue is empty."""
+        tops = (heap.peek() for heap in (self._rejected, self._failed) if heap)
+        return min((self.expiration(info) for info in tops if info is not None), default=None)
+
+    def pop(self) -> Entity | None:
+        """Remove and return the first rejected Pod or PodGroup, even if its back-off has not expired; or None."""
+        return self._rejected.pop()
+
+    def pop_all_completed(self) -> list[Entity]:
+        """Remove and return all Pods and PodGroups whose back-off has expired."""
+        return [info for heap in (self._rejected, self._failed) for info in self._completed(heap)]
+
+    def _completed(self, heap: PodHeap) -> Iterator[Entity]:
+        while (info := heap.peek()) is not None and not self.is_pod_backing_off(info):
+            heap.take(info.key)
+            yield info
+
+
+def seconds_of_backoff(semantics: Semantics) -> tuple[float, float]:
+    """Return (podInitialBackoffSeconds, podMaxBackoffSeconds) of the scheduler."""
+    configured = semantics.scheduler
+    if configured is None:
+        return 1, 10
+    return configured.pod_initial_backoff_seconds, configured.pod_max_backoff_seconds
+
+
+class Nominator:
+    """The nominations in kube-scheduler's memory, by Pod and by node."""
+
+    def __init__(
+        self, lister: Callable[[str, str], Pod | None], nominate: Callable[[Pod | None, Pod | None], None]
+    ) -> None:
+        """Start without nominations. `lister`: (namespace, name) -> the Pod in the API server, or None.
+
+        `nominate`: called for each change with the Pod before and after the change; None means no nomination.
+        """
+        self._lister, self._nominate = lister, nominate
+        self._by_pod: dict[str, Pod] = {}
+        """Identity -> Pod with its nomination, or with an empty one that is cleared but not stored yet."""
+        self._by_node: dict[str, dict[str, Pod]] = {}
+
+    def add(self, pod: Pod, node: str | None = None) -> None:
+        """Nominate a Pod to a node; None: to the node in the Pod's status, if any.
+
+        A Pod that is bound or deleted in the API server loses its nomination.
+        """
+        if node is None:
+            node = pod.nominated_node_name or None
+        stored = None if node is None else self._lister(pod.namespace, pod.name)
+        if node is None or stored is None or stored.node_name:
+            self.delete(pod)
+            return
+        new = pod if pod.nominated_node_name == node else replace(pod, nominated_node_name=node)
+        nomination = self._by_pod.get(pod.identity)
+        if nomination is new or nomination == new:
+            self._move_to_the_end(new)
+            return
+        self.delete(pod)
+        self._keep(new)
+
+    def _move_to_the_end(self, pod: Pod) -> None:
+        """Move an unchanged nomination to the end of its node's nominations. Does not call `nominate`."""
+        pods = self._by_node.get(pod.nominated_node_name)
+        if pods is not None:
+            pods[pod.identity] = pods.pop(pod.identity)
+
+    def _keep(self, pod: Pod) -> None:
+        self._by_pod[pod.identity] = pod
+        if pod.nominated_node_name:
+            self._by_node.setdefault(pod.nominated_node_name, {})[pod.identity] = pod
+            self._nominate(None, pod)
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """Update the nomination of a changed Pod. A nomination that the API server has not stored yet remains."""
+        node = None
+        if not old.nominated_node_name and not new.nominated_node_name and old.identity in self._by_pod:
+            node = self._by_pod[old.identity].nominated_node_name
+        if old.identity != new.identity:
+            self.delete(old)
+        self.add(new, node)
+
+    def delete(self, pod: Pod) -> None:
+        """Remove the nomination of a Pod, if any."""
+        nomination = self._by_pod.pop(pod.identity, None)
+        if nomination is None or not nomination.nominated_node_name:
+            return
+        pods = self._by_node[nomination.nominated_node_name]
+        del pods[nomination.identity]
+        if not pods:
+            del self._by_node[nomination.nominated_node_name]
+        self._nominate(nomination, None)
+
+    def pods_for_node(self, node: str) -> list[Pod]:
+        return list(self._by_node.get(node, {}).values())
 
 
 class Entities(Protocol):

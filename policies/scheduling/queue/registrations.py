@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.metering import each
-from forewarn.policies.objects.taints import tolerations_tolerate_taint, untolerated_taint
+from forewarn.policies.objects.node import tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.scheduling.node_info import NodeInfo
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import matches_all
 from forewarn.policies.scheduling.plugins.node_ports import WantedPorts

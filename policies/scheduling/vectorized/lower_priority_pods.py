@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
-from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
+from forewarn.policies.scheduling.preemption import NOW, by_importance, filter_pods_with_pdb_violation, start_time
 from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass, scope_of
-from forewarn.policies.scheduling.victim import NOW, by_importance, start_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node_selector import NodeAffinity, NodeSelector
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import PodSpec
-    from forewarn.policies.scheduling.plugin import StaticFilter
+    from forewarn.policies.scheduling.framework import StaticFilter
 
 
 CACHE_SIZE: Final = 128

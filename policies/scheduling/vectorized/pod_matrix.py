@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, CutShort, charge, meter, unmetered
+from forewarn.policies.scheduling.preemption import start_time
 from forewarn.policies.scheduling.vectorized.equivalence_classes import (
     EquivalenceClasses,
     KindsWithTerms,
@@ -21,7 +22,6 @@ from forewarn.policies.scheduling.vectorized.equivalence_classes import (
 )
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import MatchingPdbs
 from forewarn.policies.scheduling.vectorized.nodes import NodeTables
-from forewarn.policies.scheduling.victim import start_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

@@ -26,7 +26,7 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.options import ScopeSelector
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.node_info import NodeInfo
-from forewarn.policies.why.events import DECISIVE
+from forewarn.policies.why.evidence import DECISIVE
 from tests.builders import MadePod, make_node, make_pod
 from tests.in_process import without_head
 from tests.kubelet_oracle.compare import disagreements

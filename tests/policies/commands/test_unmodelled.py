@@ -11,7 +11,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.config import Annotate, Config
 from forewarn.policies.releases.release import semantics_of
 from forewarn.policies.sources import load_cluster
-from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.review import Hook
 from tests.builders import Made, cluster_text, make_claim, make_node, make_pod
 from tests.webhook.builders import decided, review
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.why.trouble import IDS, STATES
+from forewarn.policies.why.evidence import IDS, STATES
 from tests.builders import (
     Made,
     cluster_text,

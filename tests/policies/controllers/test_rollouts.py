@@ -11,10 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.controllers.actions import Action, CreateWorkload, SetStatus, UpdateConflict, UpdateWorkload
 from forewarn.policies.controllers.deployment import max_surge, max_unavailable, new_rs_new_replicas
 from forewarn.policies.controllers.replica_set import ReplicaSetStatus, by_rank, deletion_cost
-from forewarn.policies.controllers.view import Key, PodState
+from forewarn.policies.controllers.view import (
+    Action,
+    CreateWorkload,
+    Key,
+    PodState,
+    SetStatus,
+    UpdateConflict,
+    UpdateWorkload,
+)
 from forewarn.policies.objects.pod import Pod
 from tests.policies.controllers.world import World, with_image, workload
 

@@ -7,20 +7,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from forewarn.policies.controllers import reconcile
-from forewarn.policies.controllers.actions import (
+from forewarn.policies.controllers.view import (
     Action,
     CreateClaim,
     CreatePod,
     CreateWorkload,
     DeletePod,
     DeleteWorkload,
+    Key,
+    PodState,
     ReleasePod,
     SetClaimOwner,
     SetStatus,
+    Tally,
     UpdateConflict,
     UpdateWorkload,
+    WorkloadState,
 )
-from forewarn.policies.controllers.view import Key, PodState, Tally, WorkloadState
 from forewarn.policies.objects.fields import ApiObject, group_kind, ref_of
 from forewarn.policies.objects.node import Node
 from forewarn.policies.objects.pod import Owner, Pod

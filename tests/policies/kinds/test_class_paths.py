@@ -13,7 +13,7 @@ from forewarn.policies.config import ConfigError
 from forewarn.policies.config.load import read_config
 from forewarn.policies.kinds.class_paths import ANYWHERE, ITEMS, PARAMETERS, PRESETS, VALUES, BadPath, parse_path
 from forewarn.policies.objects.workload import parts_of
-from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.review import Hook
 from tests.webhook.builders import cluster, decided, priority_class, review
 
 if TYPE_CHECKING:

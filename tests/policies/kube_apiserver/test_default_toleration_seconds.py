@@ -8,7 +8,7 @@ import pytest
 
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.new_pods import new_pods
-from forewarn.policies.objects.taints import Toleration
+from forewarn.policies.objects.node import Toleration
 from tests.builders import cluster, make_pod
 
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}

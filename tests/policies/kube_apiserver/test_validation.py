@@ -25,7 +25,7 @@ from forewarn.policies.kube_apiserver.validation.field_errors import (
     go_quote,
     invalid,
 )
-from forewarn.policies.kube_apiserver.validation.names import (
+from forewarn.policies.kube_apiserver.validation.object_meta import (
     dns1123_label,
     dns1123_subdomain,
     label_value,

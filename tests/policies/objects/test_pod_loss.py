@@ -14,7 +14,7 @@ import yaml
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.controllers.recreated import again
+from forewarn.policies.controllers.own_pods import again
 from forewarn.policies.disclosure import OPEN, Audience, Disclose
 from forewarn.policies.forecast.impact import Impact
 from forewarn.policies.kinds.owners import ROLES, role_of

@@ -27,7 +27,7 @@ from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Rule, Target, rule
 from forewarn.policies.rules.support.documentation import documentation_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS
-from forewarn.webhook.admission.messages import BEST, is_shortened, warnings_of
+from forewarn.webhook.admission.decision import BEST, is_shortened, warnings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from forewarn.policies.scheduling.node_info import NodeInfo
+from forewarn.policies.scheduling.preemption import start_time
 from forewarn.policies.scheduling.snapshot import Snapshot
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
 from forewarn.policies.scheduling.vectorized.storage import _volumes_of
-from forewarn.policies.scheduling.victim import start_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from forewarn.policies.objects.devices import Device, RequestPolicy
 from forewarn.policies.releases.release import known_minor
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling.devices import selectors
-from forewarn.policies.scheduling.devices.capacity import NotRepresentable, has_capacity, shares_of
+from forewarn.policies.scheduling.devices.claims import NotRepresentable, has_capacity, shares_of
 from forewarn.policies.scheduling.devices.selectors import NotModelled, SelectorError, evaluate
 from forewarn.policies.scheduling.foreign_plugins import guarded
 from forewarn.policies.scheduling.framework import Plugin

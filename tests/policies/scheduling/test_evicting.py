@@ -28,7 +28,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
+from forewarn.policies.scheduling.preemption import filter_pods_with_pdb_violation
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.selectors import parse_label_selector
 from forewarn.policies.simulation.scheduler import ViolatedPdbs

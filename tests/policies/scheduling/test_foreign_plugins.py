@@ -18,10 +18,16 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling import foreign_plugins
 from forewarn.policies.scheduling.configuration import scheduler_configuration
-from forewarn.policies.scheduling.extension_points import InvalidPlugin
 from forewarn.policies.scheduling.foreign_plugins import guarded, named_only, with_installed
-from forewarn.policies.scheduling.framework import PermitResult, Plugin, PreFilterResult, Status, unresolvable
-from forewarn.policies.scheduling.plugin import StaticFilterPlugin
+from forewarn.policies.scheduling.framework import (
+    InvalidPlugin,
+    PermitResult,
+    Plugin,
+    PreFilterResult,
+    StaticFilterPlugin,
+    Status,
+    unresolvable,
+)
 from forewarn.policies.scheduling.plugins.priority_sort import PrioritySort
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 from forewarn.policies.scheduling.queue.pod_info import QueuedPodInfo

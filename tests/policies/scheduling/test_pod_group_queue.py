@@ -10,6 +10,7 @@ import pytest
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.pod_group import PodGroup
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.scheduling.framework import Code, Status, unresolvable
 from forewarn.policies.scheduling.queue.events import (
     ASSIGNED_POD_DELETE,
     POD_GROUP_UPDATE,
@@ -17,11 +18,9 @@ from forewarn.policies.scheduling.queue.events import (
     UNSCHEDULED_POD_ADD,
     ClusterEvent,
 )
-from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
-from forewarn.policies.scheduling.queue.priority_queue import PriorityQueue
+from forewarn.policies.scheduling.queue.priority_queue import Nominator, PriorityQueue
 from forewarn.policies.scheduling.queue.registrations import QueueingHints
-from forewarn.policies.scheduling.status import Code, Status, unresolvable
 from tests.builders import MadePod, make_pod
 
 

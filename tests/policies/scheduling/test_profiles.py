@@ -25,8 +25,7 @@ from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unschedulable
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.simulation.cycle import Fits, NotPredicted, Rejected, SchedulingAlgorithm
-from forewarn.policies.simulation.scheduler_cache import NodeTree
+from forewarn.policies.simulation.scheduler_cache import Fits, NodeTree, NotPredicted, Rejected, SchedulingAlgorithm
 from tests.builders import Made, make_node, make_pod
 from tests.cases import cases
 from tests.policies.scheduling.comparing import node_by_node, outcome_in_columns, scores_given
@@ -403,7 +402,7 @@ def test_settings_of_a_profile_come_before_those_of_all() -> None:
 
 
 def test_every_plugin_of_the_scheduler_is_one() -> None:
-    from forewarn.policies.scheduling.extension_points import check_plugin
+    from forewarn.policies.scheduling.framework import check_plugin
 
     for plugin in IN_TREE.values():
         if plugin.name not in ("TopologyPlacementGenerator", "PodGroupPodsCount"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from forewarn.policies.objects.node import Node
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
-from forewarn.policies.scheduling.extension_points import PreEnqueuePlugin
+from forewarn.policies.scheduling.framework import PreEnqueuePlugin, Status, unresolvable
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.queue.events import (
     ASSIGNED_POD_ADD,
@@ -27,11 +27,9 @@ from forewarn.policies.scheduling.queue.events import (
     ClusterEvent,
     node_scheduling_properties_change,
 )
-from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import PodHeap, QueuedPodInfo
-from forewarn.policies.scheduling.queue.priority_queue import PriorityQueue
+from forewarn.policies.scheduling.queue.priority_queue import Nominator, PriorityQueue
 from forewarn.policies.scheduling.queue.registrations import EVENTS_TO_REGISTER, QueueingHints
-from forewarn.policies.scheduling.status import Status, unresolvable
 from tests.builders import Made, MadePod, make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"

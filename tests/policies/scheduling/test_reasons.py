@@ -10,10 +10,10 @@ import pytest
 
 from forewarn.policies.rules.support.predictions import fix_of
 from forewarn.policies.scheduling import plugins, preemption, reasons
+from forewarn.policies.scheduling.framework import Status
 from forewarn.policies.scheduling.plugins import node_resources_fit, node_unschedulable
 from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
 from forewarn.policies.scheduling.reasons import NOT_HELPFUL, FitError, Reason, joined, not_found
-from forewarn.policies.scheduling.status import Status
 
 ROOT = Path(__file__).parents[3]
 RECORDED = json.loads((Path(__file__).parent / "cases" / "reasons.json").read_text())

@@ -25,10 +25,10 @@ from forewarn.policies.scheduling.vectorized.constraints import CapacityConstrai
 from forewarn.policies.scheduling.vectorized.nominations import Nominations
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import Cycle
-from forewarn.policies.simulation import cycle as simulated_cycle
-from forewarn.policies.simulation.cycle import Fits, Rejected, SchedulingAlgorithm
+from forewarn.policies.simulation import scheduler_cache as simulated_cycle
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.scheduler_cache import Fits, Rejected, SchedulingAlgorithm
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif import questions
 from tests.benchmarks import bench_simulation

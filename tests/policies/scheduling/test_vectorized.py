@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from forewarn import policies
+from forewarn.policies.copies import Labels, Shared
 from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.pod_spec import Labels, Shared
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import BLOCK, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of

@@ -13,8 +13,8 @@ import pytest
 
 from forewarn.policies.releases.release import semantics_of
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.simulation import cycle as simulated_cycle
-from forewarn.policies.simulation.cycle import NotPredicted
+from forewarn.policies.simulation import scheduler_cache as simulated_cycle
+from forewarn.policies.simulation.scheduler_cache import NotPredicted
 from tests.policies.simulation.comparing import by_category, judge
 from tests.recorded.commands import answer_scenario
 

@@ -8,7 +8,7 @@ from typing import Any
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.scheduling.preemption import Candidate
 from forewarn.policies.simulation.clock import Clock
-from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
+from forewarn.policies.simulation.scheduler import PreemptionExecutor
 from tests.builders import make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forewarn.policies.controllers import reconcile
-from forewarn.policies.controllers.actions import Requeue
-from forewarn.policies.controllers.view import controller_of
+from forewarn.policies.controllers.view import Requeue, controller_of
 from forewarn.policies.selectors import parse_label_selector
 from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.controller_manager import ControllerManager, reader_of
@@ -27,8 +26,7 @@ from tests.benchmarks.bench_owners import filled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.controllers.actions import Action
-    from forewarn.policies.controllers.view import Key, PodState
+    from forewarn.policies.controllers.view import Action, Key, PodState
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 

@@ -12,7 +12,7 @@ import pytest
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.config import Config, DiscloseTo
 from forewarn.policies.objects.reviewed_object import User
-from forewarn.webhook.admission import messages
+from forewarn.webhook.admission import decision
 from forewarn.webhook.admission.access_reviews import (
     ALLOWED_SECONDS,
     AT_ONCE,
@@ -21,9 +21,9 @@ from forewarn.webhook.admission.access_reviews import (
     REMEMBERED,
     AccessReviews,
 )
-from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.admission.lanes import Step, Where
-from forewarn.webhook.apiserver.object_api import Forbidden
+from forewarn.webhook.admission.review import AdmissionCall, Hook
+from forewarn.webhook.apiserver.typed_client import Forbidden
 from tests.builders import make_node, make_pod
 from tests.webhook.builders import answer_now, body, cluster, deployment, endpoint
 
@@ -132,7 +132,7 @@ def test_few_are_asked_about_at_once_and_whoever_comes_then_is_a_tenant() -> Non
 
 def test_only_who_asks_the_api_server_asks_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Judging is done on a thread that others wait for: it goes by what is remembered."""
-    monkeypatch.setattr(messages, "BEST", 200)  # so that the warning contains the fix
+    monkeypatch.setattr(decision, "BEST", 200)  # so that the warning contains the fix
     rights = Rights("kim")
     config = Config(disclose_to=DiscloseTo((), by_access_review=True))
     asked = endpoint(config=lambda: config, reviews=rights.reviews())

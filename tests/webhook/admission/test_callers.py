@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.webhook.admission.callers import (
+from forewarn.webhook.admission.review import (
     EVERYBODY,
     EVERYTHING,
-    NOTHING,
+    NO_CALLER,
     BadTokens,
     Callers,
     Grant,
@@ -63,7 +63,7 @@ def test_who_is_proven_otherwise_needs_no_token_that_is_told() -> None:
 def test_a_token_is_good_for_the_resources_of_its_webhook_alone() -> None:
     pods = Grant(frozenset({("", "pods", ""), ("apps", "*", "scale"), ("batch", "jobs", "*")}))
     callers = Callers(grants=lambda: {ONE: pods})
-    assert callers.grant((TWO,)) is NOTHING
+    assert callers.grant((TWO,)) is NO_CALLER
     granted = callers.grant(("", ONE))
     for asked, covered in {
         ("", "pods", ""): True,

@@ -21,13 +21,12 @@ from forewarn.policies.options import AllowedClasses, LimitedResource, Promise, 
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.wording.impact import victims_text
 from forewarn.policies.selectors import PodPattern
-from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.admission.context import ReviewContext, Time
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.decision import VISIBLE, Decision, in_full
 from forewarn.webhook.admission.impact_annotation import PATH
 from forewarn.webhook.admission.json_patch import apply_patch
-from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.review import AdmissionCall, Hook, parse_review
 from forewarn.webhook.admission.services import WarningLimiter
 from tests.cases import cases
 from tests.webhook.builders import NOW, answer_now, cluster, endpoint, namespace, pod, priority_class, review

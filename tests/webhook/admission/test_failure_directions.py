@@ -24,14 +24,21 @@ from forewarn.policies.findings import Action
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.rules import RULES
 from forewarn.webhook.admission import impact_annotation
-from forewarn.webhook.admission.call import AdmissionCall, Hook
-from forewarn.webhook.admission.callers import EVERYTHING, Callers
-from forewarn.webhook.admission.deadlines import DEFAULT_SECONDS, parse_timeout
+from forewarn.webhook.admission.decide import ROWS
 from forewarn.webhook.admission.decision import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE, Decision, Verdict
-from forewarn.webhook.admission.directions import ROWS
 from forewarn.webhook.admission.global_default import DefaultCandidate
-from forewarn.webhook.admission.sizes import MAX_DECODED, MAX_SMALL, MAX_WIRE, PARSED
-from forewarn.webhook.apiserver.object_api import Forbidden
+from forewarn.webhook.admission.lanes import DEFAULT_SECONDS, parse_timeout
+from forewarn.webhook.admission.review import (
+    EVERYTHING,
+    MAX_DECODED,
+    MAX_SMALL,
+    MAX_WIRE,
+    PARSED,
+    AdmissionCall,
+    Callers,
+    Hook,
+)
+from forewarn.webhook.apiserver.typed_client import Forbidden
 from forewarn.webhook.controllers.global_default import Reserver
 from forewarn.webhook.http.asgi import Limits
 from forewarn.webhook.http.tls import Demands
@@ -124,7 +131,7 @@ def rules(decision: Decision) -> set[str]:
 # Requests
 
 
-@row("create", "forewarn.webhook.admission.directions.ROWS")
+@row("create", "forewarn.webhook.admission.decide.ROWS")
 def _(_: Running) -> None:
     assert decided(Hook.MUTATE, review(pod("gold"))).verdict is Verdict.PATCHED
     denied = decided(Hook.VALIDATE, review(DANGLING))
@@ -132,7 +139,7 @@ def _(_: Running) -> None:
     assert "unknown-priority-class" in denied.response.message
 
 
-@row("generate-name", "forewarn.webhook.admission.directions.ROWS")
+@row("generate-name", "forewarn.webhook.admission.decide.ROWS")
 def _(_: Running) -> None:
     unnamed = pod("gold")
     unnamed["metadata"] = {"generateName": "web-", "namespace": "team"}
@@ -141,7 +148,7 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(unnamed)).verdict is Verdict.DENIED
 
 
-@row("update", "forewarn.webhook.admission.directions.ROWS")
+@row("update", "forewarn.webhook.admission.decide.ROWS")
 def _(_: Running) -> None:
     given = review(pod("gold", 7), "UPDATE", oldObject=pod("gold", 1000))
     assert decided(Hook.MUTATE, given).response.patch == ()
@@ -164,7 +171,7 @@ def _(_: Running) -> None:
     assert [operation.value for operation in taken_away] == [{impact_annotation.ANNOTATION: "{}"}]
 
 
-@row("delete", "forewarn.webhook.admission.directions.ROWS")
+@row("delete", "forewarn.webhook.admission.decide.ROWS")
 def _(_: Running) -> None:
     given = review(None, "DELETE", oldObject=priority_class("gold", 1000))
     assert decided(Hook.MUTATE, given).verdict is Verdict.ALLOWED
@@ -175,17 +182,17 @@ def _(_: Running) -> None:
     passes(review(None, "DELETE", oldObject=DANGLING))
 
 
-@row("delete-without-object", "forewarn.webhook.admission.directions.ROWS")
+@row("delete-without-object", "forewarn.webhook.admission.decide.ROWS")
 def _(_: Running) -> None:
     passes(review(None, "DELETE"))
 
 
-@row("connect", "forewarn.webhook.admission.directions.ROWS")
+@row("connect", "forewarn.webhook.admission.decide.ROWS")
 def _(_: Running) -> None:
     passes(review({**DANGLING, "kind": "Pod"}, "CONNECT", subResource="exec"))
 
 
-@row("scale", "forewarn.webhook.admission.directions.ROWS")
+@row("scale", "forewarn.webhook.admission.decide.ROWS")
 def _(_: Running) -> None:
 
     given = review({**SCALE, "spec": {"replicas": 5}}, "UPDATE", oldObject=SCALE, subResource="scale")
@@ -196,12 +203,12 @@ def _(_: Running) -> None:
     assert decided(Hook.MUTATE, given, state=state).verdict is Verdict.ALLOWED
 
 
-@row("scale-unknown", "forewarn.webhook.admission.directions._scaled")
+@row("scale-unknown", "forewarn.webhook.admission.decide._scaled")
 def _(_: Running) -> None:
     passes(review({**SCALE, "spec": {"replicas": 5}}, "UPDATE", oldObject=SCALE, subResource="scale"))
 
 
-@row("namespace-subresource", "forewarn.webhook.admission.directions._changes_a_namespace")
+@row("namespace-subresource", "forewarn.webhook.admission.decide._changes_a_namespace")
 def _(_: Running) -> None:
     plain, asks = namespace("team"), namespace("team", default_priority_class="nothing")
     for subresource in ("status", "finalize"):
@@ -211,13 +218,13 @@ def _(_: Running) -> None:
         passes(review(asks, "UPDATE", oldObject=asks, subResource=subresource))
 
 
-@row("other-subresource", "forewarn.webhook.admission.directions.ROWS")
+@row("other-subresource", "forewarn.webhook.admission.decide.ROWS")
 def _(_: Running) -> None:
     for subresource in ("status", "binding", "eviction", "resize", "ephemeralcontainers", "to-come"):
         passes(review(DANGLING, "UPDATE", oldObject=DANGLING, subResource=subresource))
 
 
-@row("unknown-kind", "forewarn.webhook.admission.directions.is_evaluated")
+@row("unknown-kind", "forewarn.webhook.admission.decide.is_evaluated")
 def _(_: Running) -> None:
     passes(review(CONFIG_MAP))
 
@@ -232,7 +239,7 @@ REVISION: dict[str, Any] = {
 ONLY_SRE = "{allowedClasses: [{classes: [gold], groups: [sre]}], actions: {class-not-allowed: deny}}"
 
 
-@row("revision", "forewarn.webhook.admission.directions.ROWS")
+@row("revision", "forewarn.webhook.admission.decide.ROWS")
 def _(_: Running) -> None:
     config = read_config(ONLY_SRE, "c")
     denied = decided(Hook.VALIDATE, review(REVISION), config=config)
@@ -251,7 +258,7 @@ def _(_: Running) -> None:
         assert decided(Hook.VALIDATE, review({**REVISION, "data": data}), config=config).response.allowed
 
 
-@row("revision-of-controller", "forewarn.webhook.admission.directions.subject_of")
+@row("revision-of-controller", "forewarn.webhook.admission.decide.subject_of")
 def _(_: Running) -> None:
     config = read_config(ONLY_SRE.replace("groups: [sre]", "namespaces: [shop]"), "c")
     by_controller = {"username": "system:serviceaccount:kube-system:statefulset-controller"}
@@ -442,7 +449,7 @@ def _(_: Running) -> None:
     assert decided(Hook.MUTATE, review(pod("gold")), state=None, staleness=said).response.audit == {}
 
 
-@row("past-deadline", "forewarn.webhook.admission.deadlines.Deadline.expired")
+@row("past-deadline", "forewarn.webhook.admission.lanes.Deadline.expired")
 def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(DANGLING), expired=True).verdict is Verdict.DENIED
     too_big, state = review(_asking("64")), cluster(NODE)
@@ -552,7 +559,7 @@ def _(_: Running) -> None:
     assert "violates expectation" in taken.response.audit["violates-expectation"]
 
 
-@row("bad-timeout", "forewarn.webhook.admission.deadlines.parse_timeout")
+@row("bad-timeout", "forewarn.webhook.admission.lanes.parse_timeout")
 def _(served: Running) -> None:
     for text in ("", "soon", "-1s", "10", "0s", "1s?"):
         assert parse_timeout(text) == DEFAULT_SECONDS
@@ -600,7 +607,7 @@ def _(_: Running) -> None:
     assert "the Lease forewarn-global-default is missing" in answer["status"]["message"]
 
 
-@row("unknown-caller", "forewarn.webhook.admission.callers.Callers.are_known")
+@row("unknown-caller", "forewarn.webhook.admission.review.Callers.are_known")
 def _(_: Running) -> None:
     reserved = list[str]()
 
@@ -854,7 +861,7 @@ def _(served: Running) -> None:
         assert answer[1]["allow"] == "POST"
 
 
-@row("wrong-path", "forewarn.webhook.http.asgi.Routes._not_a_webhook", "forewarn.webhook.admission.call.route")
+@row("wrong-path", "forewarn.webhook.http.asgi.Routes._not_a_webhook", "forewarn.webhook.admission.review.route")
 def _(served: Running) -> None:
     for path in ("/", "/mutate/", "/Mutate", "/metrics", "/validate/", "/validate/x/y"):
         is_status(served.post(path, b"{}"), 404)
@@ -973,7 +980,7 @@ def _(_: Running) -> None:
             assert tls.recv(1) == b""
 
 
-@row("no-token", "forewarn.webhook.admission.callers.Callers.may_ask")
+@row("no-token", "forewarn.webhook.admission.review.Callers.may_ask")
 def _(_: Running) -> None:
     token = "0123456789abcdef"
     with running(endpoint(callers=Callers(required=lambda: ("another-" * 4, token)))) as guarded:

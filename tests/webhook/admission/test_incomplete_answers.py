@@ -11,10 +11,10 @@ import pytest
 
 from forewarn.policies.config import Config
 from forewarn.webhook.admission.answer_cache import AnswerCache
-from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.lanes import Cost
 from forewarn.webhook.admission.prediction_process import PredictionProcess, Unanswered
+from forewarn.webhook.admission.review import AdmissionCall, Hook
 from tests.builders import Made, make_node
 from tests.policies.test_rollouts import changed, deployment, rolling
 from tests.webhook.builders import answer_now, cluster, endpoint, review
@@ -71,7 +71,7 @@ def asked(made: Sequence[Made], change: dict[str, Any], predictors: Any) -> tupl
 def runs_out(monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
     """The time of the thread that judges is up after so many looks."""
     seconds = count(step=0.004 / looks)
-    monkeypatch.setattr("forewarn.webhook.admission.deadlines.thread_time", lambda: float(next(seconds)))
+    monkeypatch.setattr("forewarn.webhook.admission.lanes.thread_time", lambda: float(next(seconds)))
 
 
 @pytest.mark.parametrize("answers", [True, False])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, ObjectRef, Severity, Text, one_line
-from forewarn.webhook.admission.messages import (
+from forewarn.webhook.admission.decision import (
     BEST,
     MAX_WARNING,
     MAX_WARNINGS,

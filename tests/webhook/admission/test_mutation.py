@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.config import read_config
 from forewarn.policies.kube_apiserver.priority import admit_pod
-from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.decision import Verdict
 from forewarn.webhook.admission.json_patch import apply_patch
+from forewarn.webhook.admission.review import Hook
 from tests.webhook.builders import cluster, decided, deployment, namespace, pod, priority_class, review
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.extent import MAX_CHARACTERS, MAX_QUOTAS
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.objects.workload import pod_template_of
-from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.decision import Decision
+from forewarn.webhook.admission.review import Hook
 from tests.cases import cases
 from tests.webhook.admission.test_failure_directions import (
     CONFIRMED,

@@ -13,8 +13,8 @@ from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
 from forewarn.policies.findings import Severity
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.rules.support.context import Phase
-from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.impact_annotation import ANNOTATION
+from forewarn.webhook.admission.review import Hook
 from tests.webhook import builders
 from tests.webhook.admission.test_impact_annotation import NODE, _with_cpu, decided
 from tests.webhook.builders import cluster, pod, review

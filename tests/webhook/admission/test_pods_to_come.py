@@ -15,7 +15,7 @@ from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.webhook.admission import admitted_pods
 from forewarn.webhook.admission.admitted_pods import AdmittedPods
 from forewarn.webhook.admission.answer_cache import AnswerCache
-from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.admission.review import AdmissionCall, Hook
 from tests.builders import Made, make_node, make_pod
 from tests.policies.test_rollouts import deployment
 from tests.webhook.admission.test_incomplete_answers import Forking

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.config.model import Budget
-from forewarn.webhook.admission.prediction_budget import Level, PredictionBudget
+from forewarn.webhook.admission.prediction_access import Level, PredictionBudget
 
 TEN = Budget(2, 3)
 E, C, N = Level

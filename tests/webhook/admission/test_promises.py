@@ -15,8 +15,8 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.options import Promise
 from forewarn.policies.rules.pod.scheduling import violates_expectation
 from forewarn.policies.selectors import PodPattern
-from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.decision import Decision
+from forewarn.webhook.admission.review import Hook
 from tests.builders import cluster_text, make_pod
 from tests.policies.commands.test_whatif_command import random_cluster
 from tests.webhook.admission.test_impact_annotation import NODE, _with_cpu

@@ -21,9 +21,9 @@ from forewarn.policies.disclosure import count_range, priority_range, seconds_ra
 from forewarn.policies.findings import Action
 from forewarn.webhook.admission.access_reviews import AccessReviews
 from forewarn.webhook.admission.answer_cache import AnswerCache
-from forewarn.webhook.admission.call import AdmissionCall, Hook
 from forewarn.webhook.admission.prediction_access import OF_OTHERS, SPENT, UNREADABLE
-from forewarn.webhook.admission.prediction_budget import PredictionBudget as Buckets
+from forewarn.webhook.admission.prediction_access import PredictionBudget as Buckets
+from forewarn.webhook.admission.review import AdmissionCall, Hook
 from tests.builders import Made, MadePod, make_budget, make_node, make_pod
 from tests.cases import cases
 from tests.webhook.admission.test_access_reviews import Rights

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from forewarn.policies.config import Config, RepeatedWarnings
 from forewarn.policies.findings import Action
 from forewarn.policies.rules import RULES
-from forewarn.webhook.admission.call import AdmissionCall, Hook
-from forewarn.webhook.admission.decision import Decision, Verdict
-from forewarn.webhook.admission.messages import BEST
-from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.decision import BEST, Decision, Verdict
+from forewarn.webhook.admission.review import AdmissionCall, Hook, parse_review
 from forewarn.webhook.admission.services import (
     FULL,
     REMEMBERED,

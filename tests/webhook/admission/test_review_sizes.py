@@ -13,10 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.config import read_config
-from forewarn.webhook.admission.call import AdmissionCall, Hook
-from forewarn.webhook.admission.callers import EVERYTHING, Callers
-from forewarn.webhook.admission.review import BadReview, parse_head
-from forewarn.webhook.admission.sizes import MAX_DECODED, MAX_OBJECT, MAX_SMALL, MAX_WIRE, decoded_size
+from forewarn.webhook.admission.review import (
+    EVERYTHING,
+    MAX_DECODED,
+    MAX_OBJECT,
+    MAX_SMALL,
+    MAX_WIRE,
+    AdmissionCall,
+    BadReview,
+    Callers,
+    Hook,
+    decoded_size,
+    parse_head,
+)
 from tests.webhook.builders import answer_now, body, cluster, deployment, endpoint, pod, priority_class, review
 from tests.webhook.running import QUICK, Running, running
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.review import Hook
 from tests.webhook.builders import cluster, decided, deployment, namespace, pod, priority_class, review
 
 TWO = (priority_class("high", 20, globalDefault=True), priority_class("low", 10, globalDefault=True))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from forewarn.policies.config import Config
-from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.decision import Decision
+from forewarn.webhook.admission.review import Hook
 from tests.policies.objects.test_bounded import terms, variables
 from tests.webhook.admission.test_failure_directions import NODE, _asking, _doing, _running, denied_by
 from tests.webhook.builders import cluster, decided, deployment, priority_class, review

@@ -24,7 +24,7 @@ from forewarn.policies.kinds.registry import (
     POD_TEMPLATE_PATHS,
 )
 from forewarn.policies.objects.fields import at, group_kind
-from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.admission.review import AdmissionCall, Hook
 from tests.cases import cases
 from tests.webhook.builders import answer_now, cluster, deployment, endpoint, priority_class, review
 from tests.webhook.running import JSON, answer_of, running

@@ -23,7 +23,7 @@ from forewarn.policies.kinds.registry import KINDS
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.webhook.apiserver import ApiError, ApiServer, EventType, Expired, Silent, Timeouts, connect
 from forewarn.webhook.apiserver.classes import LiveClasses
-from forewarn.webhook.apiserver.transport import Connection, HttpCall
+from forewarn.webhook.apiserver.client import Connection, HttpCall
 from forewarn.webhook.http.tls import Demands, server_context
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import namespace, pod, priority_class
@@ -351,7 +351,7 @@ def test_a_stream_that_drips_without_ever_ending_a_line_is_dead(api: ScriptedApi
 
 
 def test_an_endless_line_is_not_kept(api: ScriptedApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.webhook.apiserver.watch.MAX_LINE", 100)
+    monkeypatch.setattr("forewarn.webhook.apiserver.client.MAX_LINE", 100)
     watch = watching(api)
     for _ in range(30):
         api.stream("pods").lines.put(b"x" * 10)

@@ -8,8 +8,7 @@ import pytest
 
 from forewarn.policies.sources import SourceError
 from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS
-from forewarn.webhook.apiserver.client import Page
-from forewarn.webhook.apiserver.errors import ApiError
+from forewarn.webhook.apiserver.client import ApiError, Page
 from forewarn.webhook.apiserver.source import live
 
 if TYPE_CHECKING:

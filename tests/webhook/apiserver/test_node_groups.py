@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.sources import SourceError
-from forewarn.webhook.apiserver.client import Page
-from forewarn.webhook.apiserver.errors import ApiError
+from forewarn.webhook.apiserver.client import ApiError, Page
 from forewarn.webhook.apiserver.source import live
 
 if TYPE_CHECKING:

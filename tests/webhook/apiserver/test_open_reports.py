@@ -9,9 +9,9 @@ import pytest
 from forewarn.policies.cli import main
 from forewarn.policies.findings import ObjectRef, Severity
 from forewarn.policies.render.openreports import NAME, written_lines
-from forewarn.webhook.apiserver.object_api import Forbidden
 from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS, Found, write_reports
 from forewarn.webhook.apiserver.source import live
+from forewarn.webhook.apiserver.typed_client import Forbidden
 from tests.webhook.fake_api import FakeApi, unreachable
 
 CLUSTER = f"{GROUP}/clusterreports/{NAME}"

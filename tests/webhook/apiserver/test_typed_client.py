@@ -9,8 +9,15 @@ import pytest
 from forewarn.webhook.apiserver import ApiError as ServerError
 from forewarn.webhook.apiserver import ApiServer
 from forewarn.webhook.apiserver.client import Answer
-from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
-from forewarn.webhook.apiserver.typed_client import TIMEOUTS, TypedApi
+from forewarn.webhook.apiserver.typed_client import (
+    TIMEOUTS,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ObjectApi,
+    ObjectApiError,
+    TypedApi,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -43,7 +43,7 @@ def cluster_file(tmp_path: Path) -> Path:
 CHECKING_ON_REQUEST = """
 import os, sys
 from threading import Event, Thread
-from forewarn.webhook import reloading
+from forewarn.webhook.commands import serve
 
 def check_on_request(checks):
     def run():
@@ -53,7 +53,7 @@ def check_on_request(checks):
     Thread(target=run, daemon=True).start()
     return Event()
 
-reloading.check_regularly = check_on_request
+serve.check_regularly = check_on_request
 from forewarn.policies.cli import main
 sys.exit(main(["webhook", "serve", *sys.argv[1:]]))
 """

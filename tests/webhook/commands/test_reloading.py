@@ -10,9 +10,9 @@ import pytest
 
 from forewarn.policies.config import ConfigError, load_config
 from forewarn.policies.findings import Action
+from forewarn.webhook.commands.serve import Reloaded, check_regularly
 from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics
-from forewarn.webhook.reloading import Reloaded, check_regularly
 from forewarn.webhook.x509 import Authority
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from forewarn.policies.render.openreports import NAME
 from forewarn.policies.sources import load_cluster
 from forewarn.webhook.admission.prediction_process import Unanswered
 from forewarn.webhook.admission.workers import Workers
-from forewarn.webhook.apiserver.object_api import Forbidden, NotFound
 from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS, Found
+from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound
 from forewarn.webhook.controllers.audit import (
     MAX_EVENTS,
     MAX_REPORTED,
@@ -29,7 +29,7 @@ from forewarn.webhook.controllers.audit import (
     publish,
     scan,
 )
-from forewarn.webhook.controllers.installation import Installation
+from forewarn.webhook.controllers.registration import Installation
 from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics

@@ -13,10 +13,9 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.webhook.apiserver.object_api import Forbidden, ObjectApiError
+from forewarn.webhook.apiserver.typed_client import Forbidden, ObjectApiError
 from forewarn.webhook.controllers.certificate_authority import ANNOUNCED_FOR, LEAF_LIFE, CertificateAuthorities, Issuer
-from forewarn.webhook.controllers.installation import Installation
-from forewarn.webhook.controllers.registration import PATHS, Registration
+from forewarn.webhook.controllers.registration import PATHS, Installation, Registration
 from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.controllers.serving_certificate import BadSecret, Served, ServingCertificate
 from forewarn.webhook.http.tls import SwappingContext

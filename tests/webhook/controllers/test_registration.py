@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.webhook.apiserver.object_api import ObjectApiError
+from forewarn.webhook.apiserver.typed_client import ObjectApiError
 from forewarn.webhook.controllers.registration import PATHS, Registration, token_of
 from forewarn.webhook.x509 import Authority
 from tests.webhook.fake_api import FakeApi, unreachable

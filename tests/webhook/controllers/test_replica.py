@@ -14,11 +14,10 @@ import pytest
 
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.webhook.admission.global_default import DefaultCandidate
-from forewarn.webhook.apiserver.object_api import Forbidden
+from forewarn.webhook.apiserver.typed_client import Forbidden
 from forewarn.webhook.controllers.certificate_authority import CaInjector
 from forewarn.webhook.controllers.global_default import CLASSES, GlobalDefaults
-from forewarn.webhook.controllers.installation import Installation
-from forewarn.webhook.controllers.registration import PATHS, Registration
+from forewarn.webhook.controllers.registration import PATHS, Installation, Registration
 from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics

@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.webhook.admission.decide import evaluate_review
 from forewarn.webhook.admission.endpoint import Endpoint
-from forewarn.webhook.admission.sizes import MAX_WIRE
+from forewarn.webhook.admission.review import MAX_WIRE
 from forewarn.webhook.health import MAX_SILENCE, Health
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.asgi import Limits, Routes

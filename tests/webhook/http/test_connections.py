@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.webhook.admission.callers import Callers
+from forewarn.webhook.admission.review import Callers
 from forewarn.webhook.http.connections import Connection, Connections, Rank, network_of
 from tests.hostile.floods import GET, TLS_PORT, Flood
 from tests.webhook.builders import body, deployment, endpoint

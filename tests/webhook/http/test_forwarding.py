@@ -15,8 +15,7 @@ import pytest
 
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
-from forewarn.webhook.http.forwarding import MAX_BODIES, MAX_BODY, MAX_OF_A_CLIENT, MAX_REQUESTS
-from forewarn.webhook.http.server import bind, serve_health
+from forewarn.webhook.http.server import MAX_BODIES, MAX_BODY, MAX_OF_A_CLIENT, MAX_REQUESTS, bind, serve_health
 from forewarn.webhook.metrics import Metrics
 
 MAX_SECONDS = 60.0
@@ -181,7 +180,7 @@ def test_slow_bodies_of_strangers_delay_no_user(served: Served, address: str) ->
 
 
 def test_a_slow_body_ends(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.webhook.http.forwarding._BODY_SECONDS", 0.1)
+    monkeypatch.setattr("forewarn.webhook.http.server._BODY_SECONDS", 0.1)
     with clients(served, 1, SLOW) as (client,):
         assert client.recv(1 << 16).startswith(b"HTTP/1.1 408 ")
     assert served.pages.requests == []
@@ -195,7 +194,7 @@ def test_an_announced_body_that_is_too_large_is_not_read(served: Served) -> None
 def test_strangers_leave_slots_for_users(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     served.send("GET", "/", None, Authorization="Bearer valid")
     served.pages.go_on.clear()
-    monkeypatch.setattr("forewarn.webhook.http.forwarding._SLOT_SECONDS", 0.5)
+    monkeypatch.setattr("forewarn.webhook.http.server._SLOT_SECONDS", 0.5)
     with clients(served, MAX_REQUESTS + 4, GET % b"") as strangers:
         for client in strangers[MAX_OF_A_CLIENT:]:
             assert client.recv(1 << 16).startswith(b"HTTP/1.1 503 ")
@@ -205,7 +204,7 @@ def test_strangers_leave_slots_for_users(served: Served, monkeypatch: pytest.Mon
 
 
 def test_a_user_who_waits_for_answers_leaves_slots_for_others(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.webhook.http.forwarding._SLOT_SECONDS", 0.5)
+    monkeypatch.setattr("forewarn.webhook.http.server._SLOT_SECONDS", 0.5)
     with clients(served, MAX_OF_A_CLIENT, GET % VALID) as waiting:
         for client in waiting:
             assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
@@ -214,7 +213,7 @@ def test_a_user_who_waits_for_answers_leaves_slots_for_others(served: Served, mo
 
 
 def test_a_client_that_does_not_read_gives_its_slot_back(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.webhook.http.forwarding._READ_SECONDS", 0.1)
+    monkeypatch.setattr("forewarn.webhook.http.server._READ_SECONDS", 0.1)
     served.pages.answer += b"x" * (16 << 20)
     with clients(served, 2 * MAX_REQUESTS, GET % b""):
         for _ in range(2 * MAX_REQUESTS):

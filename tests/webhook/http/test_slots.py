@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from forewarn.webhook.http.forwarding import MAX_OF_A_CLIENT, MAX_REQUESTS, Client, NoSlot, Slot, Slots
+from forewarn.webhook.http.server import MAX_OF_A_CLIENT, MAX_REQUESTS, Client, NoSlot, Slot, Slots
 
 CROWD, OTHER = Client(False, "10.0.0.1"), Client(False, "10.0.0.2")
 ADA, KIM = Client(True, "ada"), Client(True, "kim")
@@ -75,7 +75,7 @@ def test_users_share_all_slots_and_no_user_has_more_than_half() -> None:
 
 
 def test_a_request_that_ends_while_it_waits_takes_no_slot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.webhook.http.forwarding._SLOT_SECONDS", 0.01)
+    monkeypatch.setattr("forewarn.webhook.http.server._SLOT_SECONDS", 0.01)
 
     async def test(slots: Slots) -> None:
         used = await fill(slots, CROWD, MAX_OF_A_CLIENT)

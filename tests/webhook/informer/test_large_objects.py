@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.policies.objects.bounded import is_omitted, retained_part
 from forewarn.webhook.apiserver import ApiServer, connect
-from forewarn.webhook.apiserver.list_stream import NoList, NoObject, read_list
+from forewarn.webhook.apiserver.client import NoList, NoObject, read_list
 from tests.policies.objects.test_bounded import deployment, terms
 from tests.webhook.scripted_api import QUICK, ScriptedApi, kubeconfig, scripted_api
 

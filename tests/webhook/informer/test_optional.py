@@ -9,8 +9,7 @@ import pytest
 
 from forewarn import policies
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, NODE, KindSpec
-from forewarn.webhook.apiserver.client import Page
-from forewarn.webhook.apiserver.errors import ApiError
+from forewarn.webhook.apiserver.client import ApiError, Page
 from forewarn.webhook.apiserver.source import live, read_all
 from forewarn.webhook.informer.custom import follow_optional
 from forewarn.webhook.informer.state import ClusterState

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from forewarn.policies.kinds.registry import KindSpec
 from forewarn.webhook.apiserver import ApiError, Event, EventType, Expired, Page, Silent
 from forewarn.webhook.informer import Backoff, Pace, Reflector
-from forewarn.webhook.informer.deltas import Changed, ListCompleted, Listed, ListStarted, Responded
 from forewarn.webhook.informer.reflector import Outlets
+from forewarn.webhook.informer.state import Changed, ListCompleted, Listed, ListStarted, Responded
 from tests.webhook.builders import pod
 from tests.webhook.scripted_api import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.webhook.informer.deltas import Delta
+    from forewarn.webhook.informer.state import Delta
 
 PODS, JOBS = BY_NAME["pods"], BY_NAME["jobs"]
 Play = list[Any] | ApiError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forewarn.webhook.admission.global_default import DefaultCandidate
-from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, ObjectApiError
+from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, ObjectApiError
 from forewarn.webhook.controllers.global_default import (
     CLASSES,
     LEASE_SECONDS,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import forewarn.webhook.controllers.global_default as module
 from forewarn.webhook.admission.global_default import DefaultCandidate
-from forewarn.webhook.apiserver.object_api import ObjectApiError
+from forewarn.webhook.apiserver.typed_client import ObjectApiError
 from forewarn.webhook.controllers.global_default import CLASSES, Reserver
 from forewarn.webhook.controllers.leader import Lease
 from forewarn.webhook.metrics import Metrics

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from forewarn.policies.config import Config, read_config
 from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.webhook.admission.call import AdmissionCall, Hook
-from forewarn.webhook.admission.callers import EVERYTHING, Callers
 from forewarn.webhook.admission.global_default import DefaultCandidate, default_candidate_of
 from forewarn.webhook.admission.lanes import Step, Where
 from forewarn.webhook.admission.replies import NOT_RESERVED, UNKNOWN_CALLER, Reply
-from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.review import EVERYTHING, AdmissionCall, Callers, Hook, parse_review
 from forewarn.webhook.controllers.global_default import CLASSES, Reserver
 from forewarn.webhook.metrics import Metrics
 from tests.cases import cases
