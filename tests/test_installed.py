@@ -201,7 +201,7 @@ import importlib, json, pkgutil, sys, forewarn
 for found in pkgutil.walk_packages(forewarn.__path__, "forewarn."):
     importlib.import_module(found.name)
 ours = [m for n, m in sys.modules.items() if n.split(".")[0] in ("forewarn", "policies", "webhook") and m.__file__]
-from forewarn.webhook.admission.prediction_process import _cached_properties
+from forewarn.webhook.admission.prediction_access import _cached_properties
 print(json.dumps([[m.__name__, m.__file__, m.__cached__] for m in ours] + [len(list(_cached_properties()))]))
 """
     done = installed.run("python", "-c", everything, cwd=tmp_path)

@@ -111,7 +111,7 @@ def _of_pod(subject: ReviewedObject, impact: Impact) -> Expectation | None:
     volumes = sequence(subject.object, "spec", "volumes")
     if len(volumes) > VOLUMES or any(at(volume, "ephemeral") is not None for volume in volumes):
         return None
-    from forewarn.policies.scheduling.filtering import (
+    from forewarn.policies.scheduling.responsible import (
         MIN_FEASIBLE_NODES,  # numpy, which a prediction has loaded already
     )
 

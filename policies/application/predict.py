@@ -13,11 +13,11 @@ from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import suggesting
 from forewarn.policies.cluster.answer_head import Result, head_of, head_of_findings
 from forewarn.policies.documents import json_of
+from forewarn.policies.forecast.aftermath import before_in_queue
 from forewarn.policies.forecast.apply_order import Applied
 from forewarn.policies.forecast.placement import Placement, outcomes, place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
 from forewarn.policies.forecast.rollout import place_all
-from forewarn.policies.forecast.waiting import before_in_queue
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes

@@ -11,8 +11,9 @@ controllers in policies.controllers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nsmallest
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted
@@ -24,15 +25,22 @@ from forewarn.policies.controllers.templates import made_of, template_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.disclosure import count_range
-from forewarn.policies.forecast.waiting import freed_by, may_be_helped, pending_in_order
+from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kube_apiserver.quota import RemainingQuota
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, mapping
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.workload import fails_with_one_pod
+from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
+from forewarn.policies.scheduling.framework import CycleState
+from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from forewarn.policies.scheduling.plugins.priority_sort import queue_order
+from forewarn.policies.scheduling.preemption import may_be_preempted
+from forewarn.policies.scheduling.recurring_cycle import has_constraints
+from forewarn.policies.scheduling.responsible import framework_of, not_predicted, not_scheduled
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
@@ -40,12 +48,149 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key
-    from forewarn.policies.forecast.waiting import Freed, Waiting
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.workload import Workload
+    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
+
+MAX_PENDING: Final = 100
+"""Maximum number of evaluated Pending Pods, in the order of the scheduling queue."""
+_FEW_NODES: Final = 64
+"""Number of nodes above which a scheduling cycle is cheaper than a check of each node."""
+_LOOKING: Final = 3
+"""Units of work to check a node, besides its Pods."""
+
+
+class Waiting(NamedTuple):
+    """Pending Pods in the order in which kube-scheduler tries them. `omitted`: number of further Pending Pods."""
+
+    pods: tuple[Pod, ...] = ()
+    omitted: int = 0
+
+
+def queue_key(pod: Pod) -> tuple[int, float, str]:
+    """Sort key of Pending Pods, in the order of `pending_in_order`."""
+    return *queue_order(pod.effective_priority, pod.created or 0), pod.key
+
+
+def pending_in_order(cluster: ClusterSnapshot, excluded: Collection[str] = ()) -> Waiting:
+    """Return the Pending Pods except `excluded` (identities), by priority, then by creation time. Raises CutShort.
+
+    Nominated Pods, which wait for their victims, and gated Pods are left out. Upstream's queue sorts by the time of the
+    last attempt instead of creation. Source: upstream `PrioritySort`.
+    """
+    charge(len(cluster.waiting_pods))
+    snapshot, semantics = cluster.scheduling, cluster.semantics
+    free = [
+        pod
+        for pod in cluster.waiting_pods.values()
+        if not pod.nominated_node_name and not is_gated(pod, semantics) and pod.identity not in excluded
+    ]
+    first = nsmallest(MAX_PENDING, free, key=queue_key)
+    ours = tuple(pod for pod in first if not not_predicted(pod, snapshot))
+    unknown = sum(not not_scheduled(pod, snapshot) for pod in first) - len(ours)
+    return Waiting(ours, len(free) - len(first) + unknown)
+
+
+def before_in_queue(cluster: ClusterSnapshot, pod: Pod) -> Waiting | None:
+    """Return the Pending Pods before a Pending Pod in the queue; none before a nominated Pod. Raises CutShort.
+
+    None if the Pod is not among the first MAX_PENDING.
+    """
+    if pod.nominated_node_name:
+        return Waiting()
+    waiting = pending_in_order(cluster, {pod.identity})
+    ahead = tuple(other for other in waiting.pods if queue_key(other) < queue_key(pod))
+    is_late = len(ahead) == len(waiting.pods) and len(waiting.pods) + waiting.omitted > MAX_PENDING
+    return None if is_late else Waiting(ahead)
+
+
+def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
+    """Yield a sentence with the Pending Pods that kube-scheduler tries before this new Pod, which is behind all Pods of
+    its priority. Source: upstream `plugins/queuesort/priority_sort.go`.
+    """
+    if (pod.namespace, pod.name) in cluster.pods:
+        return
+    own_key = (*queue_order(pod.effective_priority, inf), "")
+    waiting_pods = [
+        other
+        for other in cluster.waiting_pods.values()
+        if not is_gated(other, cluster.semantics)
+        and responsible_for_pod(other, cluster.semantics.scheduler_names)
+        and queue_key(other) < own_key
+    ]
+    if waiting_pods:
+        names = [other.key for other in sorted(waiting_pods, key=queue_key)]
+        one, many = "Pending Pod of equal or higher priority is", "Pending Pods of equal or higher priority are"
+        waiting = plural(len(names), one, many)
+        yield f"{waiting} ahead in the queue: {listed(names)}"
+
+
+def replacement_of(pod: Pod) -> Pod:
+    """Return the Pod that the controller creates to replace this Pending Pod: the same with another uid."""
+    return replace(pod, uid=f"{pod.identity}+")
+
+
+class Freed(NamedTuple):
+    """What deleted Pods free. `nodes`: their nodes. `repelling`: those with required anti-affinity."""
+
+    nodes: frozenset[str]
+    repelling: tuple[Pod, ...]
+
+
+def freed_by(deleted: Iterable[Pod]) -> Freed:
+    """Return what these deleted Pods free for Pending Pods."""
+    on_nodes = [pod for pod in deleted if pod.node_name]
+    repelling = (pod for pod in on_nodes if pod.spec.pod_affinity.has_required_anti_affinity)
+    return Freed(frozenset(pod.node_name for pod in on_nodes), tuple(repelling))
+
+
+def may_be_helped(pod: Pod, snapshot: Snapshot, freed: Freed) -> bool:
+    """Report whether the deletion of Pods may help a Pending Pod: one of their nodes may have enough resources, also by
+    preemption, or a constraint between Pods may have excluded other nodes. Raises CutShort.
+
+    Always True for many nodes. False if kube-scheduler does not schedule the Pod.
+    """
+    if not_scheduled(pod, snapshot):
+        return False
+    framework = framework_of(snapshot, pod)
+    if len(freed.nodes) > _FEW_NODES or NodeResourcesFit.name not in framework.profile.plugins:
+        return True
+    if freed.nodes and (has_constraints(pod.spec, framework) or _is_repelled(pod, snapshot, freed.repelling)):
+        return True
+    fit = framework.plugin(NodeResourcesFit.name)
+    infos = (info for name in freed.nodes if (info := snapshot.get(name)) is not None)
+    return any(_may_fit(pod, info, snapshot, fit) for info in infos)
+
+
+def help_pending(waiting: Waiting, snapshot: Snapshot, deleted: Sequence[Pod]) -> bool:
+    """True if a Pending Pod may use the capacity of these deleted Pods. Raises CutShort."""
+    freed = freed_by(deleted)
+    return bool(waiting.omitted) or any(may_be_helped(pod, snapshot, freed) for pod in waiting.pods)
+
+
+def _is_repelled(pod: Pod, snapshot: Snapshot, others: Sequence[Pod]) -> bool:
+    """Report whether the required anti-affinity of one of these Pods matches the Pod."""
+    charge(len(others))
+    labels = snapshot.namespace_labels(pod.namespace)
+    return any(
+        term.matches(other.namespace, pod.namespace, pod.labels, labels)
+        for other in others
+        for term in other.spec.pod_affinity.required_anti_affinity
+    )
+
+
+def _may_fit(pod: Pod, info: NodeInfo, snapshot: Snapshot, fit: NodeResourcesFit) -> bool:
+    charge(_LOOKING)
+    if fit.filter(CycleState(), pod, info) is None:
+        return True
+    if pod.preemption_policy == PREEMPT_NEVER:
+        return False
+    charge(len(info.pods))
+    stay = [other for other in info.pods if not may_be_preempted(other, pod.effective_priority, snapshot)]
+    return len(stay) < len(info.pods) and fit.filter(CycleState(), pod, info.with_pods(stay)) is None
 
 
 _AFTER_TERMINATION: Final = (STATEFUL_SET, DAEMON_SET)

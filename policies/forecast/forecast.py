@@ -15,8 +15,19 @@ from forewarn.policies.controllers.new_pods import (
     are_equivalent,
     creates_pods_later,
 )
-from forewarn.policies.forecast.aftermath import MAX_WORK, NOT_KNOWN, aftermath_of, is_recreated
-from forewarn.policies.forecast.bounds import (
+from forewarn.policies.forecast.aftermath import (
+    MAX_WORK,
+    NOT_KNOWN,
+    aftermath_of,
+    freed_by,
+    help_pending,
+    is_recreated,
+    may_be_helped,
+    pending_in_order,
+    replacement_of,
+)
+from forewarn.policies.forecast.impact import BY_NODES, BY_RETRIES, MAX_SHOWN, Impact
+from forewarn.policies.forecast.pod_groups import (
     MAX_DAEMONS,
     MAX_PLACED,
     MAX_PREEMPTIONS,
@@ -28,16 +39,13 @@ from forewarn.policies.forecast.bounds import (
     too_many_pods,
     too_many_preemptions,
 )
-from forewarn.policies.forecast.impact import BY_NODES, BY_RETRIES, MAX_SHOWN, Impact
-from forewarn.policies.forecast.waiting import freed_by, help_pending, may_be_helped, pending_in_order, replacement_of
 from forewarn.policies.metering import CutShort, each, limited, meter, metered
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
 from forewarn.policies.scheduling.caveats import assumptions, lists_storage
 from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, HOSTNAME, PodTopologySpread
-from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group
 from forewarn.policies.scheduling.preemption import Decision
-from forewarn.policies.scheduling.responsible import framework_of, not_scheduled, unmodelled
+from forewarn.policies.scheduling.responsible import framework_of, is_scheduled_by_group, not_scheduled, unmodelled
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
@@ -45,8 +53,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.changes import PodChange
+    from forewarn.policies.forecast.aftermath import Waiting
     from forewarn.policies.forecast.rehearsal import Rehearsal
-    from forewarn.policies.forecast.waiting import Waiting
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.reviewed_object import ReviewedObject

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key, WorkloadState
-    from forewarn.policies.forecast.waiting import Waiting
+    from forewarn.policies.forecast.aftermath import Waiting
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota

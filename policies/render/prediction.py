@@ -15,8 +15,8 @@ from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.table import MAX_LINES
 from forewarn.policies.rules.support.predictions import CLASS_FOR_DAEMONS, cycle_error, needs_class, volume_fix
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
-from forewarn.policies.scheduling.pod_groups import why_group_not_predicted
 from forewarn.policies.scheduling.reasons import in_short, joined
+from forewarn.policies.scheduling.responsible import why_group_not_predicted
 from forewarn.policies.scheduling.schedule_one import explanation_of
 from forewarn.policies.why.why_not import explanations, why_not
 

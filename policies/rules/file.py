@@ -550,7 +550,7 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
             f"no KubeSchedulerConfiguration in {quote(version)}: Kubernetes 1.{_REMOVED_VERSIONS[version]} removed it"
         )
         yield Problem(message, ("apiVersion",), f"write apiVersion: {_SCHEDULER_VERSION}")
-    from forewarn.policies.scheduling.configuration.schema import REMOVED_FIELDS  # few files need it
+    from forewarn.policies.scheduling.configuration import REMOVED_FIELDS  # few files need it
 
     for field, fix in REMOVED_FIELDS.items():
         if field in given:

@@ -11,10 +11,9 @@ import numpy as np
 from forewarn.policies.scheduling.columns import BASE_RESOURCES
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.vectorized import capacity
-from forewarn.policies.scheduling.vectorized.constraints import attempt
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import CACHE_SIZE, lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
-from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.scheduling.vectorized.node_fit import attempt
+from forewarn.policies.scheduling.vectorized.pod_matrix import node_constraints_of, pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import Cycle
 
 if TYPE_CHECKING:

@@ -113,3 +113,10 @@ class Columns:
             self.allocatable[row, index] = has.scalars.get(name, 0)
             self.requested[row, index] = min(amount, _INT64)
             self.largest = max(self.largest, amount)
+
+
+class NotValid(Exception):
+    """The error if the numpy implementation does not support the Pod or its profile.
+
+    The text, if any, is the reason. Only `attempt` catches it.
+    """

@@ -6,25 +6,175 @@ Source: kubernetes `pkg/scheduler/extender.go`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.kinds.registry import POD_GROUP
+from forewarn.policies.metering import meter
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.caveats import named
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import not_modelled
 from forewarn.policies.scheduling.event_handlers import is_gated
-from forewarn.policies.scheduling.framework import Framework, StaticFilterPlugin, foreign_at, implements
-from forewarn.policies.scheduling.pod_groups import of_a_group
-from forewarn.policies.scheduling.vectorized.constraints import NotValid
-from forewarn.policies.scheduling.vectorized.nodes import read_by_filters
+from forewarn.policies.scheduling.framework import (
+    FILTERS,
+    Code,
+    CycleState,
+    Framework,
+    NodeToStatus,
+    StaticFilterPlugin,
+    Status,
+    foreign_at,
+    implements,
+    unresolvable,
+)
+from forewarn.policies.scheduling.plugins.node_affinity import NodeAffinity
+from forewarn.policies.scheduling.reasons import Reason
+from forewarn.policies.scheduling.vectorized.pod_matrix import read_by_filters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.releases.profiles import Extender
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
+
+MIN_FEASIBLE_NODES: Final = 100
+NOT_SCORED: Final = -1
+"""In place of a percentageOfNodesToScore, if nothing scores nodes."""
+SCHEDULER_ERROR: Final = "SchedulerError"
+"""The reason of a Pod's condition PodScheduled after a cycle that ended in an error."""
+_LEAST_PERCENT: Final = 5
+"""Minimum percentage of nodes that kube-scheduler searches. Source: `numFeasibleNodesToFind`."""
+
+
+class Rejection(NamedTuple):
+    """The reason why no node fits. Source: kube-scheduler `Diagnosis`.
+
+    `plugins`: the plugins that rejected the Pod; empty for an error. `statuses`: the status of each node, or the status
+    of PreFilter if PreFilter rejected the Pod. `error`: the error that ended the cycle, or "".
+    """
+
+    plugins: frozenset[str] = frozenset()
+    statuses: tuple[Status, ...] = ()
+    error: str = ""
+
+
+class Filtered:
+    """The result of the filters: feasible nodes, the statuses of other nodes, and the status with which PreFilter
+    rejected the Pod (`rejected`).
+
+    `restricting`: the plugins whose PreFilter excluded nodes.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[NodeInfo],
+        statuses: NodeToStatus,
+        rejected: Status | None = None,
+        restricting: Sequence[str] = (),
+    ) -> None:
+        self.nodes, self.statuses, self.rejected, self.restricting = nodes, statuses, rejected, restricting
+
+    @property
+    def error(self) -> str:
+        """The error that ends the cycle, or ""."""
+        statuses = (self.rejected, *self.statuses.by_node.values())
+        return next(("; ".join(status.reasons) for status in statuses if status and status.code is Code.ERROR), "")
+
+
+def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -> Filtered:
+    """Run PreFilter, then Filter on every remaining node.
+
+    Source: upstream `findNodesThatFitPod`, which stops after enough feasible nodes.
+    """
+    node_infos = framework.snapshot.node_infos
+    result, plugins = framework.run_pre_filter_plugins(state, pod)
+    if result.status is not None:
+        return Filtered((), NodeToStatus(result.status), result.status, plugins)
+    statuses = NodeToStatus()
+    if result.names is not None:
+        statuses.absent = unresolvable(excluded_reason(plugins))
+        rows, names = framework.snapshot.rows, result.names
+        node_infos = [node_infos[row] for row in sorted(rows[name] for name in names if name in rows)]
+    feasible, work = [], meter()
+    for node_info in node_infos:
+        work.charge(FILTERS)
+        status = framework.run_filter_plugins_with_nominated_pods(state, pod, node_info)
+        if status is None:
+            feasible.append(node_info)
+        else:
+            statuses.by_node[node_info.name] = status
+    if any(status.code is Code.ERROR for status in statuses.by_node.values()):
+        feasible = []
+    return Filtered(feasible, statuses, restricting=plugins)
+
+
+def excluded_reason(restricting: Sequence[str]) -> Reason:
+    """Return the reason of nodes that PreFilter plugins (`restricting`) exclude. Source: upstream `schedulePod`."""
+    short = f"excluded by {' and '.join(sorted(restricting))}"
+    if tuple(restricting) == (NodeAffinity.name,):
+        short = "not one of the nodes that the Pod names"
+    return Reason(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(restricting))}]", short)
+
+
+def num_feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:
+    """Return the number of feasible nodes after which kube-scheduler stops searching. Source: upstream
+    `numFeasibleNodesToFind`.
+    """
+    if percentage == NOT_SCORED:
+        return 1
+    percentage = percentage or max(50 - nodes // 125, _LEAST_PERCENT)
+    return nodes if nodes < MIN_FEASIBLE_NODES else min(nodes, max(nodes * percentage // 100, MIN_FEASIBLE_NODES))
+
+
+CLAIMS: Final = "kube-scheduler must bind volumes or allocate devices of its Pods"
+
+
+def is_scheduled_by_group(pod: Pod, snapshot: Snapshot) -> bool:
+    """Report whether kube-scheduler schedules the Pod only together with its PodGroup."""
+    return bool(pod.spec.pod_group) and snapshot.objects.has_pod_groups
+
+
+def of_a_group(pod: Pod, snapshot: Snapshot) -> str:
+    """Return why forewarn does not predict a Pod of a PodGroup alone; "" for Pods without a PodGroup."""
+    if not is_scheduled_by_group(pod, snapshot):
+        return ""
+    why = why_group_not_predicted(pod, snapshot) or "kube-scheduler schedules the group as a whole"
+    return f"the Pod belongs to PodGroup {pod.spec.pod_group}; {why}"
+
+
+def why_group_not_predicted(pod: Pod, snapshot: Snapshot) -> str:
+    """Return why forewarn does not predict the PodGroup of a Pod; "" if forewarn does."""
+    objects = snapshot.objects
+    if not objects.semantics.groups_are_preempted_together:
+        return f"PodGroups are predicted for Kubernetes 1.37, not for {objects.semantics.release}"
+    if why := without_gang_scheduling(pod, objects.semantics):
+        return why
+    group = objects.pod_groups.get((pod.namespace, pod.spec.pod_group))
+    if group is None:
+        if POD_GROUP in objects.unlisted:
+            return "the cluster state has no list of PodGroups"
+        return "the PodGroup does not exist, so kube-scheduler does not try its Pods"
+    return unmodelled_fields(group)
+
+
+def unmodelled_fields(group: PodGroup) -> str:
+    """Return the fields of a PodGroup that forewarn does not model, as a sentence; "" without such fields."""
+    fields = " and ".join(group.other_features)
+    return f"the PodGroup has {fields}, which forewarn does not model" if fields else ""
+
+
+def without_gang_scheduling(pod: Pod, semantics: Semantics) -> str:
+    """Return why forewarn does not predict a PodGroup if the profile disables GangScheduling; "" if it does not."""
+    profile = semantics.scheduler.profile(pod.spec.scheduler_name) if semantics.scheduler is not None else None
+    if profile is None or all("GangScheduling" in profile.at(point) for point in ("preEnqueue", "permit")):
+        return ""
+    return f'the profile "{profile.scheduler_name}" disables GangScheduling, and forewarn does not model this'
 
 
 def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:

@@ -24,12 +24,6 @@ from forewarn.policies.scheduling.caveats import (
     victims_tie,
 )
 from forewarn.policies.scheduling.configuration import configuration_of
-from forewarn.policies.scheduling.filtering import (
-    Filtered,
-    Rejection,
-    find_nodes_that_fit_pod,
-    num_feasible_nodes_to_find,
-)
 from forewarn.policies.scheduling.framework import (
     FILTERS,
     CycleState,
@@ -48,9 +42,17 @@ from forewarn.policies.scheduling.preemption import (
     costs_of_candidates,
     pod_eligible_to_preempt_others,
 )
-from forewarn.policies.scheduling.responsible import extender_decisions, framework_of, not_predicted, not_scheduled
-from forewarn.policies.scheduling.vectorized.constraints import Unsupported, attempt
-from forewarn.policies.scheduling.vectorized.node_fit import Candidates, NodeNames, decide
+from forewarn.policies.scheduling.responsible import (
+    Filtered,
+    Rejection,
+    extender_decisions,
+    find_nodes_that_fit_pod,
+    framework_of,
+    not_predicted,
+    not_scheduled,
+    num_feasible_nodes_to_find,
+)
+from forewarn.policies.scheduling.vectorized.node_fit import Candidates, NodeNames, Unsupported, attempt, decide
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import Cycle, Scores, num_nodes_after_pre_filter, percentage_of
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.metering import charge
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.configuration import configuration_of
-from forewarn.policies.scheduling.filtering import NOT_SCORED, Filtered, excluded_reason, num_feasible_nodes_to_find
 from forewarn.policies.scheduling.framework import (
     Code,
     CycleState,
@@ -26,8 +26,13 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, Decision, Preemption
-from forewarn.policies.scheduling.responsible import framework_in_columns
-from forewarn.policies.scheduling.vectorized.constraints import NotValid
+from forewarn.policies.scheduling.responsible import (
+    NOT_SCORED,
+    Filtered,
+    excluded_reason,
+    framework_in_columns,
+    num_feasible_nodes_to_find,
+)
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import (
     FirstRejections,
@@ -40,8 +45,7 @@ from forewarn.policies.scheduling.vectorized.node_fit import (
     rejected,
     static_rejections,
 )
-from forewarn.policies.scheduling.vectorized.nodes import is_large
-from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
+from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, is_large, pod_matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +56,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint, RequiredAffinity
+    from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, RequiredAffinity
 
 
 class Scores:

@@ -18,15 +18,22 @@ from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import claim_of_an_earlier_cycle, extended_resources_of, not_modelled
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.scheduling.evictions import loses_nomination, victims_to_evict
-from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
 from forewarn.policies.scheduling.framework import Code, unresolvable
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, claims_on
 from forewarn.policies.scheduling.plugins.gang_scheduling import GangScheduling
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.pod_group_cycle import schedule_pod_group
-from forewarn.policies.scheduling.pod_groups import CLAIMS, unmodelled_fields
 from forewarn.policies.scheduling.preemption import matching
-from forewarn.policies.scheduling.queue.events import (
+from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
+from forewarn.policies.scheduling.queue.priority_queue import (
+    FLUSH_PERIOD,
+    MAX_IN_UNSCHEDULABLE_PODS,
+    Nominator,
+    PriorityQueue,
+    le_priority_pre_check,
+    seconds_of_backoff,
+)
+from forewarn.policies.scheduling.queue.registrations import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     CLAIM_ADD,
@@ -40,20 +47,11 @@ from forewarn.policies.scheduling.queue.events import (
     UNSCHEDULED_POD_ADD,
     VOLUME_ADD,
     VOLUME_UPDATE,
+    QueueingHints,
     node_scheduling_properties_change,
     pod_scheduling_properties_change,
 )
-from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
-from forewarn.policies.scheduling.queue.priority_queue import (
-    FLUSH_PERIOD,
-    MAX_IN_UNSCHEDULABLE_PODS,
-    Nominator,
-    PriorityQueue,
-    le_priority_pre_check,
-    seconds_of_backoff,
-)
-from forewarn.policies.scheduling.queue.registrations import QueueingHints
-from forewarn.policies.scheduling.responsible import framework_of
+from forewarn.policies.scheduling.responsible import CLAIMS, SCHEDULER_ERROR, framework_of, unmodelled_fields
 from forewarn.policies.scheduling.snapshot import Snapshot
 from forewarn.policies.simulation.api_server import PDB, Condition, name_of_group
 from forewarn.policies.simulation.scheduler_cache import NotPredicted, Rejected, SchedulingAlgorithm, volumes_on
@@ -71,7 +69,7 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.framework import Status
-    from forewarn.policies.scheduling.plugins.storage_score import PodVolumes
+    from forewarn.policies.scheduling.plugins.volume_binding import PodVolumes
     from forewarn.policies.scheduling.pod_group_cycle import GroupPreemption, PodGroupResult
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.queue.pod_info import Entity, QueuedPodInfo

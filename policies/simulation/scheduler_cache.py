@@ -19,17 +19,20 @@ from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.scheduling.cache import PodsByNode
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from forewarn.policies.scheduling.framework import Code, Status, foreign_at
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.pod_group_cycle import NO_NODES, MemberStatus, NotModelled, place_member
-from forewarn.policies.scheduling.pod_groups import without_gang_scheduling
 from forewarn.policies.scheduling.reasons import FitError
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
-from forewarn.policies.scheduling.responsible import framework_of, unmodelled
+from forewarn.policies.scheduling.responsible import (
+    MIN_FEASIBLE_NODES,
+    framework_of,
+    unmodelled,
+    without_gang_scheduling,
+)
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION, Prediction
-from forewarn.policies.scheduling.vectorized.constraints import Unsupported, attempt
+from forewarn.policies.scheduling.vectorized.node_fit import Unsupported, attempt
 from forewarn.policies.scheduling.vectorized_cycle import (
     Cycle,
     found_in_order,
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.releases.profiles import Profile
-    from forewarn.policies.scheduling.plugins.storage_score import PodVolumes
+    from forewarn.policies.scheduling.plugins.volume_binding import PodVolumes
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
 

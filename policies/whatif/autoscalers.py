@@ -27,7 +27,7 @@ from forewarn.policies.kinds.registry import CLAIM, DAEMON_SET
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
-from forewarn.policies.scheduling.filtering import SCHEDULER_ERROR
+from forewarn.policies.scheduling.responsible import SCHEDULER_ERROR
 from forewarn.policies.whatif.scale_up import LOST, plan, without_schedulable
 
 if TYPE_CHECKING:

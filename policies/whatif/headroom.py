@@ -16,8 +16,8 @@ from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, rep
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.documents import in_json
+from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.forecast.pod_groups import needs_claims
-from forewarn.policies.forecast.waiting import ahead_in_queue
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.quota import first_rejected
 from forewarn.policies.metering import CutShort, metered
@@ -31,10 +31,15 @@ from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.framework import PluginFault
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from forewarn.policies.scheduling.pod_group_cycle import without_victims
-from forewarn.policies.scheduling.pod_groups import CLAIMS, is_scheduled_by_group, why_group_not_predicted
 from forewarn.policies.scheduling.preemption import MissingNode, victims_below
 from forewarn.policies.scheduling.reasons import joined
-from forewarn.policies.scheduling.responsible import framework_of, not_predicted
+from forewarn.policies.scheduling.responsible import (
+    CLAIMS,
+    framework_of,
+    is_scheduled_by_group,
+    not_predicted,
+    why_group_not_predicted,
+)
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.whatif.autoscalers import below_cutoff
 from forewarn.policies.whatif.scale_up import MAX_WORK

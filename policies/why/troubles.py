@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.taint_eviction import tolerated_for
 from forewarn.policies.findings import cut, listed, plural
+from forewarn.policies.forecast.aftermath import MAX_PENDING, before_in_queue, queue_key
 from forewarn.policies.forecast.placement import place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
-from forewarn.policies.forecast.waiting import MAX_PENDING, before_in_queue, queue_key
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.objects.fields import items, text
 from forewarn.policies.objects.node import NO_EXECUTE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.forecast.waiting import ahead_in_queue
+from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.objects.node import untolerated_taint
 from forewarn.policies.objects.pod_affinity import merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER

@@ -15,8 +15,8 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config import Config
 from forewarn.policies.findings import Action
 from forewarn.policies.options import AllowedClasses, LimitedResource, Options, ScopeSelector
-from forewarn.webhook.admission.context import ReviewContext, Time
 from forewarn.webhook.admission.decide import decide
+from forewarn.webhook.admission.prediction_access import ReviewContext, Time
 from forewarn.webhook.admission.review import AdmissionCall, BadReview, Hook, parse_review
 from tests.benchmarks.clusters import Size, objects
 from tests.hostile.attacks import STORED, priority_class

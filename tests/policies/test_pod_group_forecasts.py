@@ -17,8 +17,8 @@ from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.pod_group import PodGroup
 from forewarn.policies.releases.release import semantics_of
-from forewarn.policies.scheduling.pod_groups import CLAIMS
 from forewarn.policies.scheduling.preemption import Victim
+from forewarn.policies.scheduling.responsible import CLAIMS
 from tests.builders import Made, MadePod, make_node, make_pod
 
 OWN = Audience(Disclose.OWN_NAMESPACE, "team")

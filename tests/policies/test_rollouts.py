@@ -14,8 +14,8 @@ import pytest
 from forewarn.policies.config import Config
 from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.forecast import rehearsal
-from forewarn.policies.forecast.bounds import MAX_REHEARSED
-from forewarn.policies.forecast.waiting import Waiting
+from forewarn.policies.forecast.aftermath import Waiting
+from forewarn.policies.forecast.pod_groups import MAX_REHEARSED
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.simulation.dump import DumpCache, world_of

@@ -11,8 +11,7 @@ import pytest
 
 from forewarn.policies.config import Config
 from forewarn.policies.evaluation.evaluator import impact_of
-from forewarn.policies.forecast.aftermath import Aftermath
-from forewarn.policies.forecast.waiting import MAX_PENDING, pending_in_order
+from forewarn.policies.forecast.aftermath import MAX_PENDING, Aftermath, pending_in_order
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.policies.rules.wording.forecasts import cascade
 from forewarn.policies.simulation.dump import DumpCache, world_of

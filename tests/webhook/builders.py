@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.config import Config
-from forewarn.webhook.admission.context import Confirm, ReviewContext, Time
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.lanes import Step
+from forewarn.webhook.admission.prediction_access import Confirm, ReviewContext, Time
 from forewarn.webhook.admission.replies import Gate
 from forewarn.webhook.admission.review import Hook, parse_review
 from forewarn.webhook.metrics import Metrics

@@ -29,7 +29,6 @@ from forewarn.policies.rules.support.allowed_classes import CONTROLLERS
 from forewarn.policies.rules.support.context import Target
 from forewarn.webhook.accuracy import expectation_of
 from forewarn.webhook.admission import impact_annotation
-from forewarn.webhook.admission.context import ReviewContext, computed
 from forewarn.webhook.admission.decision import (
     VISIBLE,
     Decision,
@@ -44,7 +43,13 @@ from forewarn.webhook.admission.decision import (
 from forewarn.webhook.admission.global_default import AUDIT_KEY as SEVERAL_DEFAULTS
 from forewarn.webhook.admission.global_default import audit_text
 from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch, drop, set_value
-from forewarn.webhook.admission.prediction_access import is_on_behalf, without_prediction, without_repeats
+from forewarn.webhook.admission.prediction_access import (
+    ReviewContext,
+    computed,
+    is_on_behalf,
+    without_prediction,
+    without_repeats,
+)
 from forewarn.webhook.admission.review import STORING, AdmissionResponse, Hook
 
 if TYPE_CHECKING:

@@ -19,14 +19,19 @@ from forewarn.policies.metering import CutShort, metered
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.admitted_pods import key_of_object
 from forewarn.webhook.admission.answer_cache import Answered, key_of
-from forewarn.webhook.admission.context import ReviewContext, Time, given
 from forewarn.webhook.admission.decide import evaluate_review, exemption_of, subject_of
 from forewarn.webhook.admission.decision import in_full, passed
 from forewarn.webhook.admission.global_default import default_candidate_of, deny_default, needs_reservation
 from forewarn.webhook.admission.impact_annotation import cost_of
 from forewarn.webhook.admission.lanes import Attempt, Cost, Deadline, Guard, Step, Steps, Where, advance, parse_timeout
-from forewarn.webhook.admission.prediction_access import PredictionAccess, RequestAccess
-from forewarn.webhook.admission.prediction_process import Unanswered
+from forewarn.webhook.admission.prediction_access import (
+    PredictionAccess,
+    RequestAccess,
+    ReviewContext,
+    Time,
+    Unanswered,
+    given,
+)
 from forewarn.webhook.admission.replies import (
     BROKEN,
     NO_TIME,

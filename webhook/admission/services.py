@@ -25,7 +25,6 @@ from forewarn.webhook.admission import impact_annotation
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.admitted_pods import AdmittedPods, Arriving
 from forewarn.webhook.admission.answer_cache import AnswerCache, Answered
-from forewarn.webhook.admission.context import ReviewContext, Time, given
 from forewarn.webhook.admission.decide import decide, decide_unread
 from forewarn.webhook.admission.decision import (
     BEST,
@@ -38,7 +37,7 @@ from forewarn.webhook.admission.decision import (
 )
 from forewarn.webhook.admission.impact_annotation import Impacts, ReinvocationCache
 from forewarn.webhook.admission.lanes import Deadline
-from forewarn.webhook.admission.prediction_access import PredictionBudget
+from forewarn.webhook.admission.prediction_access import PredictionBudget, ReviewContext, Time, given
 from forewarn.webhook.admission.replies import (
     NOT_IN_TIME,
     TOO_DEEP,
@@ -73,11 +72,10 @@ if TYPE_CHECKING:
     from forewarn.webhook.accuracy import Expectation
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.admitted_pods import Admitted
-    from forewarn.webhook.admission.context import Confirm
     from forewarn.webhook.admission.decision import Decision
     from forewarn.webhook.admission.global_default import Reserve
     from forewarn.webhook.admission.lanes import Cost
-    from forewarn.webhook.admission.prediction_process import Predictors
+    from forewarn.webhook.admission.prediction_access import Confirm, Predictors
     from forewarn.webhook.admission.replies import Gate
     from forewarn.webhook.admission.review import AdmissionCall, AdmissionRequest
     from forewarn.webhook.metrics import Metrics

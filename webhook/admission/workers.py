@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.webhook.admission.lanes import Cost, Lane, LoopLane, LoopResult, Where
-from forewarn.webhook.admission.prediction_process import PredictionProcess, Predictors, forked_by
+from forewarn.webhook.admission.prediction_access import PredictionProcess, Predictors, forked_by
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future

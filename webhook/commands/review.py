@@ -25,9 +25,9 @@ from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
 from forewarn.policies.objects.fields import InvalidObject, mapping
 from forewarn.policies.sources import SourceError, read_file, status_of
 from forewarn.policies.terminal import as_json, clean, complain
-from forewarn.webhook.admission.context import ReviewContext, Time
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.json_patch import apply_patch, pointer
+from forewarn.webhook.admission.prediction_access import ReviewContext, Time
 from forewarn.webhook.admission.review import BadReview, Hook, parse_review
 from forewarn.webhook.settings import configuration
 

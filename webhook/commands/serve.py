@@ -37,14 +37,16 @@ from forewarn.webhook.descriptors import TooFewDescriptors, divide, open_files, 
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.asgi import Limits, Routes
-from forewarn.webhook.http.server import TlsServer, bind, serve_health
-from forewarn.webhook.http.tls import (
+from forewarn.webhook.http.server import (
     Demands,
     SwappingContext,
     TlsError,
+    TlsServer,
+    bind,
     distrust,
     read_authorities,
     read_certificate,
+    serve_health,
     untimely,
 )
 from forewarn.webhook.logs import count_dropped, is_in_a_pod, log_cannot_start, log_event, log_to_stderr, use_level

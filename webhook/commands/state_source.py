@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.releases.release import Release
     from forewarn.webhook.accuracy import Accuracy
-    from forewarn.webhook.admission.context import Confirm
+    from forewarn.webhook.admission.prediction_access import Confirm
     from forewarn.webhook.apiserver import ApiServer
     from forewarn.webhook.informer.state import Changed
     from forewarn.webhook.metrics import Metrics

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from forewarn.policies.application.audit import audited_within
 from forewarn.policies.findings import Severity, cut
 from forewarn.policies.render.openreports import NAME, SOURCE, not_written_lines, outcome_of, summary_of
-from forewarn.webhook.admission.prediction_process import Unanswered
+from forewarn.webhook.admission.prediction_access import Unanswered
 from forewarn.webhook.apiserver.open_reports import Found, found_of, is_served, write_reports
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApiError
 from forewarn.webhook.controllers.leader import Election
@@ -194,7 +194,7 @@ _AGAIN_SECONDS: Final = 30.0
 
 
 class Process(Protocol):
-    """A forked process that answers a question, as webhook.admission.prediction_process.PredictionProcess."""
+    """A forked process that answers a question, as webhook.admission.prediction_access.PredictionProcess."""
 
     def ask(self, question: object, until: float) -> Any:
         """The answer to a question. `until`: deadline on the monotonic clock. Raises Unanswered."""

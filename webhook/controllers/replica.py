@@ -13,7 +13,7 @@ from forewarn.webhook.controllers.leader import RENEWAL_SECONDS
 from forewarn.webhook.controllers.registration import Registration
 from forewarn.webhook.controllers.serving_certificate import ServingCertificate
 from forewarn.webhook.controllers.tasks import Tasks
-from forewarn.webhook.http.tls import distrust, untimely
+from forewarn.webhook.http.server import distrust, untimely
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.apiserver.typed_client import ObjectApi
     from forewarn.webhook.controllers.audit import Auditor
     from forewarn.webhook.controllers.registration import Installation
-    from forewarn.webhook.http.tls import SwappingContext
+    from forewarn.webhook.http.server import SwappingContext
     from forewarn.webhook.metrics import Metrics
 
 CERTIFICATE_SECONDS: Final = 10.0

@@ -26,7 +26,7 @@ from forewarn.policies.findings import duration, listed
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import at, int32, items, mapping, namespace_of, string_map, strings, text
 from forewarn.policies.objects.fields import timestamp as time_at
-from forewarn.policies.scheduling.configuration.schema import seconds
+from forewarn.policies.scheduling.configuration import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -33,7 +33,7 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.quantity import NANO
-from forewarn.policies.scheduling.configuration.schema import seconds
+from forewarn.policies.scheduling.configuration import seconds
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
 if TYPE_CHECKING:

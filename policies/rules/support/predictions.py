@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.forecast.aftermath import Waiting
     from forewarn.policies.forecast.forecast import Forecast, QuotaLimits
     from forewarn.policies.forecast.impact import Impact
-    from forewarn.policies.forecast.waiting import Waiting
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.options import Options

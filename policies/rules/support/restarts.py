@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.findings import ObjectRef
+    from forewarn.policies.forecast.aftermath import Waiting
     from forewarn.policies.forecast.impact import Impact
-    from forewarn.policies.forecast.waiting import Waiting
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.workload import Workload
     from forewarn.policies.rules.support.details import NewNodes

@@ -9,6 +9,7 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
 from forewarn.policies.objects.pod_affinity import merge_namespaces
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
@@ -22,9 +23,8 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid, RequiredAffinity
 from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
-from forewarn.policies.scheduling.vectorized.node_fit import rejected
+from forewarn.policies.scheduling.vectorized.node_fit import Constraint, RequiredAffinity, rejected
 from forewarn.policies.scheduling.vectorized.pod_matrix import attracting_terms, cache_size
 
 if TYPE_CHECKING:
@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.arguments import InterPodAffinityArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint
     from forewarn.policies.scheduling.vectorized.equivalence_classes import Scope
-    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, Present, Rejections
+    from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, NodeFit, Present, Rejections
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
 
 

@@ -19,7 +19,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
 )
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.vectorized.nodes import allowed, matching
+from forewarn.policies.scheduling.vectorized.pod_matrix import allowed, matching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.arguments import NodeAffinityArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.nodes import NodeTables
-    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix
 
 REASON: Final = unresolvable(
     Reason(

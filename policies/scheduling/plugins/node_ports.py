@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import charge
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import (
     NOT_FOUND,
     SKIP,
@@ -19,8 +20,7 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid
-from forewarn.policies.scheduling.vectorized.node_fit import Present, Rejections, rejected
+from forewarn.policies.scheduling.vectorized.node_fit import Constraint, Present, Rejections, rejected
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import floor, sqrt
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from forewarn.policies.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.metering import FEW, charge
-from forewarn.policies.objects.resources import NON_ZERO_DEFAULTS
-from forewarn.policies.scheduling.arguments import CPU_AND_MEMORY, LEAST_ALLOCATED
+from forewarn.policies.objects.devices import DeviceId
+from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, NON_ZERO_DEFAULTS, as_resource
+from forewarn.policies.scheduling.arguments import (
+    CPU_AND_MEMORY,
+    LEAST_ALLOCATED,
+    MAX_CUSTOM_PRIORITY_SCORE,
+    MOST_ALLOCATED,
+    REQUESTED_TO_CAPACITY_RATIO,
+)
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.devices.claims import extended_resources_of
+from forewarn.policies.scheduling.devices.selectors import SelectorError
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
+    SKIP,
     Code,
     CycleState,
     FilterInColumns,
@@ -22,22 +33,271 @@ from forewarn.policies.scheduling.framework import (
     PreFilterResult,
     Status,
 )
-from forewarn.policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of, scorer
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.vectorized.constraints import MAX, CapacityConstraint, NotValid
-from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Present, Rejections
+from forewarn.policies.scheduling.vectorized.node_fit import (
+    MAX,
+    PASSES,
+    CapacityConstraint,
+    Present,
+    Rejections,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.arguments import NodeResourcesFitArgs
+    from forewarn.policies.objects.resources import ResourceList
+    from forewarn.policies.scheduling.arguments import (
+        NodeResourcesBalancedAllocationArgs,
+        NodeResourcesFitArgs,
+        ResourceWeight,
+        ShapePoint,
+    )
     from forewarn.policies.scheduling.framework import PluginHandle
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+
+_FULL: Final = 100
+
+
+class Amount(NamedTuple):
+    """The amounts of one resource on one node (allocated, allocated with the new Pod, allocatable), and the
+    weight of the resource.
+    """
+
+    allocated: int
+    requested: int
+    allocatable: int
+    weight: int
+
+
+def requests_of(amounts: ResourceList, resources: Sequence[ResourceWeight]) -> dict[str, int]:
+    """Return resource -> requested amount in kube-scheduler's units. Upstream `calculatePodResourceRequestList`."""
+    requests = as_resource({resource.name: amounts.get(resource.name, 0) for resource in resources})
+    base = {CPU: requests.milli_cpu, MEMORY: requests.memory, EPHEMERAL_STORAGE: requests.ephemeral_storage}
+    return {r.name: base[r.name] if r.name in base else requests.scalars.get(r.name, 0) for r in resources}
+
+
+def amounts_on(
+    node_info: NodeInfo,
+    requests: Mapping[str, int],
+    resources: Sequence[ResourceWeight],
+    *,
+    non_zero: bool,
+    devices: Callable[[str, NodeInfo], tuple[int, int]],
+) -> list[Amount]:
+    """Return the amounts of the resources of a node that count: extended resources only if the Pod requests them.
+
+    `non_zero`: Pods without requests for cpu and memory count with defaults. `devices`: see `DeviceCount`. Source:
+    upstream `calculateNodeAllocatableRequest`.
+    """
+    amounts = []
+    has = node_info.node.allocatable
+    for name, weight in resources:
+        requested = requests[name]
+        if name == CPU:
+            allocatable, allocated = has.milli_cpu, node_info.non_zero_cpu if non_zero else node_info.milli_cpu
+        elif name == MEMORY:
+            allocatable, allocated = has.memory, node_info.non_zero_memory if non_zero else node_info.memory
+        elif name == EPHEMERAL_STORAGE:
+            allocatable, allocated = has.ephemeral_storage, node_info.ephemeral_storage
+        elif not requested:
+            continue
+        else:
+            allocatable, allocated = has.scalars.get(name, 0), node_info.scalars.get(name, 0)
+            if not allocatable:
+                allocatable, allocated = devices(name, node_info)
+        if allocatable:
+            amounts.append(Amount(allocated, allocated + requested, allocatable, weight))
+    return amounts
+
+
+class DeviceCount:
+    """Counts the devices of a node that provide an extended resource, and those of them that are in use.
+
+    Upstream counts the devices of all slices of the node, including those that its allocator skips (older generations,
+    incomplete pools, taints). Source: upstream `calculateDRAResourceTotals`.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._scored = snapshot.semantics.devices_of_resources_are_scored
+
+    def __call__(self, resource: str, node_info: NodeInfo) -> tuple[int, int]:
+        """Return (devices, devices in use); (0, 0) without a DeviceClass for the resource, or if a selector fails."""
+        device_class = self._snapshot.extended_resources.get(resource) if self._scored else None
+        if device_class is None:
+            return 0, 0
+        node, match = node_info.node, self._snapshot.device_selectors.match
+        score = used = 0
+        for part, device in self._snapshot.device_pools.reached_from(node.labels, node.name):
+            try:
+                matches = match(device_class.selectors, part.driver, device)
+            except SelectorError:
+                return 0, 0
+            score += matches
+            used += matches and self._snapshot.devices_in_use.has(DeviceId(part.driver, part.pool, device.name))
+        return score, used
+
+
+def least_allocated(amounts: Sequence[Amount]) -> int:
+    """Return the score of the strategy LeastAllocated: the weighted mean of the free shares in percent."""
+    return _mean(
+        amounts,
+        [
+            0 if a.requested > a.allocatable else (a.allocatable - a.requested) * MAX_NODE_SCORE // a.allocatable
+            for a in amounts
+        ],
+    )
+
+
+def most_allocated(amounts: Sequence[Amount]) -> int:
+    """Return the score of the strategy MostAllocated: the weighted mean of the used shares in percent."""
+    return _mean(amounts, [min(a.requested, a.allocatable) * MAX_NODE_SCORE // a.allocatable for a in amounts])
+
+
+def _mean(amounts: Sequence[Amount], scores: Sequence[int]) -> int:
+    weights = sum(amount.weight for amount in amounts)
+    return sum(score * a.weight for score, a in zip(scores, amounts, strict=True)) // weights if weights else 0
+
+
+def requested_to_capacity_ratio(shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amount]], int]:
+    """Return the function of the strategy RequestedToCapacityRatio: amounts -> weighted mean of `shape` at the
+    utilization.
+
+    Resources that score 0 do not count.
+    """
+    points = [(point.utilization, point.score * (MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE)) for point in shape]
+
+    def score(amounts: Sequence[Amount]) -> int:
+        total = weights = 0
+        for _, requested, allocatable, weight in amounts:
+            used = _FULL if requested > allocatable else requested * _FULL // allocatable
+            value = broken_linear(points, used)
+            if value > 0:
+                total, weights = total + value * weight, weights + weight
+        return floor(total / weights + 0.5) if weights else 0
+
+    return score
+
+
+def broken_linear(points: Sequence[tuple[int, int]], x: int) -> int:
+    """Return the value at `x` of the piecewise linear function through `points` (x, value); constant outside of the
+    points.
+
+    Integers, rounded towards zero as in Go. Source: `helper.BuildBrokenLinearFunction`.
+    """
+    for index, (right, value) in enumerate(points):
+        if x <= right:
+            if index == 0:
+                return value
+            left, before = points[index - 1]
+            rise, run = (value - before) * (x - left), right - left
+            return before + (rise // run if rise >= 0 else -(-rise // run))
+    return points[-1][1]
+
+
+def scorer(strategy: str, shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amount]], int]:
+    """Return the function of a scoring strategy: amounts on a node -> score."""
+    if strategy == REQUESTED_TO_CAPACITY_RATIO:
+        return requested_to_capacity_ratio(shape)
+    return {LEAST_ALLOCATED: least_allocated, MOST_ALLOCATED: most_allocated}[strategy]
+
+
+_HALF: Final = MAX_NODE_SCORE // 2
+
+
+class NodeResourcesBalancedAllocation(Plugin):
+    """Scores how much the Pod improves the balance of a node's resource utilization."""
+
+    name: ClassVar[str] = "NodeResourcesBalancedAllocation"
+    args: NodeResourcesBalancedAllocationArgs
+
+    def __init__(self, handle: PluginHandle, args: NodeResourcesBalancedAllocationArgs) -> None:
+        super().__init__(handle, args)
+        self._devices = DeviceCount(self.snapshot)
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
+        """Skip a Pod that requests none of the resources. Upstream `PreScore`."""
+        requests = self._requests(pod)
+        if not any(requests.values()):
+            return SKIP
+        state.data[self.name] = requests
+        return None
+
+    def _requests(self, pod: Pod) -> dict[str, int]:
+        return requests_of(pod.spec.requests.total(use_status=True), self.args.resources)
+
+    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
+        """Return 75 if the Pod does not change the balance of the node's utilization, up to 100 if the Pod improves it.
+
+        Before 1.36: the balance with the Pod, 0 to 100. Upstream `balancedResourceScorer`.
+        """
+        if self.name not in state.data and self.pre_score(state, pod, ()) is not None:
+            return 0
+        requests = state.data[self.name]
+        amounts = amounts_on(node_info, requests, self.args.resources, non_zero=False, devices=self._devices)
+        with_pod = balance(amount.requested / amount.allocatable for amount in amounts)
+        if not self.semantics.balanced_allocation_scores_the_change:
+            return with_pod
+        without = balance(amount.allocated / amount.allocatable for amount in amounts)
+        return _HALF + int((_HALF + with_pod - without) / 2)
+
+    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int | None:
+        """Return the scores of the nodes for cpu and memory; None for other arguments.
+
+        See `Plugin.scores_in_columns`.
+        """
+        if self.args.resources != CPU_AND_MEMORY:
+            return None
+        requests, columns = tuple(self._requests(pod).values()), self.snapshot.columns
+        if not any(requests):
+            return 0
+
+        def scores(rows: NDArray[np.intp]) -> NDArray[np.int64]:
+            has, used = columns.allocatable[:2, rows], columns.requested[:2, rows]
+            with_pod = _balance_in_columns(used + np.array([requests]).T, has)
+            if not self.semantics.balanced_allocation_scores_the_change:
+                return with_pod
+            change = with_pod - _balance_in_columns(used, has)
+            return _HALF + np.trunc((_HALF + change) / 2).astype(np.int64)
+
+        return matrix.scores((self.name, requests), rows, scores)
+
+
+def _balance_in_columns(used: NDArray[np.int64], has: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return [node]: the `balance` of two resources. `used`, `has`: [resource, node]."""
+    fractions = np.minimum(used / np.maximum(has, 1), 1.0)
+    deviation = np.where((has > 0).all(axis=0), np.abs((fractions[0] - fractions[1]) / 2), 0.0)
+    scores: NDArray[np.int64] = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
+    return scores
+
+
+def balance(used: Iterable[float]) -> int:
+    """Return 100 minus the standard deviation of the used fractions (0…1) in percent.
+
+    Source: upstream `balancedResourceScore`.
+    """
+    fractions = [min(fraction, 1.0) for fraction in used]
+    deviation = 0.0
+    if len(fractions) == 2:
+        deviation = abs((fractions[0] - fractions[1]) / 2)
+    elif len(fractions) > 2:
+        mean = _sum(fractions) / len(fractions)
+        deviation = sqrt(_sum((fraction - mean) * (fraction - mean) for fraction in fractions) / len(fractions))
+    return int((1 - deviation) * float(MAX_NODE_SCORE))
+
+
+def _sum(numbers: Iterable[float]) -> float:
+    """Add numbers one after the other, as Go does; Python's sum compensates rounding since 3.12."""
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
 
 
 _BITS: Final = 60

@@ -12,6 +12,7 @@ from forewarn.policies.metering import VECTOR, charge, each, meter
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
 from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
@@ -26,9 +27,8 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid, Skew
 from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
-from forewarn.policies.scheduling.vectorized.node_fit import Present, Rejections, rejected
+from forewarn.policies.scheduling.vectorized.node_fit import Constraint, Present, Rejections, Skew, rejected
 from forewarn.policies.selectors import (
     InvalidSelector,
     LabelSelector,
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
-    from forewarn.policies.scheduling.vectorized.nodes import Topology
-    from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix, Topology
 
 
 _GROUPS: Final = {"v1": "", "apps/v1": "apps"}

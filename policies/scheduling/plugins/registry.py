@@ -14,8 +14,7 @@ from forewarn.policies.scheduling.plugins.node_affinity import NodeAffinity
 from forewarn.policies.scheduling.plugins.node_declared_features import NodeDeclaredFeatures
 from forewarn.policies.scheduling.plugins.node_name import NodeName
 from forewarn.policies.scheduling.plugins.node_ports import NodePorts
-from forewarn.policies.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesBalancedAllocation, NodeResourcesFit
 from forewarn.policies.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from forewarn.policies.scheduling.plugins.node_volume_limits import NodeVolumeLimits
 from forewarn.policies.scheduling.plugins.pod_topology_spread import PodTopologySpread

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.nodes import NodeTables
-    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix
 
 REASON: Final = unresolvable(Reason("node(s) had untolerated taint(s)", "untolerated taint", "add a toleration"))
 

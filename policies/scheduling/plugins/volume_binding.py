@@ -11,7 +11,9 @@ from forewarn.policies.cow_table import derived
 from forewarn.policies.metering import charge, each, meter
 from forewarn.policies.objects.storage import NO_PROVISIONER
 from forewarn.policies.objects.volumes import translated_topology
+from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.arguments import MAX_CUSTOM_PRIORITY_SCORE
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
@@ -25,14 +27,12 @@ from forewarn.policies.scheduling.framework import (
     failed,
     unresolvable,
 )
+from forewarn.policies.scheduling.plugins.node_resources_fit import broken_linear
 from forewarn.policies.scheduling.plugins.node_volume_limits import not_created_for
-from forewarn.policies.scheduling.plugins.storage_score import NO_VOLUMES, Binding, PodVolumes, bytes_of, storage_score
 from forewarn.policies.scheduling.plugins.volume_zone import ADD_NODES
 from forewarn.policies.scheduling.reasons import RECREATE_IT, Reason, not_found
-from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Present, Rejections
-from forewarn.policies.scheduling.vectorized.nodes import Selectors, reached, selected
-from forewarn.policies.scheduling.vectorized.storage import storage_of
+from forewarn.policies.scheduling.vectorized.pod_matrix import Selectors, reached, selected, storage_of
 from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
@@ -51,6 +51,62 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.framework import PluginHandle
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
+
+Shape = tuple[tuple[int, int], ...]
+"""(utilization in percent, score), sorted by utilization."""
+_FULL: Final = 100
+
+
+class Binding(NamedTuple):
+    """The request of a claim, and the capacity of its volume or of the storage that provisions the volume, in bytes."""
+
+    storage_class: str
+    requested: int
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodVolumes:
+    """The volumes for a Pod's claims on a node: existing volumes, and volumes to provision.
+
+    `bindings`: existing volumes. `provisions`: claims whose CSI driver reports its storage capacity. `matched`: each
+    claim with its existing volume. `to_provision`: the other unbound claims.
+    """
+
+    bindings: list[Binding] = field(default_factory=list)
+    provisions: list[Binding] = field(default_factory=list)
+    matched: list[tuple[PersistentVolumeClaim, PersistentVolume]] = field(default_factory=list)
+    to_provision: list[PersistentVolumeClaim] = field(default_factory=list)
+
+
+NO_VOLUMES: Final = PodVolumes()
+
+
+def storage_score(volumes: PodVolumes, shape: Shape) -> int:
+    """Return the storage score of a node, 0 to 100: the mean of the storage classes.
+
+    If there are existing volumes, only they count.
+    """
+    classes: dict[str, tuple[int, int]] = {}
+    for score in volumes.bindings or volumes.provisions:
+        requested, capacity = classes.get(score.storage_class, (0, 0))
+        # What is left of a class's storage is told once: upstream takes what the last claim found.
+        capacity = capacity + score.capacity if volumes.bindings else score.capacity
+        classes[score.storage_class] = requested + score.requested, capacity
+    if not classes:
+        return 0
+    total = sum(_class_score(requested, capacity, shape) for requested, capacity in classes.values())
+    return (2 * total + len(classes)) // (2 * len(classes))
+
+
+def bytes_of(nano: int | None) -> int:
+    """Convert billionths of a byte to bytes, rounded up; None to 0."""
+    return -(-(nano or 0) // NANO)
+
+
+def _class_score(requested: int, capacity: int, shape: Shape) -> int:
+    full = capacity == 0 or requested > capacity
+    return broken_linear(shape, _FULL if full else requested * _FULL // capacity)
 
 
 REFUSED, TIGHT = 1, 2

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import each
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -20,9 +21,8 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.reasons import Reason, not_found
-from forewarn.policies.scheduling.vectorized.constraints import Constraint, NotValid
-from forewarn.policies.scheduling.vectorized.node_fit import Present, Rejections, rejected
-from forewarn.policies.scheduling.vectorized.storage import storage_of
+from forewarn.policies.scheduling.vectorized.node_fit import Constraint, Present, Rejections, rejected
+from forewarn.policies.scheduling.vectorized.pod_matrix import storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -16,9 +17,8 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
 )
 from forewarn.policies.scheduling.reasons import Reason, not_found
-from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import Present, Rejections, rejected
-from forewarn.policies.scheduling.vectorized.nodes import with_label
+from forewarn.policies.scheduling.vectorized.pod_matrix import with_label
 from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
-    from forewarn.policies.scheduling.vectorized.nodes import NodeTables
+    from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables
 
 ADD_NODES: Final = "add nodes where its volume is available"
 REASON: Final = unresolvable(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.scheduling.queue.events import ClusterEvent
+    from forewarn.policies.scheduling.queue.registrations import ClusterEvent
 
 Key = tuple[str, str]
 

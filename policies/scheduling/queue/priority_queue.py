@@ -11,13 +11,6 @@ from forewarn.policies.copies import replace
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.framework import Code, run_pre_enqueue_plugins
 from forewarn.policies.scheduling.plugins.priority_sort import PrioritySort
-from forewarn.policies.scheduling.queue.events import (
-    UNSCHEDULABLE_TIMEOUT,
-    UNSCHEDULED_POD_ADD,
-    UNSCHEDULED_POD_UPDATE,
-    ClusterEvent,
-    pod_scheduling_properties_change,
-)
 from forewarn.policies.scheduling.queue.pod_info import (
     Entity,
     Key,
@@ -26,6 +19,13 @@ from forewarn.policies.scheduling.queue.pod_info import (
     QueuedPodInfo,
     UnschedulablePods,
     group_key,
+)
+from forewarn.policies.scheduling.queue.registrations import (
+    UNSCHEDULABLE_TIMEOUT,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_UPDATE,
+    ClusterEvent,
+    pod_scheduling_properties_change,
 )
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.objects.pod import TOPOLOGY_LABELS
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.evictions import charged_pdbs, may_be_violated
-from forewarn.policies.scheduling.vectorized.constraints import NotValid, Unsupported, attempt
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
+from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, Unsupported, attempt
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint, Skew
+    from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, Skew
     from forewarn.policies.selectors import LabelSelector
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.preemption import NOW, by_importance, filter_pods_with_pdb_violation, start_time
-from forewarn.policies.scheduling.vectorized.constraints import NotValid
 from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass, scope_of
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ after many changes must not miss its deadline. An interrupted update continues n
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from forewarn.policies.metering import VECTOR, CutShort, charge, meter, unmetered
+from forewarn.policies.metering import FEW, VECTOR, CutShort, charge, each, meter, unmetered
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.preemption import start_time
 from forewarn.policies.scheduling.vectorized.equivalence_classes import (
     EquivalenceClasses,
@@ -21,21 +22,684 @@ from forewarn.policies.scheduling.vectorized.equivalence_classes import (
     scopes_of,
 )
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import MatchingPdbs
-from forewarn.policies.scheduling.vectorized.nodes import NodeTables
+from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 
     from numpy.typing import NDArray
 
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.node_selector import NodeAffinity, NodeSelector
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_affinity import AffinityTerm
+    from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.objects.storage import CSINode
+    from forewarn.policies.objects.volumes import Disk, Volume
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.columns import Columns
+    from forewarn.policies.scheduling.framework import StaticFilter
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
-    from forewarn.policies.scheduling.vectorized.nodes import Topology
+
+NODES_CACHE_SIZE: Final = 128
+"""Maximum number of cached masks, and of cached topologies."""
+
+
+_LARGE: Final = 8 * 1024
+"""Number of characters above which a spec is large."""
+
+
+class Mask:
+    """Whether a condition holds for each node, updated when nodes change.
+
+    `keep`: an object that must stay alive. `values`: [node], bool, the initial values if known.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        holds: Callable[[Node], bool],
+        keep: object,
+        values: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self._holds, self.keep = holds, keep
+        if values is None:
+            values = np.fromiter(map(holds, each(nodes, 0.7)), np.bool_)
+        self.values: NDArray[np.bool_] = values
+        self._any: bool | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether the condition holds for any node."""
+        if self._any is None:
+            self._any = bool(self.values.any())
+        return self._any
+
+    def set(self, row: int, node: Node) -> None:
+        """Evaluate the condition for the node that is now at index `row`."""
+        self.values[row] = self._holds(node)
+        self._any = None
+
+    def insert(self, places: NDArray[np.intp]) -> None:
+        self.values = np.insert(self.values, places, False)
+        self._any = None
+
+    def remove(self, rows: NDArray[np.intp]) -> None:
+        """Remove the nodes at these indices."""
+        self.values = np.delete(self.values, rows)
+        self._any = None
+
+
+class Amounts:
+    """A number for each node, updated when nodes change.
+
+    `of`: node -> number. `keep`: an object that must stay alive.
+    """
+
+    def __init__(self, nodes: Sequence[Node], of: Callable[[Node], int], keep: object) -> None:
+        self._of, self.keep = of, keep
+        self.values: NDArray[np.int64] = np.fromiter(map(of, each(nodes, 1)), np.int64)
+
+    def set(self, row: int, node: Node) -> None:
+        """Compute the number of the node that is now at index `row`."""
+        self.values[row] = self._of(node)
+
+    def insert(self, places: NDArray[np.intp]) -> None:
+        self.values = np.insert(self.values, places, 0)
+
+    def remove(self, rows: NDArray[np.intp]) -> None:
+        self.values = np.delete(self.values, rows)
+
+
+class Topology:
+    """The domain of each node by a label.
+
+    `values`: [node], an integer that identifies the label's value; -1 without the label.
+    """
+
+    def __init__(self, nodes: Sequence[Node], key: str) -> None:
+        self._key = key
+        self._numbers: dict[str, int] = {}
+        self.values: NDArray[np.int64] = np.fromiter(map(self._number, each(nodes)), np.int64)
+
+    def _number(self, node: Node) -> int:
+        value = node.labels.get(self._key)
+        return -1 if value is None else self._numbers.setdefault(value, len(self._numbers))
+
+    def set(self, row: int, node: Node) -> None:
+        """Update the domain of the node that is now at index `row`."""
+        self.values[row] = self._number(node)
+
+    def insert(self, places: NDArray[np.intp]) -> None:
+        self.values = np.insert(self.values, places, -1)
+
+    def remove(self, rows: NDArray[np.intp]) -> None:
+        """Remove the nodes at these indices. The integers that identify values do not change."""
+        self.values = np.delete(self.values, rows)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def one_of(self, values: Collection[str]) -> NDArray[np.bool_]:
+        """Return [node], bool: whether the node's value of the label is one of `values`."""
+        charge((len(values) + len(self._numbers)) // VECTOR)
+        if len(values) == 1:
+            number = self._numbers.get(next(iter(values)))
+            return np.zeros(len(self.values), np.bool_) if number is None else self.values == number
+        return self.numbered(dict.fromkeys(values, 1))[self.values] > 0
+
+    def where(self, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """Return [node], bool: whether `holds` is true for the node's value of the label; False without the label."""
+        numbers = np.fromiter(map(holds, each(list(self._numbers), 0.3)), np.bool_, len(self))
+        return np.append(numbers, False)[self.values]
+
+    def numbered(self, weights: Mapping[str, int]) -> NDArray[np.int64]:
+        """Return [number of a value]: the value's weight, or 0. The last entry is 0, for nodes without the label."""
+        by_number = np.zeros(len(self) + 1, np.int64)
+        for value, weight in weights.items():
+            number = self._numbers.get(value)
+            if number is not None:
+                by_number[number] = weight
+        return by_number
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """[node], bool: whether the node has the label."""
+        return self.values >= 0
+
+    def sums(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return [node]: the sum of `amounts` ([node]) over all nodes with the same value; 0 without the label."""
+        return np.where(self.present, self.by_value(amounts)[self.values], 0)
+
+    def by_value(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return [number of a value]: the sum of `amounts` ([node]) over nodes with the value; a last entry 0 for
+        nodes without the label.
+        """
+        present = self.present
+        return np.bincount(self.values[present], amounts[present], len(self) + 1).astype(np.int64)
+
+
+def is_large(spec: PodSpec) -> bool:
+    """Report whether a spec is so large that a mask for it would be too expensive to update on every change of a
+    node.
+    """
+    if spec.size > _LARGE:
+        return True
+    affinity = spec.node_affinity
+    terms = affinity.required.terms if affinity.required is not None else ()
+    preferred = affinity.preferred or ()
+    terms = (*terms[: 2 * FEW + 1], *(item.term for item in preferred[: 2 * FEW + 1]))
+    conditions = sum(len(term.expressions) for term in terms[: 2 * FEW])
+    return max(len(terms), conditions, len(spec.tolerations), len(affinity.node_selector or ())) > 2 * FEW
+
+
+def node_constraints_of(spec: PodSpec) -> Hashable | None:
+    """Return the fields of a spec that kube-scheduler's plugins compare with nodes; None for large specs."""
+    if is_large(spec):
+        return None
+    affinity = spec.node_affinity
+    selector = None if affinity.node_selector is None else frozenset(affinity.node_selector.items())
+    return spec.tolerations, spec.required_features, selector, affinity.required
+
+
+def read_by_filters(pod: Pod, *, whole: bool) -> tuple[tuple[Hashable, ...], Hashable | None]:
+    """Return what static filters read of a Pod: (what is not in its spec, the fields of its spec; None: all fields).
+
+    `whole`: `Plan.reads_whole_pod` of the profile.
+    """
+    if not whole:
+        return (), node_constraints_of(pod.spec)
+    return (pod.namespace, pod.priority_class_name, pod.effective_priority, *sorted(pod.labels.items())), None
+
+
+class NodeTables:
+    """Cached masks, topologies and amounts of the nodes in their current state."""
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes: list[Node | None] = [None] * nodes
+        self._masks: dict[tuple[Hashable, Hashable], Mask] = {}
+        self._may_reject: dict[Callable[[Node], bool], Mask] = {}
+        """One for each function of a node alone."""
+        self._topologies: dict[str, Topology] = {}
+        self._amounts: dict[tuple[Hashable, Hashable], Amounts] = {}
+        self.keys: frozenset[str] = frozenset()
+        """All label keys that nodes have or had. A new object after each addition."""
+
+    def set(self, row: int, node: Node) -> None:
+        """Update all tables for the node that is now at index `row`."""
+        if self.nodes[row] is node:
+            return
+        for table in self._every():
+            table.set(row, node)
+        if not self.keys.issuperset(node.labels):
+            self.keys = self.keys.union(node.labels)
+        self.nodes[row] = node
+
+    def _every(self) -> Iterator[Mask | Topology | Amounts]:
+        yield from self._may_reject.values()
+        yield from self._masks.values()
+        yield from self._topologies.values()
+        yield from self._amounts.values()
+
+    def remove(self, rows: NDArray[np.intp]) -> None:
+        """Remove the nodes at these indices."""
+        removed = set(rows.tolist())
+        self.nodes = [node for row, node in enumerate(self.nodes) if row not in removed]
+        for table in self._every():
+            table.remove(rows)
+
+    def insert(self, places: NDArray[np.intp]) -> None:
+        """Make room for nodes before these indices. Call `set` for each of them before the tables are read."""
+        for place in places[::-1].tolist():
+            self.nodes.insert(place, None)
+        for table in self._every():
+            table.insert(places)
+
+    def cost(self, row: int, node: Node) -> int:
+        """Return the cost of `set` with these arguments, in units of work."""
+        masks = len(self._may_reject) + 2 * len(self._masks) + 2 * len(self._amounts)
+        return 0 if self.nodes[row] is node else masks + len(self._topologies)
+
+    def static(
+        self,
+        what: Hashable,
+        spec: PodSpec,
+        filters: Callable[[], Sequence[StaticFilter]],
+        constraints: Hashable | None = None,
+    ) -> NDArray[np.bool_]:
+        """Return [node], bool: whether all filters pass; cached.
+
+        `what`: the key for everything but the spec. `filters`: returns the filters; called only if the result is
+        unknown. `constraints`: the fields of the spec that the filters read; None: any field.
+        """
+        key = what, id(spec) if constraints is None else constraints
+        cached = self._masks.get(key)
+        if cached is not None:
+            return cached.values
+        every = filters()
+
+        def passes(node: Node) -> bool:
+            for one in every:  # noqa: SIM110  (a generator would cost as much as the filters)
+                if not one.passes(node):
+                    return False
+            return True
+
+        mask = Mask(self.known(), passes, spec, self._passing(every))
+        return mask.values if is_large(spec) else self._keep(key, mask).values
+
+    def _passing(self, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
+        """Return [node], bool: whether all filters pass.
+
+        Filters in columns run first. Each other filter evaluates only nodes that its `may_reject` includes and that the
+        earlier filters pass.
+        """
+        nodes = self.known()
+        passing = np.ones(len(nodes), np.bool_)
+        for one in sorted(filters, key=lambda one: one.in_columns is None):
+            if one.in_columns is not None:
+                passing &= one.in_columns(self)
+                continue
+            evaluated = passing if one.may_reject is None else passing & self.where(one.may_reject)
+            rows = np.flatnonzero(evaluated)
+            some = nodes if len(rows) == len(nodes) else [nodes[row] for row in rows.tolist()]
+            passing[rows] = np.fromiter(map(one.passes, each(some, 0.4)), np.bool_, len(rows))
+        return passing
+
+    def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
+        """Return [node], bool: the results of a function that depends only on the node, for example a plugin's
+        `may_reject`; cached.
+        """
+        return self._where(concerns).values
+
+    def anywhere(self, concerns: Callable[[Node], bool]) -> bool:
+        """Report whether a function that depends only on the node is true for any node; cached."""
+        return self._where(concerns).any
+
+    def _where(self, concerns: Callable[[Node], bool]) -> Mask:
+        mask = self._may_reject.get(concerns)
+        if mask is None:
+            mask = self._may_reject[concerns] = Mask(self.known(), concerns, None)
+        return mask
+
+    def mask(self, what: Hashable, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
+        """Return [node], bool: whether `holds` is true, which depends only on `what`, the Pod's spec and the
+        node; cached.
+        """
+        if is_large(spec):
+            return Mask(self.known(), holds, spec).values
+        cached = self._masks.get((what, id(spec)))
+        return (cached or self._keep((what, id(spec)), Mask(self.known(), holds, spec))).values
+
+    def amounts(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int]) -> NDArray[np.int64]:
+        """Return [node]: the number `of`, which depends only on `what`, the Pod's spec and the node; cached.
+
+        Do not modify.
+        """
+        if is_large(spec):
+            return Amounts(self.known(), of, spec).values
+        totals = self._amounts.get((what, id(spec)))
+        if totals is None:
+            if len(self._amounts) >= NODES_CACHE_SIZE:
+                self._amounts.clear()
+            totals = self._amounts[what, id(spec)] = Amounts(self.known(), of, spec)
+        return totals.values
+
+    def _keep(self, key: tuple[Hashable, Hashable], mask: Mask) -> Mask:
+        if len(self._masks) >= NODES_CACHE_SIZE:
+            self._masks.clear()
+        self._masks[key] = mask
+        return mask
+
+    def topology(self, key: str) -> Topology:
+        """Return the domains of the nodes by the label `key`; cached."""
+        result = self._topologies.get(key)
+        if result is None:
+            if len(self._topologies) >= NODES_CACHE_SIZE:
+                self._topologies.clear()
+            result = self._topologies[key] = Topology(self.known(), key)
+        return result
+
+    def named(self, names: Collection[str] | None) -> NDArray[np.bool_]:
+        """Return [node], bool: whether the node has one of these names; None: any name."""
+        if names is None:
+            return np.ones(len(self.nodes), np.bool_)
+        charge(len(self.nodes) // 16)
+        return np.fromiter((node.name in names for node in self.known()), np.bool_, len(self.nodes))
+
+    def known(self) -> list[Node]:
+        return [node for node in self.nodes if node is not None]
+
+
+def with_label(nodes: NodeTables, requirement: Requirement) -> NDArray[np.bool_]:
+    """Return [node], bool: whether the node's labels satisfy one requirement. See `Requirement.matches`."""
+    key, operator, values = requirement
+    charge(1 + 2 * len(nodes.nodes) // VECTOR)
+    if key not in nodes.keys:
+        return np.full(len(nodes.nodes), operator in ("NotIn", "DoesNotExist"))
+    topology = nodes.topology(key)
+    if operator == "In":
+        return topology.one_of(values)
+    if operator == "NotIn":
+        return ~topology.one_of(values)
+    if operator == "Exists":
+        return topology.present
+    if operator == "DoesNotExist":
+        return ~topology.present
+    return topology.where(lambda value: requirement.matches({key: value}))
+
+
+def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> NDArray[np.bool_]:
+    """Return [node], bool: whether the node's labels satisfy all requirements."""
+    mask = np.ones(len(nodes.nodes), np.bool_)
+    for requirement in requirements:
+        mask &= with_label(nodes, requirement)
+        if not mask.any():
+            break
+    return mask
+
+
+def reached(nodes: NodeTables, affinity: NodeSelector | None) -> NDArray[np.bool_]:
+    """Return [node], bool: whether the node can mount a volume with this node affinity (None: all nodes)."""
+    return np.ones(len(nodes.nodes), np.bool_) if affinity is None else matching(nodes, affinity, with_fields=False)
+
+
+def allowed(nodes: NodeTables, affinity: NodeAffinity) -> NDArray[np.bool_]:
+    """Return [node], bool: whether nodeSelector and required affinity match the node. See `NodeAffinity.matches`."""
+    wanted = (affinity.node_selector or {}).items()
+    mask = selected(nodes, (Requirement(key, "In", frozenset((value,))) for key, value in wanted))
+    return mask if affinity.required is None else mask & matching(nodes, affinity.required, with_fields=True)
+
+
+def matching(nodes: NodeTables, selector: NodeSelector, *, with_fields: bool) -> NDArray[np.bool_]:
+    """Return [node], bool: whether one of the terms matches the node. `with_fields`: compare fields of nodes, too."""
+    mask = np.zeros(len(nodes.nodes), np.bool_)
+    for term in each(selector.terms, 1):
+        if (term.expressions or term.fields) and not term.error:
+            matches = selected(nodes, term.expressions)
+            if with_fields and term.fields:
+                matches &= nodes.named(term.names)
+                labels = nodes.known()
+                for row in each(np.flatnonzero(matches).tolist(), 0.4):
+                    matches[row] = all(one.matches(labels[row].name) for one in each(term.fields))
+            mask |= matches
+    return mask
+
+
+class Selectors:
+    """A collection of node selectors, which counts for each node how many of the selectors match."""
+
+    def __init__(self) -> None:
+        self._everywhere = 0
+        self._by_key: dict[str, Counter[str]] = {}
+        self._numbered: dict[str, tuple[Topology, NDArray[np.int64]]] = {}
+        """Label key -> (the topology of the last call, [number of a value]: how many selectors match)."""
+        self._others: list[tuple[tuple[Requirement, ...], ...]] = []
+        """The terms of each other selector, one of which must hold."""
+
+    def add(self, *terms: tuple[Requirement, ...]) -> None:
+        """Add a selector. `terms`: the requirements of each term; a node matches if all requirements of one term
+        hold.
+        """
+        if len(terms) == 1 and len(terms[0]) <= 1:
+            if not terms[0]:
+                self._everywhere += 1
+                return
+            ((key, operator, values),) = terms[0]
+            if operator == "In":
+                charge(len(values) // 8)
+                self._by_key.setdefault(key, Counter()).update(values)
+                return
+        if terms:
+            self._others.append(terms)
+
+    def add_affinity(self, affinity: NodeSelector | None) -> None:
+        """Add the node affinity of a volume as a selector; None matches all nodes."""
+        if affinity is None:
+            self.add(())
+            return
+        self.add(*(t.expressions for t in affinity.terms if (t.expressions or t.fields) and not t.error))
+
+    def counts(self, nodes: NodeTables) -> NDArray[np.int64]:
+        """Return [node]: how many selectors match the node."""
+        totals = np.full(len(nodes.nodes), self._everywhere, np.int64)
+        for key, weights in self._by_key.items():
+            if key in nodes.keys:
+                totals += self._of_values(nodes.topology(key), key, weights)
+        for terms in self._others:
+            totals += np.logical_or.reduce([selected(nodes, requirements) for requirements in terms])
+        return totals
+
+    def _of_values(self, topology: Topology, key: str, weights: Mapping[str, int]) -> NDArray[np.int64]:
+        """Return [node]: the sum of `weights` (label value -> number of selectors) for the node's value of the
+        label `key`.
+        """
+        charge(1 + len(topology.values) // VECTOR)
+        cached = self._numbered.get(key)
+        if cached is None or cached[0] is not topology or len(cached[1]) != len(topology) + 1:
+            charge(len(weights) // 4)
+            cached = self._numbered[key] = topology, topology.numbered(weights)
+        return cached[1][topology.values]
+
+
+T = TypeVar("T")
+_CACHE_SIZE: Final = 64
+"""Maximum number of cached columns, and of cached values of each table."""
+_TABLES: Final = 4
+"""Maximum number of tables with cached values."""
+_CACHED_ENTRIES: Final = 2**18
+_MIN_CACHED: Final = 4
+"""Number of values that are cached even for a very large table: each may be as long as the table."""
+NO_LIMIT: Final = 2**62
+MANY: Final = 10_000
+"""Maximum number of exactly counted volumes of one Pod: the sums have two bytes for each Pod."""
+
+
+class Users:
+    """The Pods that use each PersistentVolumeClaim and each disk, as numbers of their equivalence classes."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, list[int]] = {}
+        """Name of a claim -> the classes that use it, once for each of their volumes."""
+        self._disks: dict[tuple[str, tuple[str, ...]], list[tuple[int, Disk]]] = {}
+        """The identity of a disk -> (equivalence class, its disk)."""
+        self.ephemeral: list[int] = []
+        """Classes with ephemeral claims, whose names contain the name of the Pod."""
+        self.faulty: list[int] = []
+        """Classes with a volume for which NodeVolumeLimits may return an error."""
+        self._known = 1
+
+    def learn(self, kinds: EquivalenceClasses) -> None:
+        """Evaluate the classes that were added since the last call. Raises CutShort; the next call continues."""
+        members, work = kinds.members, meter()
+        while self._known < len(members):
+            pod = members[self._known]
+            volumes = () if pod is None else pod.spec.volumes
+            work.charge(1 + len(volumes))
+            if volumes:
+                self._learn(self._known, volumes)
+            self._known += 1
+
+    def _learn(self, kind: int, volumes: Sequence[Volume]) -> None:
+        ephemeral, faulty = False, False
+        for volume in volumes:
+            if volume.claim_name is not None:
+                self._claims.setdefault(volume.claim_name, []).append(kind)
+            if volume.disk:
+                self._disks.setdefault((volume.disk.kind, volume.disk.id), []).append((kind, volume.disk))
+            ephemeral = ephemeral or volume.ephemeral
+            faulty = faulty or volume.claim_name == "" or bool(volume.migrated and not volume.migrated.handle)
+        if ephemeral:
+            self.ephemeral.append(kind)
+        if faulty:
+            self.faulty.append(kind)
+
+    def of_claims(self, matrix: PodMatrix, names: Iterable[str]) -> NDArray[np.int64]:
+        """Return [class]: the number of volumes of a Pod with claims of these names, in any namespace.
+
+        Raises NotValid for more volumes than can be summed up.
+        """
+        mask = np.zeros(len(matrix.kinds), np.int64)
+        for name in each(tuple(names), 1):
+            kinds = self._claims.get(name, ())
+            charge(len(kinds) // 4)
+            for kind in kinds:
+                mask[kind] += 1
+        if mask.max() > MANY:
+            raise NotValid
+        return mask
+
+    def in_use(self, matrix: PodMatrix, namespace: str, names: Iterable[str]) -> int:
+        """Return how many claims of a namespace with these names are used by Pods on nodes."""
+        members = matrix.kinds.members
+        own_kinds, of_claim = set[int](), []
+        for name in each(tuple(names), 1):
+            kinds = self._claims.get(name, ())
+            charge(len(kinds) // 4)
+            own = [kind for kind in kinds if (pod := members[kind]) is not None and pod.namespace == namespace]
+            own_kinds.update(own)
+            of_claim.append(own)
+        if len(own_kinds) <= FEW:
+            charge(len(own_kinds) * (matrix.kind.size // VECTOR))
+            present = {kind for kind in own_kinds if (matrix.kind == kind).any()}
+        else:
+            charge(2 * matrix.kind.size // VECTOR)
+            mask = np.zeros(len(members), np.bool_)
+            mask[list(own_kinds)] = True
+            present = set(matrix.kind[mask[matrix.kind]].tolist())
+        return sum(not present.isdisjoint(own) for own in of_claim)
+
+    def with_disks(self, matrix: PodMatrix, disks: Iterable[Disk]) -> NDArray[np.int64]:
+        """Return [class]: 1 if a Pod of the class has a disk that conflicts with one of `disks` on the same node;
+        otherwise 0.
+        """
+        amounts = np.zeros(len(matrix.kinds), np.int64)
+        for disk in each(tuple(disks), 1):
+            same = self._disks.get((disk.kind, disk.id), ())
+            charge(len(same) // 2)
+            for kind, other in same:
+                if disk.conflicts(other):
+                    amounts[kind] = 1
+        return amounts
+
+
+class StorageColumns:
+    """The CSINodes of the nodes of a Snapshot, and the volumes in use on the nodes, as arrays."""
+
+    def __init__(self) -> None:
+        self._table: object = None
+        self.csi_nodes: list[CSINode | None] = []
+        """[node]: its CSINode, or None."""
+        self.has_csi_node: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """[node], bool: whether the node has a CSINode."""
+        self.limited: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """[node], bool: whether the CSINode has a limit for any driver."""
+        self._columns: dict[tuple[str, str], NDArray[np.int64]] = {}
+        self._users = Users()
+        self._serials: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._used: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._cached: dict[int, tuple[object, dict[Hashable, object]]] = {}
+        """id of a table -> (the table, values that depend on it)."""
+
+    def sync(self, snapshot: Snapshot) -> None:
+        """Update the columns to the CSINodes of a Snapshot. Raises CutShort."""
+        table = snapshot.objects.csi_nodes
+        if table is self._table:
+            return
+        charge(len(snapshot.rows) // 2)
+        self._table = None
+        self.csi_nodes = [table.get(("", name)) for name in snapshot.rows] if table else [None] * len(snapshot.rows)
+        self._columns = {}
+        self.has_csi_node = self._of_csi_nodes(lambda _: 1, 0) > 0
+        self.limited = self._of_csi_nodes(lambda node: bool(node.limits), 0) > 0
+        self._table = table
+
+    def migrated(self, plugin: str) -> NDArray[np.bool_]:
+        """Return [node], bool: whether the CSINode lists the in-tree plugin as migrated."""
+        return self._column(("migrated", plugin), lambda node: plugin in node.migrated_plugins, 0) > 0
+
+    def installed(self, driver: str) -> NDArray[np.bool_]:
+        """Return [node], bool: whether the CSINode lists the driver."""
+        return self._column(("installed", driver), lambda node: driver in node.drivers, 0) > 0
+
+    def limit(self, driver: str) -> NDArray[np.int64]:
+        """Return [node]: the maximum number of volumes of a driver; NO_LIMIT if the CSINode has no limit."""
+        return self._column(("limit", driver), lambda node: node.limits.get(driver, NO_LIMIT), NO_LIMIT)
+
+    def _column(self, key: tuple[str, str], of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
+        column = self._columns.get(key)
+        if column is None:
+            if len(self._columns) >= _CACHE_SIZE:
+                self._columns.clear()
+            column = self._columns[key] = self._of_csi_nodes(of, without)
+        return column
+
+    def _of_csi_nodes(self, of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
+        values = (without if node is None else of(node) for node in each(self.csi_nodes, 0.2))
+        return np.fromiter(values, np.int64, len(self.csi_nodes))
+
+    def attached(self, snapshot: Snapshot, driver: str) -> NDArray[np.int64]:
+        """Return [node]: the number of VolumeAttachments of a driver for the node."""
+        table = snapshot.objects.attachments
+
+        def compute() -> NDArray[np.int64]:
+            totals = np.zeros(len(snapshot.rows), np.int64)
+            for attachment in each(tuple(table.values()), 0.2):
+                row = snapshot.rows.get(attachment.node_name) if attachment.attacher == driver else None
+                if row is not None:
+                    totals[row] += 1
+            return totals
+
+        return self.cached(table, driver, compute)
+
+    def users(self, matrix: PodMatrix) -> Users:
+        """Return the classes that use claims and disks, up to date. Raises CutShort."""
+        self._users.learn(matrix.kinds)
+        return self._users
+
+    def used(self, matrix: PodMatrix) -> NDArray[np.int64]:
+        """Return [node]: the number of volumes of the node's Pods that may be attached. Do not modify."""
+        if len(self._serials) != len(matrix.serials):
+            self._serials, self._used = np.full(len(matrix.serials), -1), np.zeros(len(matrix.serials), np.int64)
+        rows, per_kind = np.flatnonzero(self._serials != matrix.serials), volumes_of_kinds(matrix)
+        if len(rows):
+            charge(len(matrix.kind) * len(rows) // VECTOR)
+            self._used[rows] = per_kind[matrix.kind[:, rows]].sum(axis=0)
+            self._serials[rows] = matrix.serials[rows]
+        return self._used
+
+    def cached(self, table: Sized, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the result of `compute`, which depends only on a table and a key; cached."""
+        if id(table) not in self._cached and len(self._cached) >= _TABLES:
+            self._cached.clear()
+        _, answers = self._cached.setdefault(id(table), (table, {}))
+        if key not in answers:
+            answer = compute()
+            if len(answers) >= min(max(_CACHED_ENTRIES // max(len(table), 1), _MIN_CACHED), _CACHE_SIZE):
+                answers.clear()
+            answers[key] = answer
+        result: T = answers[key]  # type: ignore[assignment]
+        return result
+
+
+def volumes_of_kinds(matrix: PodMatrix) -> NDArray[np.int64]:
+    """Return [class]: the number of volumes of a Pod of the class that may be attached."""
+    return matrix.cached("volumes", None, _volumes_of)
+
+
+def _volumes_of(pod: Pod) -> int:
+    return sum(v.claim_name is not None or v.ephemeral or v.migrated is not None for v in pod.spec.volumes)
+
+
+def storage_of(matrix: PodMatrix, snapshot: Snapshot) -> StorageColumns:
+    """Return the storage of the Snapshot's nodes, up to date. Raises CutShort."""
+    if matrix.storage is None:
+        matrix.storage = StorageColumns()
+    storage_columns: StorageColumns = matrix.storage
+    storage_columns.sync(snapshot)
+    return storage_columns
+
 
 CACHE_SIZE: Final = 64
 """Minimum for the maximum number of cached arrays by class; `_CACHED_NUMBERS` may allow more (`cache_size`)."""

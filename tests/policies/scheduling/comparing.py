@@ -14,8 +14,7 @@ from forewarn.policies.scheduling.framework import Framework
 from forewarn.policies.scheduling.preemption import Decision
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.snapshot import Snapshot
-from forewarn.policies.scheduling.vectorized.constraints import Unsupported, attempt
-from forewarn.policies.scheduling.vectorized.node_fit import decide
+from forewarn.policies.scheduling.vectorized.node_fit import Unsupported, attempt, decide
 
 Answer: TypeAlias = dict[str, Any]
 Part: TypeAlias = tuple[str, Any, Any]

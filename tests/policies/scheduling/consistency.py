@@ -10,14 +10,13 @@ from forewarn.policies.scheduling.node_info import NodeInfo
 from forewarn.policies.scheduling.preemption import start_time
 from forewarn.policies.scheduling.snapshot import Snapshot
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
-from forewarn.policies.scheduling.vectorized.storage import _volumes_of
+from forewarn.policies.scheduling.vectorized.pod_matrix import _volumes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.scheduling.columns import Columns
-    from forewarn.policies.scheduling.vectorized.nodes import NodeTables
-    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix
 
 
 def check(snapshot: Snapshot) -> None:

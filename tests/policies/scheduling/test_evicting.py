@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cluster.admission import predict
+from forewarn.policies.forecast.aftermath import Freed, freed_by, may_be_helped
 from forewarn.policies.forecast.rehearsal import CacheOverSnapshot
-from forewarn.policies.forecast.waiting import Freed, freed_by, may_be_helped
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics

@@ -12,18 +12,18 @@ import pytest
 
 from forewarn import policies
 from forewarn.policies.cluster.admission import admitted
+from forewarn.policies.forecast.aftermath import pending_in_order
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.forecast.pod_groups import group_forecast
-from forewarn.policies.forecast.waiting import pending_in_order
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.profiles import Profile, SchedulerConfiguration
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.render.prediction import render
 from forewarn.policies.scheduling.bulk import capacity_for
 from forewarn.policies.scheduling.configuration import InvalidConfiguration, configuration_of, scheduler_configuration
-from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unschedulable
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
+from forewarn.policies.scheduling.responsible import num_feasible_nodes_to_find
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.simulation.scheduler_cache import Fits, NodeTree, NotPredicted, Rejected, SchedulingAlgorithm
 from tests.builders import Made, make_node, make_pod

@@ -13,9 +13,12 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.framework import PreEnqueuePlugin, Status, unresolvable
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
-from forewarn.policies.scheduling.queue.events import (
+from forewarn.policies.scheduling.queue.pod_info import PodHeap, QueuedPodInfo
+from forewarn.policies.scheduling.queue.priority_queue import Nominator, PriorityQueue
+from forewarn.policies.scheduling.queue.registrations import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
+    EVENTS_TO_REGISTER,
     NODE,
     NODE_ADD,
     POD,
@@ -25,11 +28,9 @@ from forewarn.policies.scheduling.queue.events import (
     UPDATE_NODE_TAINT,
     UPDATE_POD_LABEL,
     ClusterEvent,
+    QueueingHints,
     node_scheduling_properties_change,
 )
-from forewarn.policies.scheduling.queue.pod_info import PodHeap, QueuedPodInfo
-from forewarn.policies.scheduling.queue.priority_queue import Nominator, PriorityQueue
-from forewarn.policies.scheduling.queue.registrations import EVENTS_TO_REGISTER, QueueingHints
 from tests.builders import Made, MadePod, make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"

@@ -18,11 +18,11 @@ from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling import recurring_cycle
+from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
-from forewarn.policies.scheduling.vectorized.constraints import CapacityConstraint, NotValid
-from forewarn.policies.scheduling.vectorized.nominations import Nominations
+from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, Nominations
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import Cycle
 from forewarn.policies.simulation import scheduler_cache as simulated_cycle

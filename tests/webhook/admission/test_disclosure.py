@@ -21,11 +21,11 @@ from forewarn.policies.options import AllowedClasses, LimitedResource, Promise, 
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.wording.impact import victims_text
 from forewarn.policies.selectors import PodPattern
-from forewarn.webhook.admission.context import ReviewContext, Time
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.decision import VISIBLE, Decision, in_full
 from forewarn.webhook.admission.impact_annotation import PATH
 from forewarn.webhook.admission.json_patch import apply_patch
+from forewarn.webhook.admission.prediction_access import ReviewContext, Time
 from forewarn.webhook.admission.review import AdmissionCall, Hook, parse_review
 from forewarn.webhook.admission.services import WarningLimiter
 from tests.cases import cases

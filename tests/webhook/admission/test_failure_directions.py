@@ -41,7 +41,7 @@ from forewarn.webhook.admission.review import (
 from forewarn.webhook.apiserver.typed_client import Forbidden
 from forewarn.webhook.controllers.global_default import Reserver
 from forewarn.webhook.http.asgi import Limits
-from forewarn.webhook.http.tls import Demands
+from forewarn.webhook.http.server import Demands
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.x509 import Authority, self_signed
 from tests.webhook.builders import (
@@ -360,7 +360,7 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(pod(priority=0), namespace="odd")).verdict is Verdict.ALLOWED
 
 
-@row("default-class-unconfirmed", "forewarn.webhook.admission.context.ReviewContext.live_classes")
+@row("default-class-unconfirmed", "forewarn.webhook.admission.prediction_access.ReviewContext.live_classes")
 def _(_: Running) -> None:
     given = review(pod(priority=0), namespace="odd")
     decision = decided(Hook.MUTATE, given, confirm=unreachable)
@@ -468,7 +468,7 @@ def _(_: Running) -> None:
 @row(
     "takes-long",
     "forewarn.webhook.admission.endpoint.Evaluation.attempt",
-    "forewarn.webhook.admission.prediction_process.Predictors.ask",
+    "forewarn.webhook.admission.prediction_access.Predictors.ask",
 )
 def _(_: Running) -> None:
     for state, outcome in (("same", False), ("nobody", True)):
@@ -932,7 +932,7 @@ def _(served: Running) -> None:
         assert connection.recv(1) == b""
 
 
-@row("many-connections", "forewarn.webhook.http.connections.Connections.evict")
+@row("many-connections", "forewarn.webhook.http.server.Connections.evict")
 def _(_: Running) -> None:
     with ExitStack() as stack:
         served = stack.enter_context(running(limits=replace(QUICK, connections=8, keep_alive=60)))
@@ -949,7 +949,7 @@ def _answers_at_once(served: Running) -> None:
         assert served.post("/validate", body(pod("gold", 1000)))[0] == 200
 
 
-@row("old-tls", "forewarn.webhook.http.tls.server_context")
+@row("old-tls", "forewarn.webhook.http.server.server_context")
 def _(served: Running) -> None:
     context = served.client
     context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -957,7 +957,7 @@ def _(served: Running) -> None:
         context.wrap_socket(raw, server_hostname="localhost")
 
 
-@row("no-client-certificate", "forewarn.webhook.http.tls.server_context")
+@row("no-client-certificate", "forewarn.webhook.http.server.server_context")
 def _(_: Running) -> None:
     with running(demands=Demands(client_ca=self_signed(datetime.now(UTC)).ca)) as guarded:
         with pytest.raises((ssl.SSLError, ConnectionError)):

@@ -20,11 +20,11 @@ from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.webhook.admission.context import ReviewContext, Time
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.impact_annotation import ANNOTATION, PATH, Impacts, ReinvocationCache, text_of
 from forewarn.webhook.admission.impact_annotation import written as written_on
 from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch
+from forewarn.webhook.admission.prediction_access import ReviewContext, Time
 from forewarn.webhook.admission.review import AdmissionCall, Hook, parse_review
 from tests.webhook import builders
 from tests.webhook.builders import NOW, answer_now, cluster, deployment, endpoint, patch_of, pod, review

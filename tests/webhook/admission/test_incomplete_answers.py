@@ -13,7 +13,7 @@ from forewarn.policies.config import Config
 from forewarn.webhook.admission.answer_cache import AnswerCache
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.lanes import Cost
-from forewarn.webhook.admission.prediction_process import PredictionProcess, Unanswered
+from forewarn.webhook.admission.prediction_access import PredictionProcess, Unanswered
 from forewarn.webhook.admission.review import AdmissionCall, Hook
 from tests.builders import Made, make_node
 from tests.policies.test_rollouts import changed, deployment, rolling

@@ -24,7 +24,7 @@ from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.webhook.apiserver import ApiError, ApiServer, EventType, Expired, Silent, Timeouts, connect
 from forewarn.webhook.apiserver.classes import LiveClasses
 from forewarn.webhook.apiserver.client import Connection, HttpCall
-from forewarn.webhook.http.tls import Demands, server_context
+from forewarn.webhook.http.server import Demands, server_context
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import namespace, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME, QUICK, Handler, ScriptedApi, client, kubeconfig, scripted_api

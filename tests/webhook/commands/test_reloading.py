@@ -11,7 +11,7 @@ import pytest
 from forewarn.policies.config import ConfigError, load_config
 from forewarn.policies.findings import Action
 from forewarn.webhook.commands.serve import Reloaded, check_regularly
-from forewarn.webhook.http.tls import SwappingContext
+from forewarn.webhook.http.server import SwappingContext
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.x509 import Authority
 

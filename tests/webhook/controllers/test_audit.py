@@ -15,7 +15,7 @@ from forewarn.policies.config import Config, read_config
 from forewarn.policies.findings import ObjectRef, Severity
 from forewarn.policies.render.openreports import NAME
 from forewarn.policies.sources import load_cluster
-from forewarn.webhook.admission.prediction_process import Unanswered
+from forewarn.webhook.admission.prediction_access import Unanswered
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS, Found
 from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound
@@ -31,7 +31,7 @@ from forewarn.webhook.controllers.audit import (
 )
 from forewarn.webhook.controllers.registration import Installation
 from forewarn.webhook.controllers.replica import ReplicaControllers
-from forewarn.webhook.http.tls import SwappingContext
+from forewarn.webhook.http.server import SwappingContext
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.commands.test_reloading import value_of

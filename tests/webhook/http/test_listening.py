@@ -17,8 +17,7 @@ import uvloop
 
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.asgi import Limits, Routes
-from forewarn.webhook.http.server import Server, TlsServer, bind
-from forewarn.webhook.http.tls import SwappingContext
+from forewarn.webhook.http.server import Server, SwappingContext, TlsServer, bind
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import body, deployment, endpoint
 from tests.webhook.running import QUICK, running
