@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.scheduling.bulk import OnEachNode
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.vectorized.capacity import OnEachNode
 
 
 class NodeOrder(NamedTuple):

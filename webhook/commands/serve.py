@@ -287,7 +287,7 @@ _ASKED_FOR_LATE = (
     "policies.controllers.new_pods",
     "policies.kube_apiserver.quota",
     "policies.rules.support.quota_use",
-    "policies.scheduling.vectorized.capacity",
+    "policies.scheduling.bulk",
     "policies.forecast.forecast",
     "policies.forecast.rehearsal",
 )
