@@ -39,7 +39,7 @@ def require_lists(
 ) -> None:
     """Raise SourceError if the cluster state lacks a list of a required kind. An empty list is a list.
 
-    For other kinds, the answer says what it assumes (`missing_lists.assumptions`). PriorityClasses are also required if
+    For other kinds, the answer says what it assumes (`assumptions`). PriorityClasses are also required if
     Pods of the cluster name some; Nodes are not if there are node groups (`has_groups`).
     """
     absent = [kind for kind in required if kind in cluster.objects.unlisted and not (has_groups and kind == NODE)]

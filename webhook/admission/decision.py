@@ -320,7 +320,7 @@ class Decision:
 def passed(uid: str, exemption: str) -> Decision:
     """Return the decision on a request that forewarn does not evaluate.
 
-    `exemption`: the reason of a named exemption; "" without one (see `directions.exemption_of`).
+    `exemption`: the reason of a named exemption; "" without one (see `exemption_of`).
     """
     if not exemption:
         return Decision(AdmissionResponse(uid), Verdict.ALLOWED)

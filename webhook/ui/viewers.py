@@ -283,7 +283,7 @@ class Viewers:
 
 
 def _tell_the_webhook(response: Response) -> Response:
-    """Say that the credentials are valid: see `forwarding`."""
+    """Say that the credentials are valid: see `webhook.http.server`."""
     response.headers["X-Forewarn-User"] = "known"
     return response
 
