@@ -36,8 +36,11 @@ _LISTS: Final = frozenset(("apiversion", "kind", "metadata", "resources", "bases
 """Keys of a kustomization that does not change its objects."""
 _DATA: Final = re.compile(r"literals|values(?:inline|local)|(?:common)?(?:annotations|labels)|pairs")
 """Keys of values that name no files."""
-_NO_ADDRESSES: Final = re.compile(r"repo|chartrepourl|(?:new)?name")
-"""Keys of values that kustomize does not download: `tools.write_gate` prevents downloads of charts."""
+_LOADED: Final = re.compile(
+    r"resources|bases|components|crds|configurations|replacements|patches(?:strategicmerge|json6902)?|files|envs?|paths?"
+    r"|valuesfile|additionalvaluesfiles"
+)
+"""Keys of values that kustomize loads, also from addresses: `tools.write_gate` prevents downloads of charts."""
 _ARGUMENTS: Final = re.compile(
     r"(?:chart|release)?name|(?:release)?namespace|nametemplate|(?:chart)?version|repo|chartrepourl|(?:chart|config|helm)home"
     r"|apiversions|kubeversion|values|valuesfile|additionalvaluesfiles"
@@ -164,7 +167,7 @@ class _Checking:
             if key in ("name", "chartname") and os.pardir in text.text.split("/"):
                 raise Outside(f'the name of a chart contains "..": {cut(text.text, _SHOWN)}')
         for entry in (text.text, text.text.partition("=")[2]):
-            if _REMOTE.match(entry) and not _NO_ADDRESSES.fullmatch(key):
+            if _LOADED.fullmatch(key) and _REMOTE.match(entry):
                 self._check_address(entry)
             self._check_path(entry, directory)
 
