@@ -194,8 +194,8 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         differs = may_differ(both)
         differing = [
             difference
-            for difference in differences(before, after)
-            if differs(difference.changed.directory) and (clusters or not difference.changed.is_restart)
+            for difference in differences(before, after, differs)
+            if clusters or not difference.changed.is_restart
         ]
         beside = [difference for difference in supporting(before, after) if differs(difference.changed.directory)]
         scalers = of_kinds(after, {AUTOSCALER})

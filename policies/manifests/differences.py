@@ -32,7 +32,7 @@ from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.quantity import Format, Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.manifests.groups import Identity, Member
@@ -122,9 +122,12 @@ class Difference(NamedTuple):
     after: ReviewedObject | None
 
 
-def differences(before: Version, after: Version) -> list[Difference]:
-    """Return the differences, sorted by directory and identity."""
-    old, new = _by_place(before), _by_place(after)
+def differences(before: Version, after: Version, differs: Callable[[str], bool]) -> list[Difference]:
+    """Return the differences, sorted by directory and identity. `differs`: whether a directory can have any."""
+    old, new = (
+        {place: subject for place, subject in _by_place(version).items() if differs(place[0])}
+        for version in (before, after)
+    )
     gone = {_content(old[place]): place for place in old.keys() - new}
     for place in new.keys() - old:
         if (origin := gone.pop(_content(new[place]), None)) is not None:

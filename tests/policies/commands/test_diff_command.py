@@ -13,9 +13,11 @@ import pytest
 import yaml
 
 from forewarn.policies.application.diff import Diff, OnCluster
-from forewarn.policies.lint.versions import may_differ
+from forewarn.policies.config.model import Config
+from forewarn.policies.lint.input import LintRequest
+from forewarn.policies.lint.versions import Side, may_differ, read_version
 from forewarn.policies.lint.versions import versions as read_versions
-from forewarn.policies.manifests.differences import ChangedObject
+from forewarn.policies.manifests.differences import ChangedObject, differences
 from forewarn.policies.render.diff import markdown
 from forewarn.webhook.commands.snapshot import redacted as hide
 from tests.in_process import forewarn
@@ -516,6 +518,20 @@ def test_only_directories_that_depend_on_a_changed_file_may_differ(tmp_path: Pat
         assert sorted(both.changed) == ["gone/kustomization.yaml", "patched/web.yaml"]
         names = ("base", "overlay", "other", "patched", "gone")
         assert [name for name in names if may_differ(both)(name)] == ["other", "patched", "gone"]
+
+
+@pytest.mark.parametrize(("differing", "operation"), [(("old", "new"), "changed"), (("new",), "created")])
+def test_an_object_moves_only_from_a_directory_that_may_differ(
+    differing: tuple[str, ...], operation: str, tmp_path: Path
+) -> None:
+    """A directory that both versions have can lack objects in one of them, if only the other one is rendered."""
+    web = deployment("web")
+    write(tmp_path / "one/old/web.yaml", web)
+    write(tmp_path / "two/new/web.yaml", json.loads(json.dumps(web).replace('"image": "i"', '"image": "other"')))
+    sides = (Side(name, str(tmp_path / name)) for name in ("one", "two"))
+    before, after = (read_version(side, LintRequest((), Config()), ())[0] for side in sides)
+    (found,) = differences(before, after, differing.__contains__)
+    assert (found.changed.directory, found.changed.operation) == ("new", operation)
 
 
 def test_a_partial_clone_without_an_object_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
