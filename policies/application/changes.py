@@ -177,10 +177,10 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
             count, (question, reaction, _) = middle, fewer
     notes = [*without_help(reaction)]
     notes += ["more nodes may be needed: the limit of the search is reached"] if more else []
+    title = question.title
     if group.max_added is not None and count > group.max_added:
-        notes.append(f"node group {group.name} has room for {group.max_added} of these nodes (maximum size)")
-    title = question.title if count else f"no Pending Pod needs a node like {scope} {name}"
-    return question._replace(title=title, notes=notes)
+        title += f" (node group {group.name} has room for {group.max_added} of these nodes)"
+    return question._replace(title=title, notes=notes, until_scheduled=True)
 
 
 @dataclass(frozen=True)

@@ -21,15 +21,17 @@ _ARRIVED: Final = ("workload", "before", "worst", "with new nodes", "last Pod sc
 _TEXTS: Final = (_ARRIVED[0], _ARRIVED[-1])
 
 
-def lines(autoscalers: Autoscalers) -> Iterator[str]:
-    """The text lines; none without Pending Pods."""
+def lines(autoscalers: Autoscalers, *, over_time: bool = False) -> Iterator[str]:
+    """The text lines; none without Pending Pods. `over_time`: nodes have arrived, also for Pods that are not Pending at
+    the end. An autoscaler without known groups is not mentioned beside one with.
+    """
     of_ca, of_karpenter = autoscalers.cluster_autoscaler, autoscalers.karpenter
     if not of_ca.pending:
         return
     plan, launches = autoscalers.node_groups, autoscalers.node_pools
     if plan is not None or launches is not None:
-        yield _considered("cluster-autoscaler", of_ca) if plan is None else _as_planned(of_ca, plan)
-        yield _considered("Karpenter", of_karpenter) if launches is None else _as_launched(of_karpenter, launches)
+        yield from [_as_planned(of_ca, plan, over_time=over_time)] if plan else []
+        yield from [_as_launched(of_karpenter, launches, over_time=over_time)] if launches else []
         yield from _planned(plan) if plan else ()
         yield from _launched(launches) if launches else ()
     elif of_ca.considered == of_karpenter.considered == of_ca.pending:
@@ -47,21 +49,22 @@ def _considered(name: str, counted: Considered) -> str:
     return f"{name} would try to scale up for {_some(counted.considered, counted.pending, counted.ignored)}"
 
 
-def _as_planned(counted: Considered, plan: ScaleUps) -> str:
+def _as_planned(counted: Considered, plan: ScaleUps, *, over_time: bool) -> str:
     """The sentence about cluster-autoscaler, if the plan for its node groups is known."""
     if not plan.scale_ups and (plan.truncated or plan.not_predicted):
         return _considered("cluster-autoscaler", counted)
     left = sum(item.pods for item in plan.no_scale_up)
     others = {**counted.ignored, "fits on a node": plan.fit_existing_nodes, "no node group helps": left}
-    return f"cluster-autoscaler would scale up for {_some(plan.pods, counted.pending, others)}"
+    return f"cluster-autoscaler would scale up for {_some(plan.pods, counted.pending, others, over_time=over_time)}"
 
 
-def _as_launched(counted: Considered, launches: Launches) -> str:
+def _as_launched(counted: Considered, launches: Launches, *, over_time: bool) -> str:
     """The sentence about Karpenter, if its NodePools and instance types are known."""
     if launches.not_predicted:
         return _considered("Karpenter", counted)
     others = {**counted.ignored, "no NodePool helps": launches.left}
-    return f"Karpenter would add nodes for {_some(counted.considered - launches.left, counted.pending, others)}"
+    helped = _some(counted.considered - launches.left, counted.pending, others, over_time=over_time)
+    return f"Karpenter would add nodes for {helped}"
 
 
 def _launched(launches: Launches) -> Iterator[str]:
@@ -79,11 +82,12 @@ def _launched(launches: Launches) -> Iterator[str]:
         yield f"nodes of Karpenter not predicted: {launches.not_predicted}"
 
 
-def _some(count: int, pending: int, others: Mapping[str, int]) -> str:
-    if count == pending:
+def _some(count: int, pending: int, others: Mapping[str, int], *, over_time: bool = False) -> str:
+    if count == pending and not over_time:
         return _all(pending)
     beside = listed([f"{why}: {number}" for why, number in others.items() if number])
-    return f"{count} of {plural(pending, 'Pending Pod')}" + (f" ({beside})" if beside else "")
+    which = plural(count, "Pod") if over_time else f"{count} of {plural(pending, 'Pending Pod')}"
+    return which + (f" ({beside})" if beside else "")
 
 
 def _planned(plan: ScaleUps) -> Iterator[str]:

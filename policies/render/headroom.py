@@ -63,7 +63,10 @@ def answer_of(headroom: Headroom) -> str:
         groups = f"{plural(group.without_preemption, 'more group')} of {plural(group.pods, 'Pod')}"
         return f"{groups}, {group.with_preemption} with preemption"
     without, preempting = (within(count, headroom.quota) for count in (headroom.without, headroom.preempting))
-    return f"{count_text(without)}, {number_text(preempting)} with preemption"
+    answer = f"{count_text(without)}, {number_text(preempting)} with preemption"
+    grown = {each.name: within(each.more, each.quota) for each in headroom.node_groups or ()}
+    best = max(grown, key=lambda name: grown[name].pods, default="")
+    return f"{answer}, {number_text(grown[best])} on new nodes of group {best}" if best and grown[best].pods else answer
 
 
 def number_text(count: Count) -> str:
@@ -266,7 +269,8 @@ def _of_pool(pool: PlaceholderPool) -> str:
 
 
 def _nodes_of_group(group: PlaceholderNodes) -> str:
-    return f"group {group.group}: {'not enough nodes' if group.nodes is None else plural(group.nodes, 'node')}"
+    few = f"not enough nodes (for {plural(group.pods, 'Pod')})"
+    return f"group {group.group}: {few if group.nodes is None else plural(group.nodes, 'node')}"
 
 
 def markdown(result: ObjectHeadroom) -> str:

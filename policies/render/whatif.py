@@ -204,11 +204,22 @@ def other_effects(answers: Sequence[Answer]) -> list[str]:
 
 
 def _on_added_nodes(answer: Answer) -> str:
-    """How many Pods are scheduled on added nodes; "" for other events."""
+    """How many Pods are scheduled on added nodes, or how many nodes Pending Pods need; "" for other events."""
+    nodes = plural(len(answer.new_nodes.nodes) if answer.new_nodes else 0, "new node")
+    if answer.until_scheduled:
+        pending = sum(workload.pending for workload in answer.workloads)
+        without = answer.without_change.summary.waiting if answer.without_change else ()
+        left = f", {plural(pending, 'Pod stays', 'Pods stay')} Pending" if pending else ""
+        if answer.new_nodes is None:
+            return f"no new nodes {'help' if pending else 'needed'}{left or ', no Pod is Pending'}"
+        return f"{nodes} needed for {plural(sum(each.pods for each in without) - pending, 'Pending Pod')}{left}"
     if answer.new_nodes is None:
         return ""
-    pods = answer.new_nodes.pods
-    return f"{plural(pods, 'Pod') if pods else 'no Pod'} scheduled on {plural(len(answer.new_nodes.nodes), 'new node')}"
+    daemons = sum(each.pods for each in answer.new_nodes.scheduled if each.daemon)
+    others = answer.new_nodes.pods - daemons
+    counts = [plural(others, "Pod")] if others else []
+    counts += [f"{plural(daemons, 'DaemonSet Pod')}"] if daemons else []
+    return f"{' and '.join(counts) or 'no Pod'} scheduled on {nodes}"
 
 
 def _removed_and_started(answer: Answer) -> list[str]:
@@ -258,7 +269,7 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
         unfinished = "" if complete or noun != _REPLACEMENT else "; the rollout does not finish"
         yield paint(f"{new_pods(answer.summary, noun)}{unfinished}", "good" if complete else "warning")
     yield from _workload_lines(answer, paint)
-    yield from autoscalers.lines(answer.autoscalers)
+    yield from autoscalers.lines(answer.autoscalers, over_time=answer.with_new_nodes is not None)
     if answer.with_new_nodes:
         yield from autoscalers.arrived_table(answer.with_new_nodes, answer.autoscalers).lines(paint)
     yield from (paint(line, "warning") for line in _rejected_by_quota(answer.summary))
@@ -573,7 +584,10 @@ def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
             *([""] if lines[-1] else []),
             *autoscalers.arrived_table(answer.with_new_nodes, answer.autoscalers).markdown(),
         ]
-    bullets = [f"- {text_of(line.strip())}" for line in autoscalers.lines(answer.autoscalers)]
+    bullets = [
+        f"- {text_of(line.strip())}"
+        for line in autoscalers.lines(answer.autoscalers, over_time=answer.with_new_nodes is not None)
+    ]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(answer.summary)]
     bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.pod_losses), *_unfinished(answer))]

@@ -256,6 +256,8 @@ class Answer(NamedTuple):
     replicas: BeforeAfter | None = None
     placeholders: Hidden[Sequence[str]] = ()
     """The preempted workloads whose Pods only reserve capacity."""
+    until_scheduled: Hidden[bool] = False
+    """Whether as many nodes are added as Pending Pods need."""
     grown: Hidden[Answer | None] = None
     """The answer with new nodes, if they arrive during an upgrade."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.documents import in_json
+from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.scheduler import UNSCHEDULABLE
 from forewarn.policies.whatif.node_groups import free_names
@@ -134,6 +135,8 @@ class ScheduledOnNewNodes(NamedTuple):
     pods: int
     first: float
     last: float
+    daemon: Hidden[bool] = False
+    """Whether the workload is a DaemonSet."""
 
 
 class PendingDaemonSet(NamedTuple):
@@ -171,7 +174,8 @@ def new_nodes_after(simulation: Simulation, nodes: Sequence[str], names: Names) 
     for event in simulation.timeline.events:
         if event.event == "scheduled" and event.node in wanted and event.origin is not None:
             name = names.of(event.origin.workload)
-            earlier = firsts.get(name, ScheduledOnNewNodes(name, event.origin.priority, 0, event.t, event.t))
+            daemon = event.origin.workload[0] == DAEMON_SET
+            earlier = firsts.get(name, ScheduledOnNewNodes(name, event.origin.priority, 0, event.t, event.t, daemon))
             firsts[name] = earlier._replace(pods=earlier.pods + 1, last=event.t)
     return NewNodes(nodes, list(firsts.values()), starved_on(simulation, wanted, names))
 
@@ -181,7 +185,7 @@ def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> l
     api, rows = simulation.api, dict[str, PendingDaemonSet]()
     for state in api.pods.values():
         owner = None if state.pod.node_name or not state.active else controller_of(state.pod)
-        node = state.pod.spec.node_affinity.only_node if owner is not None and owner[0] == "apps/DaemonSet" else ""
+        node = state.pod.spec.node_affinity.only_node if owner is not None and owner[0] == DAEMON_SET else ""
         if node not in nodes:
             continue
         neighbours = [other.pod.effective_priority for other in api.by_node.get(node, {}).values() if other.active]

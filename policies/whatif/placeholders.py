@@ -64,11 +64,12 @@ class PlaceholderPool(NamedTuple):
 
 class PlaceholderNodes(NamedTuple):
     """The number of new nodes of a node group for placeholder Pods that do not fit; null: more than the group can
-    add.
+    add. `pods`: how many of these Pods fit on nodes of this group alone.
     """
 
     group: str
     nodes: int | None
+    pods: int
 
 
 class Placeholders(NamedTuple):
@@ -180,7 +181,10 @@ def _groups(headroom: Headroom, missing: int) -> list[PlaceholderNodes]:
     groups = [group for group in headroom.node_groups or () if group.nodes and group.more.pods]
     if not missing:
         return []
-    return [PlaceholderNodes(group.name, _nodes(missing, group.more.pods, group.nodes)) for group in groups]
+    return [
+        PlaceholderNodes(group.name, _nodes(missing, group.more.pods, group.nodes), min(group.more.pods, missing))
+        for group in groups
+    ]
 
 
 def _nodes(missing: int, pods: int, nodes: int) -> int | None:

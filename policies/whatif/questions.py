@@ -58,7 +58,8 @@ class Question(NamedTuple):
     `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `drained`, `added`: the names
     of the nodes to drain and of new nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone
     or pool that is lost. `class_change`: the effect of a changed PriorityClass. `replicas`: before and at
-    their maximum. `notes`: what is not simulated.
+    their maximum. `until_scheduled`: true if as many nodes are added as Pending Pods need. `notes`: what is
+    not simulated.
     """
 
     title: str
@@ -70,6 +71,7 @@ class Question(NamedTuple):
     lost: Sequence[tuple[str, str]] = ()
     class_change: ClassChange | None = None
     replicas: tuple[int, int] | None = None
+    until_scheduled: bool = False
     notes: Sequence[str] = ()
 
 

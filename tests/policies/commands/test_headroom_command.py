@@ -17,6 +17,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.kube_apiserver.quota import RemainingQuota
+from forewarn.policies.render.headroom import answer_of
 from forewarn.policies.render.headroom import of_group as of_group_text
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.whatif.autoscalers import Autoscaling
@@ -483,6 +484,7 @@ def test_a_quota_counts_for_node_groups_after_the_pods_that_fit_now(hard: int, l
     assert (document["pods"], document["podsWithoutQuota"], document["quota"]) == (left, 10, hard - 4)
     phrase = f"with up to 5 nodes of group g (nodes: 10 more; ResourceQuota team: {hard - 4} more)"
     assert of_group_text(group) == (f"and {left} more {phrase}" if left else f"no more {phrase}")
+    assert answer_of(found).endswith(f", {left} on new nodes of group g" if left else "4 with preemption")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 import forewarn
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME, from_provider
 from forewarn.policies.cli import main
+from forewarn.policies.render.whatif import headline
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif.comparison import ask
@@ -216,27 +217,30 @@ def needing(tmp_path: Path, *workloads: tuple[str, int, str]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("workloads", "nodes", "pending", "note"),
+    ("workloads", "nodes", "pending", "note", "first"),
     [
-        ([], 0, 0, ""),
-        ([("Deployment", 4, "1")], 0, 0, ""),
-        ([("Deployment", 12, "1")], 2, 0, ""),
-        ([("StatefulSet", 4, "3")], 3, 0, ""),
-        ([("StatefulSet", 40, "3")], 4, 1, "more nodes may be needed"),
+        ([], 0, 0, "", "no new nodes needed, no Pod is Pending"),
+        ([("Deployment", 4, "1")], 0, 0, "", "no new nodes needed, no Pod is Pending"),
+        ([("Deployment", 12, "1")], 2, 0, "", "2 new nodes needed for 8 Pending Pods"),
+        ([("Deployment", 2, "64")], 0, 2, "no number of these nodes", "no new nodes help, 2 Pods stay Pending"),
+        ([("StatefulSet", 4, "3")], 3, 0, "", "3 new nodes needed for 1 Pending Pod"),
+        ([("StatefulSet", 40, "3")], 4, 1, "more nodes may be needed", "4 new nodes needed for"),
         (
             [("Deployment", 5, "1"), ("Deployment", 2, "64")],
             1,
             2,
             "no number of these nodes helps 2 Pending Pods: default/a1: ",
+            "1 new node needed for 1 Pending Pod, 2 Pods stay Pending",
         ),
     ],
 )
 def test_as_many_nodes_as_pending_pods_need(
-    workloads: list[tuple[str, int, str]], nodes: int, pending: int, note: str, tmp_path: Path
+    workloads: list[tuple[str, int, str]], nodes: int, pending: int, note: str, first: str, tmp_path: Path
 ) -> None:
     cluster = forewarn.load(str(needing(tmp_path, *workloads)))
     result = forewarn.whatif(cluster, forewarn.Add(node="n1", until_scheduled=True))
-    assert (result.answer.change.split()[0], result.pending) == (str(nodes or "no"), pending)
+    assert (result.answer.change.split()[0], result.pending) == (str(nodes), pending)
+    assert headline(result.answer).startswith(first)
     assert any(note in each for each in result.notes) if note else not result.notes
 
 
@@ -257,7 +261,7 @@ def test_a_group_without_enough_room_is_named(tmp_path: Path, capsys: pytest.Cap
     groups = ("--node-templates", str(tmp_path / "groups.json"))
     answer = asked(capsys, "add", "pool", "g", "--until-scheduled", *groups, cluster=str(cluster))
     assert len(answer["newNodes"]["nodes"]) == 9
-    assert "node group g has room for 3 of these nodes (maximum size)" in answer["notes"]
+    assert answer["change"] == "9 nodes like group g added (node group g has room for 3 of these nodes)"
 
 
 def test_a_number_of_nodes_and_until_scheduled_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
