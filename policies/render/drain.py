@@ -75,8 +75,8 @@ def upgrade_tables(answer: Answer) -> Iterator[TitledTable]:
 
 def _by_pool(answer: Answer, pools: Sequence[UpgradedPool]) -> list[list[str | int]]:
     of_node = {step.node: pool.pool for pool in pools for step in pool.steps}
-    preempted = Counter(of_node.get(preemption.node.removesuffix("-new"), "") for preemption in answer.preempted)
-    return [
+    preempted = Counter(of_node.get(preemption.node.removesuffix("-new")) for preemption in answer.preempted)
+    rows: list[list[str | int]] = [
         [
             pool.pool or "(no label)",
             f"{pool.upgraded} of {pool.nodes}",
@@ -85,6 +85,9 @@ def _by_pool(answer: Answer, pools: Sequence[UpgradedPool]) -> list[list[str | i
         ]
         for pool in pools
     ]
+    if preempted[None]:
+        rows.append(["(new nodes)", "-", "-", preempted[None]])
+    return rows
 
 
 def _needs(blocker: DrainBlocker) -> str:

@@ -254,6 +254,21 @@ def test_the_number_of_nodes_until_all_pods_are_scheduled_is_bounded(
     assert result.notes == ["more nodes may be needed: the limit of the search is reached"]
 
 
+def test_the_first_line_counts_daemon_set_pods_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = {
+        "selector": {"matchLabels": {"a": "d"}},
+        "template": {"metadata": {"labels": {"a": "d"}}, "spec": {"containers": []}},
+    }
+    daemons = Made("apps/v1", "DaemonSet", "agent", "default").spec(**spec)
+    for pending, counts in ((3, "3 Pods and 2 DaemonSet Pods"), (0, "2 DaemonSet Pods")):
+        pods = [make_pod(f"p{number}").request(cpu="2").spec(nodeSelector={"new": ""}) for number in range(pending)]
+        node = make_node("n1").has(cpu="4").label("new", "")
+        full = make_pod("full").request(cpu="4").on("n1")
+        (tmp_path / "cluster.json").write_text(cluster_text([node, full, daemons, *pods]))
+        _, out, _ = run(capsys, "add", "node", "n1", "--count", "2", "--cluster", str(tmp_path / "cluster.json"))
+        assert out.startswith(f"{counts} scheduled on 2 new nodes")
+
+
 def test_a_group_without_enough_room_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = needing(tmp_path, ("Deployment", 40, "1"))
     template = {"metadata": {}, "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from forewarn.policies.cli import main
+from forewarn.policies.render.drain import upgrade_tables
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.whatif.blockers import blockers_of
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.questions import upgraded
+from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeStep
 from tests.builders import Made, make_node, make_pod
 
 if TYPE_CHECKING:
@@ -91,6 +94,14 @@ def test_blockers_name_pods_nodes_and_counts() -> None:
     assert list(found.pods) == ["default/web-0", "default/web-1"]
     assert (found.healthy, found.desired, found.expected) == (3, 3, 3)
     assert blockers_of(simulation, []) == []
+
+
+def test_preemptions_on_nodes_that_an_autoscaler_adds_have_a_row() -> None:
+    pools = [UpgradedPool(name, [UpgradeStep(f"{name}1", name, 0.0, 1.0, 2.0, ())]) for name in "ab"]
+    preempted: Any = [SimpleNamespace(node=node) for node in ("a1", "a1-new", "added", "added")]
+    answer: Any = SimpleNamespace(preempted=preempted, upgrade=SimpleNamespace(pools=pools), blockers=())
+    (table,) = upgrade_tables(answer)
+    assert [(row[0], row[-1]) for row in table.rows] == [("a", 2), ("b", 0), ("(new nodes)", 2)]
 
 
 def test_all_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
