@@ -130,7 +130,7 @@ def _new_findings(request: DiffRequest) -> int:
         with chdir(head.root):
             later = checked(lint._replace(before=classes_of(earlier.given)))
             new, *_ = less_baseline(later.findings, baseline_of(earlier.findings))
-            write_report(Output("sarif"), later._replace(findings=folded(new)))
+            write_report(Output("sarif"), later._replace(findings=folded(new, later.given)))
     return max((complain("diff", fault, status_of(fault)) for fault in (*earlier.faults, *later.faults)), default=OK)
 
 

@@ -6,7 +6,6 @@ import argparse
 import gc
 import os
 import sys
-from collections import Counter
 from contextlib import chdir, contextmanager
 from io import StringIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -32,6 +31,7 @@ from forewarn.policies.light import NamedTuple
 from forewarn.policies.lint.input import (
     ASSERTION,
     EXCLUDED,
+    RENDERED,
     TEMPLATE,
     LintRequest,
     RenderRequest,
@@ -113,23 +113,26 @@ FOLDED: Final[Mapping[str, Callable[[Finding], object]]] = {
 """Rules that repeat one message for many objects, and what findings that are reported once have in common."""
 
 
-def folded(findings: list[Finding]) -> list[Finding]:
-    """Return the findings, with those of FOLDED rules that have the same cause merged to one, with the number of
-    objects.
+def folded(findings: list[Finding], given: Input) -> list[Finding]:
+    """Return the findings, with those that have one cause merged to one, with their number: of FOLDED rules, and of
+    one object in several builds.
     """
-    keys = [(f.rule, FOLDED[f.rule](f) if f.rule in FOLDED else None) for f in findings]
-    counts = Counter(key for key in keys if key[0] in FOLDED)
-    shown, reported = [], set()
-    for finding, key in zip(findings, keys, strict=True):
-        if key in reported:
-            continue
-        if key in counts:
-            reported.add(key)
-            more = counts[key] - 1
-            suffix = f" (and {plural(more, 'more object')} with it)" if more else ""
-            finding = finding._replace(text=finding.text._replace(problem=finding.text.problem + suffix))
-        shown.append(finding)
-    return shown
+    alike: dict[object, list[Finding]] = {}
+    for finding in findings:
+        part = FOLDED[finding.rule](finding) if finding.rule in FOLDED else (finding.message, finding.location)
+        is_placed = finding.rule in FOLDED or finding.line > 0
+        alike.setdefault((finding.rule, part) if is_placed else finding.order, []).append(finding)
+    return [_merged(same, given) if len(same) > 1 else same[0] for same in alike.values()]
+
+
+def _merged(same: Sequence[Finding], given: Input) -> Finding:
+    """Return the first of several findings, with the number of objects, or of builds that contain the object."""
+    first = same[0]
+    is_build = all(f.location == first.location or f.file.endswith(RENDERED) for f in same)
+    is_build = is_build and not first.file.startswith(tuple(os.path.join(chart, "") for chart in given.rendered))
+    more = plural(len(same) - 1, "more object")
+    suffix = f" (in {len(same)} builds)" if is_build else f" (and {more} with it)"
+    return first._replace(text=first.text._replace(problem=first.text.problem + suffix))
 
 
 def _print(form: str, report: Report, stream: TextIO, color: bool, most: int) -> None:
@@ -447,7 +450,7 @@ def _on_each(job: _Job, run: Run) -> int:
             from forewarn.policies.evaluation.suppressions import less_baseline
 
             result = result._replace(findings=less_baseline(result.findings, earlier)[0])
-        result = result._replace(findings=folded(result.findings))
+        result = result._replace(findings=folded(result.findings, result.given))
         numbers = [counts(result.findings)[severity] for severity in Severity]
         status = _status(job, result.given, result.findings)
         lines = [] if job.quiet else _summary(job, result, head=form not in WITH_HEAD)
@@ -543,7 +546,7 @@ def _report(job: _Job, result: Lint) -> int:
         except ValueError as fault:
             return _complain(f"{job.baseline_path}: {fault}", USAGE)
         result = result._replace(findings=findings, suppressed=result.suppressed + count)
-    result = result._replace(findings=folded(result.findings))
+    result = result._replace(findings=folded(result.findings, result.given))
     if not job.quiet and (result.findings or not _has_no_answer(result.given, allow_empty=job.allow_empty)):
         for line in _summary(job, result, head=not all(output.form in WITH_HEAD for output in job.outputs)):
             print_notice(line)

@@ -165,6 +165,44 @@ def test_a_kustomization_stands_for_its_files(tools: Path, tree: Path, capsys: p
     assert [(f["file"], f["object"]["name"]) for f in found] == [("./prod (rendered)", "built")]
 
 
+BUDGET = "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: %s}\nspec: {maxUnavailable: 1}\n"
+DAEMON_SET = """apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: csi-driver}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: csi, image: csi}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("built", "found"),
+    [
+        ([BUDGET % "web"] * 3, ["./base/pod.yaml removed-api-version in 3 builds"]),
+        ([f"# {number}\n{DAEMON_SET}" for number in range(2)], ["./0 (rendered) daemon-set-without-class in 2 builds"]),
+        (
+            [BUDGET % "web", BUDGET % "other"],
+            ["./1 (rendered) removed-api-version ", "./base/pod.yaml removed-api-version "],
+        ),
+    ],
+)
+def test_one_object_in_several_builds_is_one_finding(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], built: list[str], found: list[str]
+) -> None:
+    for number, text in enumerate([*built, ""]):
+        directory = tree / (str(number) if text else "base")
+        directory.mkdir()
+        (directory / "kustomization.yaml").write_text(f"resources: [{'../base' if text else 'pod.yaml'}]\n")
+        (directory / "built.txt").write_text(text.replace("{name: ", f"{{namespace: team-{number}, name: ", 1))
+    (tree / "base/pod.yaml").write_text(BUDGET % "web")
+    _tool(tools, "kustomize", KUSTOMIZE)
+    _, report, _ = _lint(capsys, "--render", "--select", "removed-api-version,daemon-set-without-class")
+    said = [(f["file"], f["rule"], re.search(r"in \d builds", f["message"])) for f in report["findings"]]
+    assert [f"{file} {rule} {builds[0] if builds else ''}" for file, rule, builds in said] == found
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [
