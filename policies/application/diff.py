@@ -253,7 +253,7 @@ def _on_cluster(
             for difference in concerned
             if difference.changed.is_restart and _is_absent(difference, cluster.snapshot)
         ]
-        concerned = [difference for difference in concerned if difference not in without_effect]
+        concerned = _distinct(difference for difference in concerned if difference not in without_effect)
         if not concerned:
             return OnCluster(name, [], [])
         namespaces = cluster.cache.snapshot().namespaces
@@ -286,6 +286,20 @@ def _on_cluster(
         )
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
+
+
+def _distinct(differences: Iterable[Difference]) -> list[Difference]:
+    """Return the differences, of equal new objects in several directories only the first."""
+    distinct: list[Difference] = []
+    seen: dict[tuple[str, ...], list[ApiObject]] = defaultdict(list)
+    for difference in differences:
+        changed, after = difference.changed, difference.after
+        content = {key: value for key, value in after.object.items() if key != "metadata"} if after else NOTHING
+        alike = seen[changed.kind, changed.namespace, changed.name]
+        if content not in alike:
+            alike.append(content)
+            distinct.append(difference)
+    return distinct
 
 
 def _reasons(faults: Iterable[Exception], *, of_pods: bool) -> list[str]:
