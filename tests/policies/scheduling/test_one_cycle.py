@@ -18,7 +18,7 @@ READ = ("best_nodes", "caveats", "error", "feasible", "node", "not_scored", "rej
 def test_only_one_function_falls_back_to_plugins() -> None:
     """Code with tables raises NotValid at any depth; all others get Unsupported as a value."""
     handlers = [path.name for path in SCHEDULING.rglob("*.py") if "except NotValid" in path.read_text()]
-    assert handlers == ["constraints.py"]
+    assert handlers == ["node_fit.py"]
 
 
 def test_only_extension_points_look_for_methods_of_plugins() -> None:

@@ -240,7 +240,7 @@ def test_kinds_of_pods_that_only_are_asked_about_do_not_pile_up(monkeypatch: pyt
 
 def test_what_was_read_of_pods_that_are_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     labels: Shared[tuple[tuple[str, str], ...], Labels] = Shared(recent=5)
-    monkeypatch.setattr("forewarn.policies.objects.pod_spec._LABELS", labels)
+    monkeypatch.setattr("forewarn.policies.copies._LABELS", labels)
     cache = policies.Cache()
     for number in range(60):
         made = make_pod("p").labels(unique=str(number)).on("n1").obj
