@@ -46,15 +46,15 @@ from forewarn.policies.kube_apiserver.validation.decode import (
     Struct,
     decode_fault,
 )
-from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote
-from forewarn.policies.kube_apiserver.validation.object_meta import worded
-from forewarn.policies.kube_apiserver.validation.pod import validate_pod_create, validate_pod_update
-from forewarn.policies.kube_apiserver.validation.pod_group import (
+from forewarn.policies.kube_apiserver.validation.object_meta import FieldError, aggregate, go_quote, worded
+from forewarn.policies.kube_apiserver.validation.pod import (
     GROUP_STRUCTS,
     GROUP_VERSIONS,
     admission_gates,
     defaulted_group,
     validate_group,
+    validate_pod_create,
+    validate_pod_update,
 )
 from forewarn.policies.kube_apiserver.validation.priority_class import (
     validate_priority_class,

@@ -15,9 +15,9 @@ from forewarn.policies.cluster.answer_head import Result, head_of, head_of_findi
 from forewarn.policies.documents import json_of
 from forewarn.policies.forecast.aftermath import before_in_queue
 from forewarn.policies.forecast.apply_order import Applied
+from forewarn.policies.forecast.forecast import place_all
 from forewarn.policies.forecast.placement import Placement, outcomes, place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
-from forewarn.policies.forecast.rollout import place_all
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes

@@ -35,10 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.limit_range import LimitRange
     from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.objects.resource_quota import LimitRange, ResourceQuota
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 G = TypeVar("G", bound=tuple[str, ...])

@@ -38,7 +38,7 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
 )
-from forewarn.policies.kube_apiserver.validation.pod_group import NEEDS_GATE
+from forewarn.policies.kube_apiserver.validation.pod import NEEDS_GATE
 from forewarn.policies.kube_apiserver.validation.strict import strict_error, unknown_field_texts
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, json_type
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject

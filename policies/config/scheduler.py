@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.findings import Path as FieldPath
-    from forewarn.policies.kube_apiserver.validation.field_errors import FieldError
+    from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
     from forewarn.policies.releases.profiles import SchedulerConfiguration
     from forewarn.policies.releases.semantics import Semantics
 

@@ -316,7 +316,7 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
     if subject.subresource or subject.operation is Operation.CONNECT or (deleted and kind != PRIORITY_CLASS):
         return None
     if kind == LIMIT_RANGE:
-        from forewarn.policies.objects.limit_range import LimitRange
+        from forewarn.policies.objects.resource_quota import LimitRange
 
         LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
     kinds = _target_of(kind, subject.operation)

@@ -25,13 +25,12 @@ from forewarn.policies.objects.fields import InvalidObject, at, int32, mapping, 
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.scheduling.caveats import victims_tie
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
-from forewarn.policies.scheduling.evictions import changed_pdbs
 from forewarn.policies.scheduling.preemption import Candidate, Decision
 from forewarn.policies.scheduling.recurring_cycle import recurring_cycles_of
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.simulation.adoption import completed
+from forewarn.policies.scheduling.snapshot import changed_pdbs
 from forewarn.policies.simulation.clock import Clock
-from forewarn.policies.simulation.dump import MINUTE, QUIET
+from forewarn.policies.simulation.dump import MINUTE, QUIET, completed
 from forewarn.policies.simulation.scenario import Arrival, World, read_workload
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache

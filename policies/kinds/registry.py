@@ -72,7 +72,7 @@ KINDS: Final = (
              namespaced=False, is_evaluated=True, verbs=("get", "list", "watch")),
     KindSpec("v1", "Namespace", "namespaces", "namespace:Namespace", "namespaces", namespaced=False, is_evaluated=True),
     KindSpec("v1", "ResourceQuota", "resourcequotas", "resource_quota:ResourceQuota", is_evaluated=True),
-    KindSpec("v1", "LimitRange", "limitranges", "limit_range:LimitRange", is_applied=True),
+    KindSpec("v1", "LimitRange", "limitranges", "resource_quota:LimitRange", is_applied=True),
     KindSpec("v1", "Node", "nodes", "node:Node", "nodes", namespaced=False),
     KindSpec("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "disruption_budget:PodDisruptionBudget",
              "pdbs", is_applied=True),
@@ -85,7 +85,7 @@ KINDS: Final = (
     _storage("PersistentVolumeClaim", "persistentvolumeclaims", "claims", "v1")._replace(
         namespaced=True, is_applied=True
     ),
-    KindSpec("v1", "Service", "services", "topology_spread:Service", "services"),
+    KindSpec("v1", "Service", "services", "pod_spec:Service", "services"),
     _workload("v1", "ReplicationController", "replicationcontrollers"),
     _workload("v1", "PodTemplate", "podtemplates", "template"),
     _workload("apps/v1", "Deployment", "deployments"),

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.limit_range import LimitRange
     from forewarn.policies.objects.resource_list import ResourceList
+    from forewarn.policies.objects.resource_quota import LimitRange
     from forewarn.policies.releases.semantics import Semantics
 
 

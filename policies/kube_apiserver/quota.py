@@ -14,14 +14,14 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.copies import replace
-from forewarn.policies.kube_apiserver.validation.field_errors import (
+from forewarn.policies.kube_apiserver.validation.object_meta import (
     MAX_FAULTS,
     FieldError,
     aggregate,
     go_quote,
     invalid,
+    label_value,
 )
-from forewarn.policies.kube_apiserver.validation.object_meta import label_value
 from forewarn.policies.kube_apiserver.validation.resource_quota import PRIORITY_CLASS_SCOPE
 from forewarn.policies.kube_apiserver.validation.resources import (
     BEST_EFFORT,

@@ -5,11 +5,11 @@ Pods of one workload have equal specs: 150,000 Pods have a few thousand differen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.copies import Shared
-from forewarn.policies.metering import TooLarge, limited
+from forewarn.policies.metering import TooLarge, charge, limited
 from forewarn.policies.objects.fields import (
     NOTHING,
     ApiObject,
@@ -19,12 +19,13 @@ from forewarn.policies.objects.fields import (
     items,
     mapping,
     sequence,
+    string_map,
+    strings,
     text,
     within,
 )
-from forewarn.policies.objects.node import Toleration, read_tolerations
+from forewarn.policies.objects.node import Toleration, read_tolerations, untolerated_taint
 from forewarn.policies.objects.node_selector import NodeAffinity
-from forewarn.policies.objects.pod_affinity import NO_POD_AFFINITY, PodAffinity, merged_labels
 from forewarn.policies.objects.resources import (
     CPU,
     MEMORY,
@@ -40,13 +41,276 @@ from forewarn.policies.objects.resources import (
     pod_resource,
     read_resource_list,
 )
-from forewarn.policies.objects.topology_spread import TopologySpreadConstraint, read_topology_spread
 from forewarn.policies.objects.volumes import Volume, read_volumes
+from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from forewarn.policies.findings import Path
+    from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.releases.semantics import Semantics
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySpreadConstraint:
+    """A topology spread constraint.
+
+    `selector`: None (missing) matches no Pod. `error`: why the constraint is invalid, or "".
+    """
+
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str
+    selector: LabelSelector | None = None
+    min_domains: int = 1
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: tuple[str, ...] = ()
+    error: str = ""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return self.selector is not None and self.selector.matches(labels)
+
+    def includes(self, node: Node, spec: PodSpec) -> bool:
+        """Whether the constraint of a Pod with this spec counts the Pods on a node (`matchNodeInclusionPolicies`)."""
+        if self.node_affinity_policy == "Honor" and not spec.node_affinity.matches(node.labels, node.name):
+            return False
+        return self.node_taints_policy != "Honor" or untolerated_taint(node.taints, spec.tolerations) is None
+
+    def counts_pods(self, semantics: Semantics) -> bool:
+        """Whether kube-scheduler counts Pods for the constraint. Up to 1.37, an empty selector counts no Pods."""
+        return self.selector is not None and (semantics.empty_selectors_count or not self.selector.empty)
+
+
+def read_topology_spread(pod: ApiObject) -> tuple[TopologySpreadConstraint, ...]:
+    """Parse a Pod's `spec.topologySpreadConstraints`. Raises InvalidObject."""
+    return tuple(_constraint(c) for c in items(pod, "spec", "topologySpreadConstraints"))
+
+
+def _constraint(constraint: ApiObject) -> TopologySpreadConstraint:
+    selector, error = None, ""
+    try:
+        selector = parse_label_selector(constraint.get("labelSelector"))
+    except InvalidSelector as problem:
+        error = str(problem)
+    min_domains = int32(constraint, "minDomains")
+    return TopologySpreadConstraint(
+        max_skew=int32(constraint, "maxSkew") or 0,
+        topology_key=text(constraint, "topologyKey"),
+        when_unsatisfiable=text(constraint, "whenUnsatisfiable"),
+        selector=selector,
+        min_domains=1 if min_domains is None else min_domains,
+        node_affinity_policy=text(constraint, "nodeAffinityPolicy", default="Honor"),
+        node_taints_policy=text(constraint, "nodeTaintsPolicy", default="Ignore"),
+        match_label_keys=strings(constraint, "matchLabelKeys"),
+        error=error,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A stored Service. `selector`: None (missing) matches no Pod, an empty selector every Pod."""
+
+    namespace: str
+    name: str
+    selector: Mapping[str, str] | None
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> Service:
+        """Read an API object. Raises InvalidObject."""
+        return cls(
+            namespace=text(obj, "metadata", "namespace", default="default"),
+            name=text(obj, "metadata", "name"),
+            selector=None if at(obj, "spec", "selector") is None else string_map(obj, "spec", "selector"),
+        )
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return self.selector is not None and all(labels.get(key) == value for key, value in self.selector.items())
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """A term of Pod affinity. `namespaces`: None for the namespace of the Pod with the term.
+
+    `selector`: None (missing) matches no Pod.
+    """
+
+    topology_key: str
+    selector: LabelSelector | None
+    namespaces: frozenset[str] | None
+    namespace_selector: LabelSelector | None
+
+    def matches(
+        self, owner_namespace: str, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> bool:
+        """Report whether the term matches a Pod. Source: upstream `AffinityTerm.Matches`.
+
+        `owner_namespace`: of the Pod with the term. `namespace`, `labels`, `namespace_labels`: of the other Pod; the
+        last are labels of its namespace.
+        """
+        named = namespace == owner_namespace if self.namespaces is None else namespace in self.namespaces
+        if not named and (self.namespace_selector is None or not self.namespace_selector.matches(namespace_labels)):
+            return False
+        return self.selector is not None and self.selector.matches(labels)
+
+
+def merge_namespaces(term: AffinityTerm, namespaces: Mapping[tuple[str, str], Namespace]) -> AffinityTerm:
+    """Return the term of a new Pod with the namespaces that its namespaceSelector matches now, by (namespace, name).
+
+    In contrast to upstream, the result retains the selector, which is then evaluated without the labels of other Pods'
+    namespaces: a selector that matches absent labels, such as NotIn, matches every namespace. Source: upstream
+    `mergeAffinityTermNamespacesIfNotEmpty`.
+    """
+    selector = term.namespace_selector
+    if selector is None or selector.empty:
+        return term
+    charge(1 + len(namespaces))
+    selected = {n.name for n in namespaces.values() if selector.matches(n.labels)}
+    return replace(term, namespaces=frozenset(selected | (term.namespaces or frozenset())))
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedAffinityTerm:
+    """A preferred term of Pod affinity with its weight."""
+
+    weight: int
+    term: AffinityTerm
+
+
+@dataclass(frozen=True, slots=True)
+class PodAffinity:
+    """The four lists of affinity terms of a Pod. A list that is invalid is empty, with an entry in `errors`, as
+    upstream.
+
+    `present`: whether podAffinity or podAntiAffinity exists, even without terms.
+    """
+
+    required_affinity: tuple[AffinityTerm, ...] = ()
+    required_anti_affinity: tuple[AffinityTerm, ...] = ()
+    preferred_affinity: tuple[WeightedAffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
+    present: bool = False
+    has_required_anti_affinity: bool = False
+    has_preferred: bool = False
+    errors: tuple[str, ...] = ()
+
+    @classmethod
+    def from_api(cls, pod: ApiObject, labels: Mapping[str, str]) -> PodAffinity:
+        """Read the Pod affinity of a Pod's API object.
+
+        `labels`: the result of `merged_labels`. Raises InvalidObject.
+        """
+        if (
+            at(pod, "spec", "affinity", "podAffinity") is None
+            and at(pod, "spec", "affinity", "podAntiAffinity") is None
+        ):
+            return NO_POD_AFFINITY
+        errors: list[str] = []
+        affinity = ("spec", "affinity", "podAffinity")
+        anti_affinity = ("spec", "affinity", "podAntiAffinity")
+        weighted = [list(items(pod, *path, _PREFERRED)) for path in (affinity, anti_affinity)]
+        return cls(
+            required_affinity=_terms(pod, affinity, "requiredAffinityTerms", errors, labels),
+            required_anti_affinity=_terms(pod, anti_affinity, "requiredAntiAffinityTerms", errors, labels),
+            preferred_affinity=_weighted(weighted[0], "preferredAffinityTerms", errors, labels),
+            preferred_anti_affinity=_weighted(weighted[1], "preferredAntiAffinityTerms", errors, labels),
+            present=True,
+            has_required_anti_affinity=any(True for _ in items(pod, *anti_affinity, _REQUIRED)),
+            has_preferred=any(weighted),
+            errors=tuple(errors),
+        )
+
+
+NO_POD_AFFINITY = PodAffinity()
+ALL_NAMESPACES: Final = ""
+_MAX_TERMS: Final = 64
+_MAX_NAMES: Final = 1_000
+
+
+def other_namespaces(spec: ApiObject, namespace: str) -> frozenset[str]:
+    """Return the namespaces in a Pod's affinity terms besides `namespace`; ALL_NAMESPACES stands for a
+    namespaceSelector.
+
+    Also contains ALL_NAMESPACES if there are more terms, or names in a term, than forewarn predicts
+    (`policies.objects.extent`). Ignores invalid values, because forewarn predicts no Pod with them.
+    """
+    others: set[str] = set()
+    for term in _terms_of(spec.get("affinity")):
+        names = term.get("namespaces")
+        names = names if isinstance(names, list) else []
+        if term.get("namespaceSelector") is not None or len(names) > _MAX_NAMES:
+            others.add(ALL_NAMESPACES)
+        others.update(name for name in names[:_MAX_NAMES] if isinstance(name, str) and name != namespace)
+    return frozenset(others)
+
+
+def _terms_of(affinity: object) -> Iterator[ApiObject]:
+    """Yield the terms of affinity and anti-affinity, required and preferred.
+
+    For a list with too many terms, also yields a term with a namespaceSelector for all namespaces.
+    """
+    kinds = [affinity.get(kind) for kind in ("podAffinity", "podAntiAffinity")] if isinstance(affinity, dict) else []
+    for lists in (kind for kind in kinds if isinstance(kind, dict)):
+        for how in (_REQUIRED, _PREFERRED):
+            entries = lists.get(how)
+            entries = entries if isinstance(entries, list) else []
+            if len(entries) > _MAX_TERMS:
+                yield {"namespaceSelector": {}}
+            for entry in entries[:_MAX_TERMS]:
+                term = entry.get("podAffinityTerm") if how == _PREFERRED and isinstance(entry, dict) else entry
+                if isinstance(term, dict):
+                    yield term
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def merged_labels(pod: ApiObject) -> Mapping[str, str]:
+    """Return the labels from which matchLabelKeys and mismatchLabelKeys of a new Pod add requirements to selectors.
+
+    Empty for a Pod with a uid: the API server has added the requirements, and labels may have changed since. Source:
+    pkg/registry/core/pod/strategy.go, `mutatePodAffinity`. Raises InvalidObject.
+    """
+    return NOTHING if at(pod, "metadata", "uid") else string_map(pod, "metadata", "labels")
+
+
+def _terms(
+    pod: ApiObject, path: tuple[str, ...], what: str, errors: list[str], labels: Mapping[str, str]
+) -> tuple[AffinityTerm, ...]:
+    try:
+        return tuple(_term(term, labels) for term in items(pod, *path, _REQUIRED))
+    except InvalidSelector as error:
+        errors.append(f"{what}: {error}")
+        return ()
+
+
+def _weighted(
+    entries: list[ApiObject], what: str, errors: list[str], labels: Mapping[str, str]
+) -> tuple[WeightedAffinityTerm, ...]:
+    try:
+        return tuple(
+            WeightedAffinityTerm(int32(e, "weight") or 0, _term(mapping(e, "podAffinityTerm"), labels)) for e in entries
+        )
+    except InvalidSelector as error:
+        errors.append(f"{what}: {error}")
+        return ()
+
+
+def _term(term: ApiObject, labels: Mapping[str, str]) -> AffinityTerm:
+    namespaces = strings(term, "namespaces")
+    selector = parse_label_selector(term.get("labelSelector"))
+    for key, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+        selector = with_label_keys(selector, operator, strings(term, key), labels)
+    namespace_selector = term.get("namespaceSelector")
+    return AffinityTerm(
+        topology_key=text(term, "topologyKey"),
+        selector=selector,
+        namespaces=None if not namespaces and namespace_selector is None else frozenset(namespaces),
+        namespace_selector=parse_label_selector(namespace_selector),
+    )
 
 
 MAX_TEXT: Final = 64 * 1024

@@ -59,7 +59,7 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
     `NotIn`, and remove the values of `Exists` and `DoesNotExist`.
     """
     # Only where there is a quota: linting starts without these.
-    from forewarn.policies.kube_apiserver.validation.field_errors import MAX_FAULTS
+    from forewarn.policies.kube_apiserver.validation.object_meta import MAX_FAULTS
     from forewarn.policies.kube_apiserver.validation.resource_quota import (
         validate_resource_quota,
         validate_resource_quota_update,

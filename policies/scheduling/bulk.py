@@ -21,9 +21,8 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.objects.pod import TOPOLOGY_LABELS
-from forewarn.policies.scheduling.columns import BASE_RESOURCES, NotValid
-from forewarn.policies.scheduling.evictions import charged_pdbs, may_be_violated
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
+from forewarn.policies.scheduling.snapshot import BASE_RESOURCES, NotValid, charged_pdbs, may_be_violated
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import CACHE_SIZE, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, Unsupported, attempt
 from forewarn.policies.scheduling.vectorized.pod_matrix import node_constraints_of, pod_matrix_of

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import GroupTemplates, PodGroup
+    from forewarn.policies.objects.pod_spec import Service
     from forewarn.policies.objects.storage import (
         CSIDriver,
         CSINode,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
         StorageClass,
         VolumeAttachment,
     )
-    from forewarn.policies.objects.topology_spread import Service
     from forewarn.policies.objects.workload import Workload
 
 Key = tuple[str, str]

@@ -14,7 +14,6 @@ from forewarn.policies.metering import charge
 from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.configuration import configuration_of
-from forewarn.policies.scheduling.evictions import without_nominations
 from forewarn.policies.scheduling.framework import NOT_FOUND, Code, CycleState
 from forewarn.policies.scheduling.node_info import NodeInfo
 from forewarn.policies.scheduling.preemption import (
@@ -29,6 +28,7 @@ from forewarn.policies.scheduling.preemption import (
 from forewarn.policies.scheduling.reasons import NO_VICTIMS_IN_SHORT, Reason
 from forewarn.policies.scheduling.responsible import framework_of, not_scheduled
 from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.snapshot import without_nominations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

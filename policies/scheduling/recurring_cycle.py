@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.plugins.default_preemption import DefaultPreemption
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import terms_against
 from forewarn.policies.scheduling.plugins.node_ports import NodePorts
@@ -27,7 +26,8 @@ from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.reasons import NOT_HELPFUL
 from forewarn.policies.scheduling.responsible import framework_in_columns
-from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from forewarn.policies.scheduling.snapshot import NotValid
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import CostCache, Occupancy, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import (
     MAX,
     CapacityConstraint,
@@ -38,7 +38,6 @@ from forewarn.policies.scheduling.vectorized.node_fit import (
     with_nominated,
 )
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized.victim_selection import CostCache, Occupancy
 from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, Scores, found_in_order, percentage_of
 
 if TYPE_CHECKING:
@@ -51,10 +50,9 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_spec import PodSpec
     from forewarn.policies.objects.storage import PersistentVolumeClaim
     from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
-    from forewarn.policies.scheduling.columns import Columns
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.preemption import Candidate
-    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.snapshot import Columns, Snapshot
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
     from forewarn.policies.scheduling.vectorized.node_fit import Nominated, Nominations
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix

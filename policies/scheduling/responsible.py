@@ -12,7 +12,6 @@ from forewarn.policies.kinds.registry import POD_GROUP
 from forewarn.policies.metering import meter
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.caveats import named
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import not_modelled
 from forewarn.policies.scheduling.event_handlers import is_gated
@@ -30,6 +29,7 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.plugins.node_affinity import NodeAffinity
 from forewarn.policies.scheduling.reasons import Reason
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.pod_matrix import read_by_filters
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import operator
 from bisect import bisect_left
 from collections import ChainMap
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter, itemgetter
 from threading import RLock
@@ -14,18 +13,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from forewarn.policies.copies import replace
 from forewarn.policies.cow_table import replaced
-from forewarn.policies.metering import each, holding_lock, limited, meter
-from forewarn.policies.scheduling.columns import Columns
+from forewarn.policies.metering import VECTOR, each, holding_lock, limited, meter
 from forewarn.policies.scheduling.devices.claims import InUse, Pools, classes_of_resources
 from forewarn.policies.scheduling.devices.selectors import Selectors, selectors_of
 from forewarn.policies.scheduling.event_handlers import is_gated
-from forewarn.policies.scheduling.evictions import charged_pdbs, without_nominations
 from forewarn.policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
     from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
 
     from forewarn.policies.objects.devices import DeviceClass, ResourceClaim
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
@@ -33,6 +33,205 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.storage import PersistentVolume, VolumeAttachment
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+
+BASE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+_INT64: Final = 2**63 - 1
+_IMMENSE: Final = 2**60
+
+
+class Columns:
+    """The allocatable and requested resources of nodes as int64 arrays of shape [resource, node].
+
+    Resources: cpu (millicores), memory and ephemeral-storage (bytes), pods (number), then all other resources of nodes.
+    A request for another resource fits on no node, unless it is zero. `non_zero`: [2, node], cpu and memory as scores
+    count them. `serials`: [node], serials of the NodeInfos. `largest`: an upper bound of all requested amounts.
+    """
+
+    __slots__ = ("allocatable", "largest", "non_zero", "requested", "resources", "serials")
+
+    def __init__(
+        self,
+        resources: tuple[str, ...],
+        allocatable: NDArray[np.int64],
+        requested: NDArray[np.int64],
+        non_zero: NDArray[np.int64],
+        serials: NDArray[np.int64],
+    ) -> None:
+        self.resources, self.largest = resources, 0
+        self.allocatable, self.requested, self.non_zero = allocatable, requested, non_zero
+        self.serials = serials
+
+    @classmethod
+    def build(cls, node_infos: Sequence[NodeInfo]) -> Columns:
+        """Return the columns of these nodes."""
+        scalars = {name for info in node_infos for name in info.node.allocatable.scalars}
+        resources = (*BASE_RESOURCES, *sorted(scalars))
+        shape = (len(resources), len(node_infos))
+        columns = cls(resources, *(np.zeros(size, np.int64) for size in (shape, shape, (2, shape[1]), shape[1])))
+        for index, info in enumerate(node_infos):
+            columns._set(index, info)
+        return columns
+
+    def updated(self, changed: Iterable[tuple[int, NodeInfo]], *, in_place: bool = False) -> Columns | None:
+        """Return columns with changed nodes, given as (index, NodeInfo); None if a node has a resource that these
+        columns lack.
+
+        `in_place`: the new columns take over the arrays, and these columns must not be used afterwards.
+        """
+        names = set(self.resources)
+        work = meter()
+        if in_place:
+            columns = Columns(self.resources, *self._tables())
+        else:
+            columns = Columns(self.resources, *(table.copy() for table in self._tables()))
+            work.charge(self.requested.size // VECTOR)
+        columns.largest = self.largest
+        for index, info in changed:
+            work.charge(6 + len(names) // 4)
+            if not names.issuperset(info.node.allocatable.scalars):
+                return None
+            columns._set(index, info)
+        if columns.largest >= _IMMENSE:  # it may be gone
+            columns.largest = int(columns.requested.max(initial=0))
+        return columns
+
+    def without(self, rows: NDArray[np.intp]) -> Columns:
+        """Return columns without the nodes at these indices."""
+        columns = Columns(self.resources, *(np.delete(table, rows, axis=-1) for table in self._tables()))
+        columns.largest = self.largest
+        return columns
+
+    def _tables(self) -> tuple[NDArray[np.int64], ...]:
+        return self.allocatable, self.requested, self.non_zero, self.serials
+
+    def with_more(self, node_infos: Sequence[NodeInfo], places: NDArray[np.intp] | None = None) -> Columns | None:
+        """Return columns with more nodes; None if a node has a resource that these columns lack.
+
+        `places`: in ascending order, the indices of the present nodes before which the new ones are inserted; None: at
+        the end.
+        """
+        if not {*self.resources}.issuperset(name for info in node_infos for name in info.node.allocatable.scalars):
+            return None
+        at = np.full(len(node_infos), len(self.serials)) if places is None else places
+        columns = Columns(self.resources, *(np.insert(table, at, 0, axis=-1) for table in self._tables()))
+        columns.largest = self.largest
+        for index, info in zip((at + np.arange(len(at))).tolist(), node_infos, strict=True):
+            columns._set(index, info)
+        return columns
+
+    def _set(self, index: int, info: NodeInfo) -> None:
+        has = info.node.allocatable
+        self.serials[index] = info.serial
+        self.allocatable[:4, index] = has.milli_cpu, has.memory, has.ephemeral_storage, has.allowed_pod_number
+        requested = info.milli_cpu, info.memory, info.ephemeral_storage, len(info.pods)
+        self.requested[:4, index] = [min(amount, _INT64) for amount in requested]
+        self.non_zero[:, index] = min(info.non_zero_cpu, _INT64), min(info.non_zero_memory, _INT64)
+        self.largest = max(self.largest, *requested)
+        for row, name in enumerate(self.resources[4:], 4):
+            amount = info.scalars.get(name, 0)
+            self.allocatable[row, index] = has.scalars.get(name, 0)
+            self.requested[row, index] = min(amount, _INT64)
+            self.largest = max(self.largest, amount)
+
+
+class NotValid(Exception):
+    """The error if the numpy implementation does not support the Pod or its profile.
+
+    The text, if any, is the reason. Only `attempt` catches it.
+    """
+
+
+Key = tuple[str, str]
+
+
+def charged_pdbs(
+    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    evicted: Iterable[Pod],
+    earlier: Mapping[Key, PodDisruptionBudget] | None = None,
+) -> dict[Key, PodDisruptionBudget]:
+    """Return the PDBs that allow fewer disruptions after these evictions; see `changed_pdbs`."""
+    return changed_pdbs(pdbs, ((pod, -int(pod.healthy)) for pod in evicted), earlier)
+
+
+def changed_pdbs(
+    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    changes: Iterable[tuple[Pod, int]],
+    earlier: Mapping[Key, PodDisruptionBudget] | None = None,
+) -> dict[Key, PodDisruptionBudget]:
+    """Return the PDBs that change if Pods become healthy (Pod, 1), become unhealthy (Pod, -1), or neither (Pod, 0), by
+    (namespace, name).
+
+    `pdbs`: namespace -> PDBs. `earlier`: PDBs that earlier changes replaced, included in the result. The number of
+    desired healthy Pods does not change, because controllers recreate the Pods. Source: kubernetes
+    `pkg/controller/disruption/disruption.go`, `countHealthyPods` and `updatePdbStatus`.
+    """
+    by_namespace: dict[Key, tuple[PodDisruptionBudget, int]] = {}
+    for pod, change in changes:
+        for pdb in each(pdbs.get(pod.namespace, ()), 1) if change else ():
+            if pdb.counts(pod):
+                key = pdb.namespace, pdb.name
+                by_namespace[key] = pdb, by_namespace.get(key, (pdb, 0))[1] + change
+    changed = dict(earlier or {})
+    for key, (pdb, change) in by_namespace.items():  # a preemption takes many Pods of one PDB: the PDB is copied once
+        if change:
+            before = changed.get(key, pdb)
+            changed[key] = replace(before, surplus=before.surplus + change)
+    return changed
+
+
+def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[Pod]) -> bool:
+    """Report whether the eviction of all these Pods would violate one of the PDBs."""
+    left = {key: pdb.disruptions_allowed for key, pdb in charged.items()}
+    by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+    for pdb in charged.values():
+        by_namespace.setdefault(pdb.namespace, []).append(pdb)
+    for pod in pods:
+        for pdb in each(by_namespace.get(pod.namespace, ()), 1):
+            if pdb.matches(pod.namespace, pod.labels):
+                left[pdb.namespace, pdb.name] -= 1
+    return any(count < 0 for count in left.values())
+
+
+def victims_to_evict(victims: Iterable[Pod]) -> list[Pod]:
+    """Return the victims that a preemptor evicts: those that are not terminating yet. Source: upstream
+    `prepareCandidateAsync`.
+    """
+    return [victim for victim in victims if not victim.terminating]
+
+
+def loses_nomination(pod: Pod, priority: int) -> bool:
+    """Report whether a preemptor with this priority clears the nomination of a Pod to the same node.
+
+    Source: upstream `getLowerPriorityNominatedPods`.
+    """
+    return pod.effective_priority < priority
+
+
+def without_nominations(
+    nominated: Mapping[str, Sequence[Pod]],
+    places: Mapping[str, str],
+    cycles: Iterable[tuple[Pod, str, Sequence[Pod]]],
+) -> dict[str, tuple[Pod, ...]]:
+    """Return node -> the Pods that are still nominated to the node after cycles, given as (Pod, node, victims); only
+    nodes where nominations change.
+
+    The Pods of the cycles are no longer nominated; see also `loses_nomination`. `places`: Pod identity -> its nominated
+    node. Source: upstream `prepareCandidateAsync`, and the API server's binding.
+    """
+    highest: dict[str, int] = {}
+    tried = set[str]()
+    for pod, node, victims in cycles:
+        if pod.identity in places:
+            tried.add(pod.identity)
+        if node in nominated and victims_to_evict(victims):
+            highest[node] = max(pod.effective_priority, highest.get(node, pod.effective_priority))
+    changed: dict[str, tuple[Pod, ...]] = {}
+    for node in highest.keys() | {places[identity] for identity in tried}:
+        priority, pods = highest.get(node), nominated[node]
+        kept = [p for p in pods if p.identity not in tried and (priority is None or not loses_nomination(p, priority))]
+        if len(kept) < len(pods):
+            changed[node] = tuple(kept)
+    return changed
 
 
 class OlderPdbs(NamedTuple):

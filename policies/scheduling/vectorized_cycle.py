@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.metering import charge
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.framework import (
     Code,
@@ -33,6 +32,7 @@ from forewarn.policies.scheduling.responsible import (
     framework_in_columns,
     num_feasible_nodes_to_find,
 )
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import (
     FirstRejections,

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 from forewarn.policies.copies import replace
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.scheduling.arguments import VolumeBindingArgs
-from forewarn.policies.scheduling.columns import Columns
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import claim_of_an_earlier_cycle, extended_resources_of, not_modelled
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
-from forewarn.policies.scheduling.evictions import loses_nomination, victims_to_evict
 from forewarn.policies.scheduling.framework import Code, unresolvable
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, claims_on
 from forewarn.policies.scheduling.plugins.gang_scheduling import GangScheduling
@@ -52,7 +50,7 @@ from forewarn.policies.scheduling.queue.registrations import (
     pod_scheduling_properties_change,
 )
 from forewarn.policies.scheduling.responsible import CLAIMS, SCHEDULER_ERROR, framework_of, unmodelled_fields
-from forewarn.policies.scheduling.snapshot import Snapshot
+from forewarn.policies.scheduling.snapshot import Columns, Snapshot, loses_nomination, victims_to_evict
 from forewarn.policies.simulation.api_server import PDB, Condition, name_of_group
 from forewarn.policies.simulation.scheduler_cache import NotPredicted, Rejected, SchedulingAlgorithm, volumes_on
 

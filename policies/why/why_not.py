@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.objects.node import untolerated_taint
-from forewarn.policies.objects.pod_affinity import merge_namespaces
+from forewarn.policies.objects.pod_spec import merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.scheduling.plugins import inter_pod_affinity, taint_toleration
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import AFFINITY
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_affinity import AffinityTerm
+    from forewarn.policies.objects.pod_spec import AffinityTerm
     from forewarn.policies.scheduling.framework import Status
     from forewarn.policies.scheduling.schedule_one import Prediction
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized_cycle import Cycle
 from forewarn.policies.simulation.dump import world_of
 from forewarn.policies.simulation.simulation import Simulation

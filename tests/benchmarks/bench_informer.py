@@ -11,7 +11,7 @@ import resource
 import time
 from pathlib import Path
 
-from forewarn.webhook.apiserver import ApiServer, connect
+from forewarn.webhook.apiserver.client import ApiServer, connect
 from forewarn.webhook.informer import Informer
 
 

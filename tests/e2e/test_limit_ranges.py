@@ -19,7 +19,7 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.dry_run import dry_run
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources
-from forewarn.policies.objects.limit_range import LimitRange
+from forewarn.policies.objects.resource_quota import LimitRange
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.policies.quantity import parse_quantity
 from forewarn.policies.releases.release import known_minor

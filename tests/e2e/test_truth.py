@@ -18,7 +18,7 @@ import pytest
 
 from forewarn.policies import Prediction, predict
 from forewarn.policies.releases.release import Release, known_minor
-from forewarn.webhook.apiserver import ApiServer, connect
+from forewarn.webhook.apiserver.client import ApiServer, connect
 from forewarn.webhook.informer import Informer
 from tests.e2e.build import MINOR
 from tests.e2e.random_cases import SEED, case_of

@@ -12,8 +12,8 @@ import pytest
 
 from forewarn.policies.config import Config
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
+from forewarn.policies.forecast.forecast import place_all
 from forewarn.policies.forecast.impact import Impact, victims_of
-from forewarn.policies.forecast.rollout import place_all
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.objects.workload import contains
 from tests.builders import Made, cluster, make_pod

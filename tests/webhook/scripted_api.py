@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL, KindSpec
-from forewarn.webhook.apiserver import ApiServer, Timeouts, connect
+from forewarn.webhook.apiserver.client import ApiServer, Timeouts, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

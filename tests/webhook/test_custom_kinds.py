@@ -13,7 +13,7 @@ from forewarn.policies.config import read_config
 from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS, KindSpec
 from forewarn.policies.sources import load_cluster
 from forewarn.webhook.admission.review import Hook
-from forewarn.webhook.apiserver import ApiError
+from forewarn.webhook.apiserver.client import ApiError
 from forewarn.webhook.informer import Informer
 from forewarn.webhook.informer.custom import discover, follow_custom
 from tests.webhook.builders import decided, priority_class, review

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL
-from forewarn.webhook.descriptors import TooFewDescriptors, divide, raise_limit, reserve
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
-from forewarn.webhook.http.server import MAX_HEALTH_CONNECTIONS
+from forewarn.webhook.http.server import MAX_HEALTH_CONNECTIONS, TooFewDescriptors, divide, raise_limit, reserve
 from forewarn.webhook.settings import parse_settings
 from tests.webhook.running import ENVIRONMENT, PYTHON
 

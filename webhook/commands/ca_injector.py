@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands.parser import Parser
-from forewarn.webhook.apiserver import ApiError, ApiServer, connect
+from forewarn.webhook.apiserver.client import ApiError, ApiServer, connect
 from forewarn.webhook.apiserver.typed_client import TypedApi
 from forewarn.webhook.controllers.certificate_authority import CaInjector
 from forewarn.webhook.controllers.registration import Installation

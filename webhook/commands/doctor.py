@@ -18,8 +18,7 @@ from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.printing import print_lines
 from forewarn.policies.sources import SourceError
 from forewarn.policies.terminal import as_json, complain
-from forewarn.webhook.apiserver import ApiError, ApiServer, Timeouts, connect
-from forewarn.webhook.apiserver.client import UnknownContext
+from forewarn.webhook.apiserver.client import ApiError, ApiServer, Timeouts, UnknownContext, connect
 from forewarn.webhook.doctor import answers, configuration, installation, predictions, registration, trust
 from forewarn.webhook.doctor.client import Client, seconds_ahead
 from forewarn.webhook.doctor.report import Status, bounded, summary

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.commands.cluster_command import Run
 from forewarn.policies.commands.printing import Output
 from forewarn.webhook.admission.access_reviews import TIMEOUTS, AccessReviews
-from forewarn.webhook.apiserver import ApiServer, Timeouts, connect
+from forewarn.webhook.apiserver.client import ApiServer, Timeouts, connect
 from forewarn.webhook.apiserver.typed_client import TypedApi
 from forewarn.webhook.commands.state_source import context_of
 from forewarn.webhook.commands.ui import answering, shown_of, state_of

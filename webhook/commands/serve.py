@@ -33,7 +33,6 @@ from forewarn.webhook.admission.review import BadTokens, Callers, no_grants, non
 from forewarn.webhook.admission.services import RecentDecisions, ignore
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.commands.state_source import context_of, from_files, from_watches
-from forewarn.webhook.descriptors import TooFewDescriptors, divide, open_files, raise_limit, reserve
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.asgi import Limits, Routes
@@ -42,10 +41,15 @@ from forewarn.webhook.http.server import (
     SwappingContext,
     TlsError,
     TlsServer,
+    TooFewDescriptors,
     bind,
     distrust,
+    divide,
+    open_files,
+    raise_limit,
     read_authorities,
     read_certificate,
+    reserve,
     serve_health,
     untimely,
 )
@@ -65,7 +69,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.review import Grants, Tokens
     from forewarn.webhook.commands.state_source import StateSource
     from forewarn.webhook.controllers.audit import Process
-    from forewarn.webhook.descriptors import Shares
+    from forewarn.webhook.http.server import Shares
     from forewarn.webhook.informer.state import Changed
     from forewarn.webhook.settings import Settings
     from forewarn.webhook.x509 import Certificate
@@ -497,7 +501,7 @@ def _reviews(state: StateSource) -> AccessReviews | None:
     from time import monotonic
 
     from forewarn.webhook.admission.access_reviews import TIMEOUTS, AccessReviews
-    from forewarn.webhook.apiserver import Timeouts
+    from forewarn.webhook.apiserver.client import Timeouts
     from forewarn.webhook.apiserver.typed_client import TypedApi
 
     return AccessReviews(TypedApi(state.api, Timeouts(*TIMEOUTS)), monotonic)

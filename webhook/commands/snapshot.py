@@ -30,8 +30,7 @@ from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.sources.output_file import output_file
 from forewarn.policies.terminal import complain, is_about_output, print_notice, progress
-from forewarn.webhook.apiserver import ApiServer, connect
-from forewarn.webhook.apiserver.client import mapping
+from forewarn.webhook.apiserver.client import ApiServer, connect, mapping
 from forewarn.webhook.apiserver.source import live, read_all, version_of
 
 if TYPE_CHECKING:

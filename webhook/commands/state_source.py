@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.release import Release
     from forewarn.webhook.accuracy import Accuracy
     from forewarn.webhook.admission.prediction_access import Confirm
-    from forewarn.webhook.apiserver import ApiServer
+    from forewarn.webhook.apiserver.client import ApiServer
     from forewarn.webhook.informer.state import Changed
     from forewarn.webhook.metrics import Metrics
 
@@ -103,8 +103,8 @@ def from_watches(
     `accuracy`: gets the outcomes of Pods. `templates`: the kinds of workloads with the paths of their Pod templates.
     """
     from forewarn.policies.objects.bounded import retained_part
-    from forewarn.webhook.apiserver import ApiServer, connect
     from forewarn.webhook.apiserver.classes import LiveClasses
+    from forewarn.webhook.apiserver.client import ApiServer, connect
     from forewarn.webhook.informer import Informer
     from forewarn.webhook.informer.custom import follow_custom, follow_optional
 

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.objects.fields import at
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden
-from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Election
+from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Election, Tasks
 from forewarn.webhook.controllers.registration import Registration
 from forewarn.webhook.controllers.serving_certificate import BadSecret, Served, bad, decoded, token_key_of
-from forewarn.webhook.controllers.tasks import Tasks
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import Authority, Caller, NoCertificate, certificates_in, names_of, rejections, validity_of
 

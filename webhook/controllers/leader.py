@@ -6,19 +6,23 @@ Lease unchanged for its duration. Times in the Lease are only for people.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.objects.fields import at
-from forewarn.webhook.apiserver.typed_client import Conflict
+from forewarn.webhook.apiserver.typed_client import Conflict, ObjectApiError
+from forewarn.webhook.controllers.serving_certificate import BadSecret
+from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.apiserver.typed_client import ObjectApi
+    from forewarn.webhook.metrics import Metrics
 
 ELECTION_SECONDS: Final = 30
 """Seconds after which another replica replaces a leader that does not renew its Lease."""
@@ -125,3 +129,36 @@ class Election:
         lease = Lease(self._api.get(self._path))
         if lease.holder == self._identity:
             self._api.replace(self._path, lease.freed())
+
+
+class Tasks:
+    """Runs tasks by name. `faults`: task -> current error. Not thread-safe."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = monotonic) -> None:
+        self._metrics, self._clock = metrics, clock
+        self._due: dict[str, float] = {}
+        self.faults: dict[str, str] = {}
+        """Reasons of the last failures, by task."""
+
+    def attempt(self, task: str, seconds: float, run: Callable[[], object]) -> None:
+        """Run a task if it is due; the next run is due after `seconds`, or immediately after a failure.
+
+        Raises nothing.
+        """
+        now = self._clock()
+        if now < self._due.get(task, now):
+            return
+        try:
+            run()
+            self._due[task] = now + seconds
+            self.faults.pop(task, None)
+        except (ObjectApiError, BadSecret) as error:
+            self._failed(task, str(error))
+            log_event("background task failed", {"task": task, "reason": str(error)}, logging.WARNING)
+        except Exception as error:
+            self._failed(task, f"{type(error).__name__}; see the log")
+            LOGGER.exception("background task failed")
+
+    def _failed(self, task: str, why: str) -> None:
+        self._metrics.count(self._metrics.task_failures, task)
+        self.faults[task] = why

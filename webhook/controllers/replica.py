@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.webhook.apiserver.typed_client import Forbidden
 from forewarn.webhook.controllers.global_default import RECONCILE_SECONDS, GlobalDefaults, Reserver
-from forewarn.webhook.controllers.leader import RENEWAL_SECONDS
+from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Tasks
 from forewarn.webhook.controllers.registration import Registration
 from forewarn.webhook.controllers.serving_certificate import ServingCertificate
-from forewarn.webhook.controllers.tasks import Tasks
 from forewarn.webhook.http.server import distrust, untimely
 
 if TYPE_CHECKING:

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import errno
 import json
+import os
+import resource
 import signal
 import socket
 import ssl
@@ -25,16 +27,17 @@ import uvicorn
 from a2wsgi import WSGIMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from forewarn.policies.kinds.registry import BY_GROUP_KIND
 from forewarn.webhook.admission.replies import rejection
 from forewarn.webhook.admission.review import route
 from forewarn.webhook.http.asgi import COMPLETE_BODY, DEFAULT_LIMITS, IS_CALLER, Application, Limits, send_reply
-from forewarn.webhook.http.connections import Connection, Connections, Rank
+from forewarn.webhook.http.connections import MAX_CONNECTIONS, Connection, Connections, Rank
 from forewarn.webhook.logs import RareEvents
 from forewarn.webhook.x509 import Certificate, NoCertificate, certificates_in, validity_of
 
 if TYPE_CHECKING:
     from asyncio import StreamReader
-    from collections.abc import AsyncIterator, Container, Generator, Mapping
+    from collections.abc import AsyncIterator, Collection, Container, Generator, Mapping
     from pathlib import Path
     from ssl import SSLContext
     from types import FrameType
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.replies import Gate
     from forewarn.webhook.health import Health
     from forewarn.webhook.http.asgi import Message, Receive, Send
+    from forewarn.webhook.settings import Settings
 
 
 class TlsError(ValueError):
@@ -1071,3 +1075,89 @@ def _config(app: Application, limits: Limits) -> uvicorn.Config:
         timeout_keep_alive=limits.keep_alive,
         timeout_graceful_shutdown=limits.finish,
     )
+
+
+_LEAST: Final = (32, 8)
+"""Minimum connections of the TLS port and of the health port."""
+_HEALTH_PART: Final = 5
+_THREADS: Final = 16
+"""Threads with a connection to the API server besides those that watch."""
+
+
+class TooFewDescriptors(Exception):
+    """The limit on open files does not suffice."""
+
+
+class Reserve(NamedTuple):
+    """The descriptors of everything except clients."""
+
+    files: int
+    """Listening sockets, event loops, modules, and a credential plugin."""
+    watches: int
+    processes: int
+    """A pipe for each prediction process and for the audit, at a fork two."""
+    reloads: int
+    accepting: int
+    """Connections that are accepted before evicted ones are closed, on two ports, in two turns of an event loop."""
+    pages: int
+    """The process of the operators' pages, and requests that are forwarded to it."""
+
+
+class Shares(NamedTuple):
+    """The limit on open files, and the maximum connections of the TLS port and of the health port."""
+
+    limit: int
+    tls: int
+    health: int
+
+    @property
+    def is_low(self) -> bool:
+        """True if the limit on open files is the reason for fewer connections."""
+        return self.tls < MAX_CONNECTIONS or self.health < MAX_HEALTH_CONNECTIONS
+
+
+def reserve(settings: Settings, kinds: Collection[str]) -> Reserve:
+    """Return the descriptors that connections must leave. `kinds`: those of workloads."""
+    return Reserve(
+        files=32,
+        watches=len(BY_GROUP_KIND.keys() | kinds) + _THREADS,
+        processes=2 * (settings.prediction_processes + 1),
+        reloads=8,
+        accepting=4 * ACCEPTED_AT_ONCE,
+        pages=MAX_REQUESTS + 8 if settings.ui else 0,
+    )
+
+
+def raise_limit() -> int:
+    """Raise the soft limit on open files to the hard limit; return the soft limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # macOS: no limit is no valid limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft
+
+
+def divide(limit: int, used: int) -> Shares:
+    """Divide what a limit on open files leaves for connections. Raises TooFewDescriptors.
+
+    `used`: descriptors for everything else.
+    """
+    least_tls, least_health = _LEAST
+    left = limit - used
+    if limit == resource.RLIM_INFINITY:
+        left = MAX_CONNECTIONS + MAX_HEALTH_CONNECTIONS
+    health = min(max(left // _HEALTH_PART, least_health), MAX_HEALTH_CONNECTIONS)
+    if left < least_tls + least_health:
+        raise TooFewDescriptors(
+            f"the limit on open files is {limit}, and forewarn needs {used + least_tls + least_health}. "
+            f"Fix: raise the hard limit (ulimit -Hn)"
+        )
+    return Shares(limit, min(left - health, MAX_CONNECTIONS), health)
+
+
+def open_files() -> int:
+    """Return the number of open descriptors; 0 if unknown."""
+    try:
+        return len(os.listdir("/dev/fd"))
+    except OSError:
+        return 0

@@ -14,8 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS
-from forewarn.webhook.apiserver import ApiError, Expired, Silent
-from forewarn.webhook.apiserver.client import PAGE
+from forewarn.webhook.apiserver.client import PAGE, ApiError, Expired, Silent
 from forewarn.webhook.informer.state import (
     Changed,
     ClusterState,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.kinds.registry import KindSpec
     from forewarn.policies.releases.release import Release
-    from forewarn.webhook.apiserver import Page, Watch
+    from forewarn.webhook.apiserver.client import Page, Watch
     from forewarn.webhook.informer.state import Delta
 
 

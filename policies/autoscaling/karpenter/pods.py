@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.requirements import Problem
     from forewarn.policies.objects.node_selector import NodeSelectorTerm, PreferredSchedulingTerm
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_affinity import WeightedAffinityTerm
-    from forewarn.policies.objects.pod_spec import HostPort
+    from forewarn.policies.objects.pod_spec import HostPort, TopologySpreadConstraint, WeightedAffinityTerm
     from forewarn.policies.objects.resources import Resource, ResourceList
-    from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
 
 _TOLERATE_PREFERENCES: Final = Toleration("", "Exists", "", PREFER_NO_SCHEDULE)
 _MILLI: Final = NANO // 1000

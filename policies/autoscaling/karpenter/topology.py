@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.node import Taint, Toleration
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_affinity import AffinityTerm
-    from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
+    from forewarn.policies.objects.pod_spec import AffinityTerm, TopologySpreadConstraint
     from forewarn.policies.selectors import LabelSelector
 
 SPREAD: Final = "topology spread"

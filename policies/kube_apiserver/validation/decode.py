@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import cut
-from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, go_quote
+from forewarn.policies.kube_apiserver.validation.object_meta import FieldError, go_quote
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import charge, each, meter
 from forewarn.policies.objects.bounded import is_omitted

@@ -10,20 +10,27 @@ diff of the internal spec. Only fields in kube_apiserver/validation/decode.py ar
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kube_apiserver.validation.field_errors import (
+from forewarn.policies.kinds.registry import GROUP_TEMPLATES, POD_GROUP
+from forewarn.policies.kube_apiserver.validation.decode import OBJECT_META, ListOf, Plain, Struct, decode_fault
+from forewarn.policies.kube_apiserver.validation.object_meta import (
+    MAX_FAULTS,
     FieldError,
+    dns1123_label,
+    dns1123_subdomain,
     duplicate,
     forbidden,
     invalid,
     keyed,
     not_supported,
+    path_segment,
+    qualified_name,
     required,
-)
-from forewarn.policies.kube_apiserver.validation.object_meta import (
-    dns1123_label,
-    dns1123_subdomain,
+    too_many,
     validate_labels,
     validate_object_meta,
     validate_object_meta_update,
@@ -36,13 +43,22 @@ from forewarn.policies.kube_apiserver.validation.resources import (
     read_pod_resources,
     validate_requirements,
 )
-from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.metering import each
+from forewarn.policies.objects.fields import NOTHING, at, group_kind
+from forewarn.policies.objects.priority_class import (
+    HIGHEST_USER_DEFINABLE_PRIORITY,
+    PREEMPT_LOWER_PRIORITY,
+    PREEMPT_NEVER,
+)
+from forewarn.policies.releases.minors import PREDICTED_MINORS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from forewarn.policies.findings import Path
+    from forewarn.policies.kube_apiserver.validation.decode import Type
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.releases.semantics import Semantics
 
 _CONTAINERS: Final = ("containers", "initContainers")
 _INT32_MAX: Final = 2**31 - 1
@@ -240,3 +256,483 @@ def _resources(pod: ApiObject) -> tuple[Any, ...]:
 
 def _list(pod: ApiObject, kind: str) -> list[Any]:
     return [container or {} for container in at(pod, "spec", kind) or ()]
+
+
+if TYPE_CHECKING:
+    Check = Callable[[Path, Any], list[FieldError]]
+
+
+class Form(Enum):
+    """The Go type of a field, which determines when the field is unset."""
+
+    VALUE = "value"
+    POINTER = "pointer"
+    STRUCT = "struct"
+    LIST = "slice"
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A field of a type, with its tags. `value_type`: the type of the field, or of its items.
+
+    `always`: written even if unset (without omitempty). `forbidden`: the tag for a feature gate that is off.
+    `immutable`, `max_items` (maxItems), `is_required`, `may_be_set` and `may_be_unset` (update=NoSet, NoUnset) and
+    `items_are_fixed` (update=NoAddItem, NoRemoveItem) belong to the first step, in this order. `is_keyed`: a list whose
+    items have unique names. `checks`: of the second step.
+    """
+
+    value_type: Plain | Tags
+    form: Form = Form.POINTER
+    always: bool = False
+    forbidden: bool = False
+    immutable: bool = False
+    max_items: int | None = None
+    is_required: bool = False
+    may_be_set: bool = True
+    may_be_unset: bool = True
+    items_are_fixed: bool = False
+    is_keyed: bool = False
+    checks: tuple[Check, ...] = ()
+
+    def value(self, obj: ApiObject | None, name: str) -> Any:
+        """Return the value of the field in an object; Go's zero value if unset."""
+        value = None if obj is None else obj.get(name)
+        if value is not None or self.form is Form.POINTER:
+            return value
+        if self.form is Form.VALUE:
+            return 0 if isinstance(self.value_type, Plain) and self.value_type.kind == "number" else ""
+        return {} if self.form is Form.STRUCT else []
+
+    def is_set(self, obj: ApiObject | None, name: str) -> bool:
+        """True if an object sets the field."""
+        value = self.value(obj, name)
+        return self.form is Form.STRUCT or (value is not None if self.form is Form.POINTER else bool(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """A type with its tagged fields, in the order of the Go type. `union`: fields of which exactly one must be set."""
+
+    name: str
+    fields: Mapping[str, Tagged] = field(default_factory=dict)
+    union: tuple[str, ...] = ()
+
+    def struct(self, package: str) -> Struct:
+        """The type for decoding. `package`: the Go package in error messages."""
+        return Struct(self.name, {name: _decoded(tagged, package) for name, tagged in self.fields.items()}, package)
+
+    def encoded(self, obj: ApiObject | None) -> dict[str, Any]:
+        """Return a decoded object as kube-apiserver writes it: only fields of this type, unset ones as in Go."""
+        written = {}
+        for name, tagged in self.fields.items():
+            value = tagged.value(obj, name)
+            if isinstance(tagged.value_type, Tags) and value is not None:
+                value_tags = tagged.value_type
+                value = (
+                    [value_tags.encoded(i) for i in each(value, 8)]
+                    if tagged.form is Form.LIST
+                    else value_tags.encoded(value)
+                )
+            if tagged.always or tagged.is_set({name: value}, name):
+                written[name] = value
+        return written
+
+
+def _decoded(tagged: Tagged, package: str) -> Type:
+    inner = tagged.value_type if isinstance(tagged.value_type, Plain) else tagged.value_type.struct(package)
+    return ListOf(inner, f"[]{package}.{inner.name}") if tagged.form is Form.LIST else inner
+
+
+def validate_tags(
+    tags: Tags, new: ApiObject, old: ApiObject | None, path: Path, *, is_update: bool
+) -> list[FieldError]:
+    """Return all errors of a new object, or of a change.
+
+    `new`, `old`: results of `Tags.encoded`; `old` is None on CREATE.
+    """
+    errors = _validate_union(tags, new, old, path) if tags.union else []
+    for name, tagged in tags.fields.items():
+        value, before = tagged.value(new, name), tagged.value(old, name) if old is not None else None
+        if old is None or value != before:
+            errors += _Given(tagged, value, before, (*path, name), is_update).errors(tagged.is_set(new, name))
+    return errors[:MAX_FAULTS]
+
+
+def _validate_union(tags: Tags, new: ApiObject, old: ApiObject | None, path: Path) -> list[FieldError]:
+    """Return the errors of a union (upstream `Union`). An update does not validate unchanged members again."""
+    given = [name for name in tags.union if tags.fields[name].is_set(new, name)]
+    if old is not None and given == [name for name in tags.union if tags.fields[name].is_set(old, name)]:
+        return []
+    members = ", ".join(f"`{name}`" for name in tags.union)
+    if not given:
+        return [invalid(path, "", f"must specify one of: {members}")]
+    shown = f"{{{', '.join(given)}}}"
+    return [invalid(path, shown, f"must specify exactly one of: {members}")] if len(given) > 1 else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The new or changed value of a field. `old`: the value before an update."""
+
+    tagged: Tagged
+    value: Any
+    old: Any
+    path: Path
+    is_update: bool
+
+    def errors(self, is_set: bool) -> list[FieldError]:
+        """Return all errors of the field. `is_set`: the new object sets the field."""
+        first = list(self._first_step(is_set))
+        return first if first or not is_set else list(self._second_step())
+
+    def _first_step(self, is_set: bool) -> Iterator[FieldError]:
+        tagged = self.tagged
+        if tagged.forbidden and is_set:
+            yield forbidden(self.path, "")
+        if tagged.immutable and self.is_update:
+            yield invalid(self.path, None, "field is immutable")
+        if tagged.max_items is not None and len(self.value) > tagged.max_items:
+            yield too_many(self.path, len(self.value), tagged.max_items)
+        if tagged.is_required and not is_set:
+            yield required(self.path)
+        if self.is_update and not tagged.may_be_set and self.old is None and is_set:
+            yield invalid(self.path, None, "field cannot be set once created")
+        if self.is_update and not tagged.may_be_unset and self.old is not None and not is_set:
+            yield invalid(self.path, None, "field cannot be cleared once set")
+        if self.is_update and tagged.items_are_fixed:
+            yield from islice(self._items_added_or_removed(), MAX_FAULTS)
+
+    def _items_added_or_removed(self) -> Iterator[FieldError]:
+        names, before = _by_name(self.value), _by_name(self.old or [])
+        for index, item in enumerate(each(self.value)):
+            if _name(item) not in before:
+                yield forbidden((*self.path, index), "item may not be added")
+        for item in each(self.old or []):
+            if _name(item) not in names:
+                yield forbidden(self.path, "item may not be removed")
+
+    def _second_step(self) -> Iterator[FieldError]:
+        tagged = self.tagged
+        if tagged.is_keyed:
+            seen: set[str] = set()
+            for index, item in enumerate(self.value):
+                if _name(item) in seen:
+                    yield duplicate((*self.path, index), item)
+                seen.add(_name(item))
+        for check in tagged.checks:
+            yield from check(self.path, self.value)
+        if isinstance(tagged.value_type, Plain):
+            return
+        if tagged.form is not Form.LIST:
+            yield from validate_tags(tagged.value_type, self.value, self.old, self.path, is_update=self.is_update)
+            return
+        before = _by_name(self.old or []) if tagged.is_keyed else {}
+        for index, item in enumerate(self.value):
+            old = before.get(_name(item))
+            if old is None or item != old:
+                yield from validate_tags(tagged.value_type, item, old, (*self.path, index), is_update=self.is_update)
+
+
+def _name(item: ApiObject) -> str:
+    name: str = item.get("name") or ""
+    return name
+
+
+def _by_name(items: Sequence[ApiObject]) -> dict[str, ApiObject]:
+    return {_name(item): item for item in reversed(items)}
+
+
+def at_least(least: int) -> Check:
+    """The check of `+k8s:minimum`."""
+    detail = f"must be greater than or equal to {least}"
+    return lambda path, value: [invalid(path, value, detail)] if value < least else []
+
+
+def maximum(most: int) -> Check:
+    """The check of `+k8s:maximum`."""
+    detail = f"must be less than or equal to {most}"
+    return lambda path, value: [invalid(path, value, detail)] if value > most else []
+
+
+def one_of(*values: str) -> Check:
+    """The check of `+k8s:enum`; the values are in the order of the message."""
+    return lambda path, value: [] if value in values else [not_supported(path, value, values)]
+
+
+def formed(faults: Callable[[str], list[str]]) -> Check:
+    """Return the check of `+k8s:format`. `faults`: returns the errors of a text."""
+    return lambda path, value: [invalid(path, value, fault) for fault in faults(value)]
+
+
+STRING: Final = Plain("string", "string")
+INT32: Final = Plain("number", "int32")
+
+
+NEEDS_GATE: Final = "needs the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default)"
+PREEMPTION_POLICY_GATE: Final = "PodGroupPreemptionPolicy"
+_PREEMPTION_GATE: Final = "WorkloadAwarePreemption"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVersion:
+    """A version of the PodGroup and Workload API. `minors`: the minor versions of Kubernetes 1.x that serve it."""
+
+    name: str
+    minors: range
+    group: Tags
+    workload: Tags
+    default_mode: Any
+
+    def tags(self, kind: str) -> Tags:
+        """The tags of the spec of a `group/Kind`."""
+        return self.group if kind == POD_GROUP else self.workload
+
+
+def _short_name(**tags: Any) -> Tagged:
+    return Tagged(STRING, Form.VALUE, always=True, is_required=True, checks=(formed(dns1123_label),), **tags)
+
+
+def _long_name(**tags: Any) -> Tagged:
+    return Tagged(STRING, checks=(formed(dns1123_subdomain),), **tags)
+
+
+_REQUIRED_LONG_NAME: Final = _long_name(form=Form.VALUE, always=True, is_required=True)
+_SEGMENT: Final = Tagged(STRING, Form.VALUE, always=True, is_required=True, checks=(formed(path_segment),))
+_REFERENCE: Final = Tags(
+    "TypedLocalObjectReference", {"apiGroup": _long_name(form=Form.VALUE), "kind": _SEGMENT, "name": _SEGMENT}
+)
+_GANG: Final = Tags(
+    "GangSchedulingPolicy",
+    {"minCount": Tagged(INT32, Form.VALUE, always=True, is_required=True, checks=(at_least(1),))},
+)
+_CLAIM: Final = Tags(
+    "PodGroupResourceClaim",
+    {"name": _short_name(), "resourceClaimName": _long_name(), "resourceClaimTemplateName": _long_name()},
+    ("resourceClaimName", "resourceClaimTemplateName"),
+)
+_CLAIMS: Final = Tagged(_CLAIM, Form.LIST, immutable=True, max_items=4, is_keyed=True)
+_CONSTRAINT: Final = Tags(
+    "TopologyConstraint",
+    {"key": Tagged(STRING, Form.VALUE, always=True, is_required=True, checks=(formed(qualified_name),))},
+)
+_CONSTRAINTS: Final = Tagged(
+    Tags("PodGroupSchedulingConstraints", {"topology": Tagged(_CONSTRAINT, Form.LIST, max_items=1)}), forbidden=True
+)
+_CLASS_NAME: Final = _long_name(form=Form.VALUE)
+_PRIORITY: Final = Tagged(INT32, checks=(maximum(HIGHEST_USER_DEFINABLE_PRIORITY),))
+_BASIC: Final = Tags("BasicSchedulingPolicy")
+
+
+def _v1beta1(name: str) -> GroupVersion:
+    policy = Tags(
+        "PodGroupSchedulingPolicy",
+        {"basic": Tagged(_BASIC, immutable=True), "gang": Tagged(_GANG, may_be_set=False, may_be_unset=False)},
+        ("basic", "gang"),
+    )
+    mode = Tags(
+        "DisruptionMode",
+        {"single": Tagged(Tags("SingleDisruptionMode")), "all": Tagged(Tags("AllDisruptionMode"))},
+        ("single", "all"),
+    )
+    policies = one_of(PREEMPT_NEVER, PREEMPT_LOWER_PRIORITY)
+    preemption = Tagged(Plain("string", f"{name}.PreemptionPolicy"), immutable=True, checks=(policies,))
+    priorities = {
+        "priorityClassName": replace(_CLASS_NAME, immutable=True),
+        "priority": replace(_PRIORITY, immutable=True),
+        "preemptionPolicy": preemption,
+    }
+    template = {
+        "name": _short_name(),
+        "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True),
+        "schedulingConstraints": replace(_CONSTRAINTS, always=True, immutable=True),
+        "resourceClaims": _CLAIMS,
+        "disruptionMode": Tagged(mode, immutable=True),
+        **priorities,
+    }
+    workload = {
+        "controllerRef": Tagged(_REFERENCE, immutable=True),
+        "podGroupTemplates": Tagged(
+            Tags("PodGroupTemplate", template), Form.LIST, always=True, max_items=8, items_are_fixed=True, is_keyed=True
+        ),
+        "compositePodGroupTemplates": Tagged(
+            Plain("object", f"{name}.CompositePodGroupTemplate"), Form.LIST, forbidden=True
+        ),
+    }
+    reference = Tags("WorkloadReference", {"workloadName": _REQUIRED_LONG_NAME, "templateName": _short_name()})
+    group = {
+        "parentCompositePodGroupName": _long_name(forbidden=True, immutable=True),
+        "workloadRef": Tagged(reference, immutable=True),
+        "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True),
+        "schedulingConstraints": _CONSTRAINTS,
+        "resourceClaims": _CLAIMS,
+        "disruptionMode": Tagged(mode, immutable=True, is_required=True),
+        **priorities,
+    }
+    union = ("podGroupTemplates", "compositePodGroupTemplates")
+    specs = Tags("PodGroupSpec", group), Tags("WorkloadSpec", workload, union)
+    return GroupVersion(name, range(37, PREDICTED_MINORS.stop), *specs, {"single": {}})
+
+
+def _v1alpha2() -> GroupVersion:
+    policy = Tags("PodGroupSchedulingPolicy", {"basic": Tagged(_BASIC), "gang": Tagged(_GANG)}, ("basic", "gang"))
+    mode = Tagged(Plain("string", "v1alpha2.DisruptionMode"), checks=(one_of("Pod", "PodGroup"),))
+    template = {
+        "name": _short_name(),
+        "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True),
+        "schedulingConstraints": replace(_CONSTRAINTS, always=True),
+        "resourceClaims": _CLAIMS,
+        "disruptionMode": mode,
+        "priorityClassName": _CLASS_NAME,
+        "priority": _PRIORITY,
+    }
+    templates = Tagged(
+        Tags("PodGroupTemplate", template),
+        Form.LIST,
+        always=True,
+        immutable=True,
+        max_items=8,
+        is_required=True,
+        is_keyed=True,
+    )
+    workload = {"controllerRef": Tagged(_REFERENCE, immutable=True), "podGroupTemplates": templates}
+    named = {"workloadName": _REQUIRED_LONG_NAME, "podGroupTemplateName": _short_name()}
+    reference = Tags(
+        "PodGroupTemplateReference",
+        {"workload": Tagged(Tags("WorkloadPodGroupTemplateReference", named), always=True)},
+        ("workload",),
+    )
+    group = {
+        "podGroupTemplateRef": Tagged(reference, always=True, immutable=True),
+        "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True, immutable=True),
+        "schedulingConstraints": _CONSTRAINTS,
+        "resourceClaims": _CLAIMS,
+        "disruptionMode": replace(mode, immutable=True, is_required=True),
+        "priorityClassName": replace(_CLASS_NAME, immutable=True),
+        "priority": replace(_PRIORITY, immutable=True),
+    }
+    return GroupVersion("v1alpha2", range(36, 37), Tags("PodGroupSpec", group), Tags("WorkloadSpec", workload), "Pod")
+
+
+GROUP_VERSIONS: Final[Mapping[str, GroupVersion]] = {
+    f"scheduling.k8s.io/{version.name}": version for version in (_v1alpha2(), _v1beta1("v1alpha3"), _v1beta1("v1beta1"))
+}
+"""apiVersion -> version of PodGroups and Workloads."""
+
+
+def _struct(kind: str, version: GroupVersion) -> Struct:
+    fields = {"metadata": OBJECT_META, "spec": version.tags(kind).struct(version.name)}
+    return Struct(kind.rpartition("/")[2], fields, version.name)
+
+
+GROUP_STRUCTS: Final[Mapping[tuple[str, str], Struct]] = {
+    (api_version, kind): _struct(kind, version)
+    for api_version, version in GROUP_VERSIONS.items()
+    for kind in (POD_GROUP, GROUP_TEMPLATES)
+}
+"""(apiVersion, `group/Kind`) -> the type of the objects, for decoding."""
+
+
+def group_decode_error(obj: ApiObject) -> FieldError | None:
+    """Return the decoding error of a PodGroup or Workload; None if decodable. The version must be in GROUP_VERSIONS."""
+    fault = decode_fault(obj, GROUP_STRUCTS[obj["apiVersion"], group_kind(obj)])
+    return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
+
+
+def admission_gates(obj: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
+    """Return (whether the Priority plugin sets the priority of PodGroups, whether it sets their preemption policy)."""
+    if obj["apiVersion"] == "scheduling.k8s.io/v1alpha2":
+        return semantics.enabled(_PREEMPTION_GATE), False
+    return True, semantics.enabled(PREEMPTION_POLICY_GATE)
+
+
+def defaulted_group(obj: ApiObject, semantics: Semantics) -> dict[str, Any]:
+    """The spec of a decodable PodGroup or Workload with kube-apiserver's defaults."""
+    version = GROUP_VERSIONS[obj["apiVersion"]]
+    spec = version.tags(group_kind(obj)).encoded(obj.get("spec") or NOTHING)
+    if group_kind(obj) != POD_GROUP:
+        return spec
+    defaults = {"disruptionMode": version.default_mode}
+    if "preemptionPolicy" in version.group.fields and semantics.enabled(PREEMPTION_POLICY_GATE):
+        defaults["preemptionPolicy"] = PREEMPT_LOWER_PRIORITY
+    return version.group.encoded({**defaults, **spec})
+
+
+def validate_group(
+    obj: ApiObject, spec: ApiObject, old: ApiObject | None, semantics: Semantics
+) -> tuple[list[FieldError], dict[str, Any]]:
+    """Return all errors of a PodGroup or Workload in upstream's order, and the spec that kube-apiserver stores.
+
+    `spec`: with defaults and resolved priority. `old`: the stored object, None on CREATE; both objects must be
+    decodable.
+    """
+    kind, version = group_kind(obj), GROUP_VERSIONS[obj["apiVersion"]]
+    before = None if old is None else defaulted_group({**old, "apiVersion": obj["apiVersion"]}, semantics)
+    tags, dropped = version.tags(kind), _dropped(version, kind, spec, before, semantics)
+    encoded = tags.encoded(dropped)
+    if old is None:
+        errors = validate_object_meta(obj, namespaced=True)
+    else:
+        errors = validate_object_meta_update(obj, old, namespaced=True)
+    if kind != POD_GROUP and "compositePodGroupTemplates" in tags.fields:
+        errors += _validate_priorities(encoded)
+    required = _with_gates(version, kind, semantics)
+    return errors + validate_tags(required, encoded, before, ("spec",), is_update=old is not None), encoded
+
+
+def _validate_priorities(spec: ApiObject) -> list[FieldError]:
+    """The error of a Workload whose templates have different priorities (`validateWorkloadPriority`)."""
+    given = [(t.get("priorityClassName"), t.get("priority")) for t in each(spec["podGroupTemplates"])]
+    several = any(priority != given[0] for priority in given)
+    return [invalid(("spec",), None, "detected multiple priority configurations")] if several else []
+
+
+_OF_OTHER_GATES: Final = (
+    "schedulingConstraints", "resourceClaims", "parentCompositePodGroupName", "compositePodGroupTemplates",
+)  # fmt: skip
+_OF_PREEMPTION: Final = ("disruptionMode", "priorityClassName", "priority")
+
+
+def _gated(version: GroupVersion, semantics: Semantics) -> tuple[str, ...]:
+    policy = () if semantics.enabled(PREEMPTION_POLICY_GATE) else ("preemptionPolicy",)
+    preemption = () if version.name != "v1alpha2" or semantics.enabled(_PREEMPTION_GATE) else _OF_PREEMPTION
+    return (*_OF_OTHER_GATES, *policy, *preemption)
+
+
+def _dropped(
+    version: GroupVersion, kind: str, spec: ApiObject, old: ApiObject | None, semantics: Semantics
+) -> ApiObject:
+    """Return the spec without fields of disabled feature gates, unless the stored object uses them (`dropDisabled…`).
+
+    Templates are compared by their position in the list.
+    """
+    gated = _gated(version, semantics)
+    kept = {key: value for key, value in spec.items() if key not in gated or (old or NOTHING).get(key) is not None}
+    if kind == POD_GROUP or not isinstance(templates := spec.get("podGroupTemplates"), list):
+        return kept
+    before = (old or NOTHING).get("podGroupTemplates") or []
+    stored = [*before[: len(templates)], *[NOTHING] * (len(templates) - len(before))]
+    kept["podGroupTemplates"] = [
+        {key: value for key, value in template.items() if key not in gated or was.get(key) is not None}
+        for template, was in zip(templates, stored, strict=True)
+    ]
+    return kept
+
+
+def _with_gates(version: GroupVersion, kind: str, semantics: Semantics) -> Tags:
+    """The tags of a spec with the feature gates applied: fields of disabled gates are forbidden."""
+    gated = {*_gated(version, semantics)} - {*_OF_OTHER_GATES}
+
+    def off(name: str, tagged: Tagged) -> Tagged:
+        immutable = tagged.immutable and name not in _OF_PREEMPTION
+        return replace(tagged, forbidden=True, is_required=False, immutable=immutable)
+
+    def with_gates(tags: Tags) -> Tags:
+        fields = {name: off(name, tagged) if name in gated else tagged for name, tagged in tags.fields.items()}
+        return replace(tags, fields=fields)
+
+    gated_tags = with_gates(version.tags(kind))
+    templates = gated_tags.fields.get("podGroupTemplates")
+    if templates is None or not isinstance(templates.value_type, Tags):
+        return gated_tags
+    fields = {**gated_tags.fields, "podGroupTemplates": replace(templates, value_type=with_gates(templates.value_type))}
+    return replace(gated_tags, fields=fields)

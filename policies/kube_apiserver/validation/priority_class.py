@@ -8,16 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.kube_apiserver.validation.decode import PRIORITY_CLASS_STRUCT, decode_fault
-from forewarn.policies.kube_apiserver.validation.field_errors import (
+from forewarn.policies.kube_apiserver.validation.object_meta import (
     FieldError,
     Named,
+    dns1123_subdomain,
     forbidden,
     invalid,
     not_supported,
     required,
-)
-from forewarn.policies.kube_apiserver.validation.object_meta import (
-    dns1123_subdomain,
     validate_object_meta,
     validate_object_meta_update,
 )

@@ -5,15 +5,16 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kube_apiserver.validation.field_errors import (
+from forewarn.policies.kube_apiserver.validation.object_meta import (
     MAX_FAULTS,
     FieldError,
     Named,
     invalid,
     keyed,
     required,
+    validate_object_meta,
+    validate_object_meta_update,
 )
-from forewarn.policies.kube_apiserver.validation.object_meta import validate_object_meta, validate_object_meta_update
 from forewarn.policies.kube_apiserver.validation.resources import (
     is_standard_quota,
     validate_quantity_value,

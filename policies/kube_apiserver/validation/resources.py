@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.copies import replace
-from forewarn.policies.kube_apiserver.validation.field_errors import (
+from forewarn.policies.kube_apiserver.validation.object_meta import (
     FieldError,
     Named,
     forbidden,
     invalid,
     keyed,
     not_supported,
+    qualified_name,
     required,
 )
-from forewarn.policies.kube_apiserver.validation.object_meta import qualified_name
 from forewarn.policies.metering import charge, each
 from forewarn.policies.objects.fields import NOTHING, at, text
 from forewarn.policies.objects.resource_list import (

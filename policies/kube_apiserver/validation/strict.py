@@ -85,7 +85,7 @@ def unknown_field_texts(obj: ApiObject, minor: int | None = None) -> list[str]:
 
     kubectl sorts the keys of an object by bytes, and the server reports the fields in this order.
     """
-    from forewarn.policies.kube_apiserver.validation.field_errors import go_quote  # the linter starts without it
+    from forewarn.policies.kube_apiserver.validation.object_meta import go_quote  # the linter starts without it
 
     unknown_in_order = sorted(unknown_fields(obj, minor), key=lambda unknown: _sent_order(unknown.path))
     texts = dict.fromkeys(f"unknown field {go_quote(_shown(unknown.path))}" for unknown in unknown_in_order)

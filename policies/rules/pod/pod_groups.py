@@ -29,7 +29,7 @@ from forewarn.policies.rules.support.rule_text import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from forewarn.policies.kube_apiserver.validation.field_errors import FieldError
+    from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.objects.workload import PodTemplate
     from forewarn.policies.releases.semantics import Semantics
@@ -250,8 +250,8 @@ def _texts(group: Any) -> dict[str, str]:
 def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
     """Return the errors of a PodGroup or Workload, without errors that other rules report."""
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod_group
-    from forewarn.policies.kube_apiserver.validation.field_errors import FieldError
-    from forewarn.policies.kube_apiserver.validation.pod_group import (
+    from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
+    from forewarn.policies.kube_apiserver.validation.pod import (
         GROUP_VERSIONS,
         admission_gates,
         defaulted_group,

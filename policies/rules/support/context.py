@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.limit_range import LimitRange
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.objects.resource_quota import LimitRange, ResourceQuota
     from forewarn.policies.options import Options
 
 T = TypeVar("T")
@@ -255,7 +254,7 @@ class Context:
         """The LimitRanges that the change set defines, by namespace and name. Ignores unreadable ones."""
         from dataclasses import replace
 
-        from forewarn.policies.objects.limit_range import LimitRange
+        from forewarn.policies.objects.resource_quota import LimitRange
 
         ranges: dict[str, dict[str, LimitRange]] = {}
         for subject in self.of_kind(LIMIT_RANGE):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut
 from forewarn.policies.kube_apiserver.validation.decode import ListOf, MapOf, Plain, Struct, Type, decode_fault
-from forewarn.policies.kube_apiserver.validation.field_errors import (
+from forewarn.policies.kube_apiserver.validation.object_meta import (
     FieldError,
     aggregate,
     duplicate,
@@ -20,14 +20,14 @@ from forewarn.policies.kube_apiserver.validation.field_errors import (
     go_quote,
     invalid,
     not_supported,
+    qualified_name,
     required,
 )
-from forewarn.policies.kube_apiserver.validation.object_meta import qualified_name
 from forewarn.policies.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import InvalidObject, json_type
 from forewarn.policies.objects.node_selector import NodeAffinity
-from forewarn.policies.objects.topology_spread import read_topology_spread
+from forewarn.policies.objects.pod_spec import read_topology_spread
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
 from forewarn.policies.scheduling.arguments import (
     CPU_AND_MEMORY,

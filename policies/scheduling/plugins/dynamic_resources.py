@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.objects.devices import Readiness, ResourceClaim
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.devices.allocator import (
     AllocationError,
     Allocator,
@@ -47,6 +46,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Rejections
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
-from forewarn.policies.objects.pod_affinity import merge_namespaces
-from forewarn.policies.scheduling.columns import NotValid
+from forewarn.policies.objects.pod_spec import merge_namespaces
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
@@ -23,6 +22,7 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.reasons import Reason
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
 from forewarn.policies.scheduling.vectorized.node_fit import Constraint, RequiredAffinity, rejected
 from forewarn.policies.scheduling.vectorized.pod_matrix import attracting_terms, cache_size
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_affinity import AffinityTerm, WeightedAffinityTerm
+    from forewarn.policies.objects.pod_spec import AffinityTerm, WeightedAffinityTerm
     from forewarn.policies.scheduling.arguments import InterPodAffinityArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot

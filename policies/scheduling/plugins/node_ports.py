@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import charge
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import (
     NOT_FOUND,
     SKIP,
@@ -20,6 +19,7 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.reasons import Reason
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import Constraint, Present, Rejections, rejected
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from forewarn.policies.scheduling.arguments import (
     MOST_ALLOCATED,
     REQUESTED_TO_CAPACITY_RATIO,
 )
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.scheduling.devices.selectors import SelectorError
 from forewarn.policies.scheduling.framework import (
@@ -34,6 +33,7 @@ from forewarn.policies.scheduling.framework import (
     Status,
 )
 from forewarn.policies.scheduling.reasons import Reason
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import (
     MAX,
     PASSES,

@@ -12,7 +12,6 @@ import numpy as np
 from forewarn.policies.metering import each, meter
 from forewarn.policies.objects.storage import CSINode
 from forewarn.policies.objects.volumes import PORTWORX, driver_of_provisioner
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -25,6 +24,7 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.reasons import Reason, not_found
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Constraint, Present, Rejections
 from forewarn.policies.scheduling.vectorized.pod_matrix import MANY, StorageColumns, storage_of, volumes_of_kinds
 

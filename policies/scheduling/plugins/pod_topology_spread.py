@@ -10,9 +10,8 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
 from forewarn.policies.objects.fields import at
-from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
+from forewarn.policies.objects.pod_spec import TopologySpreadConstraint
 from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
@@ -27,6 +26,7 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.reasons import Reason
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
 from forewarn.policies.scheduling.vectorized.node_fit import Constraint, Present, Rejections, Skew, rejected
 from forewarn.policies.selectors import (

@@ -13,7 +13,6 @@ from forewarn.policies.objects.storage import NO_PROVISIONER
 from forewarn.policies.objects.volumes import translated_topology
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.arguments import MAX_CUSTOM_PRIORITY_SCORE
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
@@ -31,6 +30,7 @@ from forewarn.policies.scheduling.plugins.node_resources_fit import broken_linea
 from forewarn.policies.scheduling.plugins.node_volume_limits import not_created_for
 from forewarn.policies.scheduling.plugins.volume_zone import ADD_NODES
 from forewarn.policies.scheduling.reasons import RECREATE_IT, Reason, not_found
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Present, Rejections
 from forewarn.policies.scheduling.vectorized.pod_matrix import Selectors, reached, selected, storage_of
 from forewarn.policies.selectors import Requirement

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import each
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -21,6 +20,7 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.reasons import Reason, not_found
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import Constraint, Present, Rejections, rejected
 from forewarn.policies.scheduling.vectorized.pod_matrix import storage_of
 

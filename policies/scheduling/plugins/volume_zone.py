@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -17,6 +16,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
 )
 from forewarn.policies.scheduling.reasons import Reason, not_found
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import Present, Rejections, rejected
 from forewarn.policies.scheduling.vectorized.pod_matrix import with_label
 from forewarn.policies.selectors import Requirement

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.objects.pod_spec import TopologySpreadConstraint
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
-    from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
     from forewarn.policies.releases.semantics import Semantics
 
 ADD: Final = 1

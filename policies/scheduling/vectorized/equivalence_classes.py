@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.metering import Meter
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_affinity import AffinityTerm
+    from forewarn.policies.objects.pod_spec import AffinityTerm
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.selectors import LabelSelector
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from forewarn.policies.cow_table import FrozenTable
 from forewarn.policies.metering import VECTOR, charge, meter
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.framework import Code, CycleState, unresolvable
 from forewarn.policies.scheduling.preemption import (
     VIOLATIONS,
@@ -21,9 +20,16 @@ from forewarn.policies.scheduling.preemption import (
     least,
     pod_eligible_to_preempt_others,
 )
-from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
+from forewarn.policies.scheduling.snapshot import NotValid
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import (
+    LowerPriorityPods,
+    Occupancy,
+    cheapest,
+    costs_on,
+    lower_priority_pods_of,
+    victims_on,
+)
 from forewarn.policies.scheduling.vectorized.pod_matrix import is_large, pod_matrix_of, read_by_filters
-from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy, cheapest, costs_on, victims_on
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from forewarn.policies.metering import FEW, VECTOR, CutShort, charge, each, meter, unmetered
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.preemption import start_time
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.equivalence_classes import (
     EquivalenceClasses,
     KindsWithTerms,
@@ -32,15 +32,13 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.node_selector import NodeAffinity, NodeSelector
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_affinity import AffinityTerm
-    from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.objects.pod_spec import AffinityTerm, PodSpec
     from forewarn.policies.objects.storage import CSINode
     from forewarn.policies.objects.volumes import Disk, Volume
     from forewarn.policies.releases.semantics import Semantics
-    from forewarn.policies.scheduling.columns import Columns
     from forewarn.policies.scheduling.framework import StaticFilter
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.snapshot import Columns, Snapshot
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
 
 NODES_CACHE_SIZE: Final = 128

@@ -20,8 +20,8 @@ from forewarn.policies.forecast.placement import place
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kube_apiserver.quota import usage
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.limit_range import LimitRange
 from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.resource_quota import LimitRange
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.options import Options
 from forewarn.policies.releases.semantics import Semantics

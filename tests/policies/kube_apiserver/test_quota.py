@@ -32,7 +32,7 @@ from forewarn.policies.kube_apiserver.quota import (
     uncovered,
     usage,
 )
-from forewarn.policies.kube_apiserver.validation.field_errors import MAX_FAULTS
+from forewarn.policies.kube_apiserver.validation.object_meta import MAX_FAULTS
 from forewarn.policies.metering import FEW
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.resource_list import add, exceeded, subtract_to_zero, without_zeros

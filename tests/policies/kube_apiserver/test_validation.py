@@ -17,17 +17,15 @@ from forewarn.policies.kube_apiserver.validation.decode import (
     RESOURCE_QUOTA_STRUCT,
     decode_fault,
 )
-from forewarn.policies.kube_apiserver.validation.field_errors import (
+from forewarn.policies.kube_apiserver.validation.object_meta import (
     FieldError,
     Named,
     aggregate,
+    dns1123_label,
+    dns1123_subdomain,
     go_json,
     go_quote,
     invalid,
-)
-from forewarn.policies.kube_apiserver.validation.object_meta import (
-    dns1123_label,
-    dns1123_subdomain,
     label_value,
     mask_trailing_dash,
     qualified_name,

@@ -15,7 +15,7 @@ from forewarn.policies.scheduling.vectorized.pod_matrix import _volumes_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.scheduling.columns import Columns
+    from forewarn.policies.scheduling.snapshot import Columns
     from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix
 
 

@@ -14,11 +14,6 @@ from forewarn.policies.forecast.rehearsal import CacheOverSnapshot
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling.evictions import (
-    charged_pdbs,
-    may_be_violated,
-    without_nominations,
-)
 from forewarn.policies.scheduling.foreign_plugins import guarded
 from forewarn.policies.scheduling.framework import (
     Plugin,
@@ -30,6 +25,11 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.preemption import filter_pods_with_pdb_violation
 from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.snapshot import (
+    charged_pdbs,
+    may_be_violated,
+    without_nominations,
+)
 from forewarn.policies.selectors import parse_label_selector
 from forewarn.policies.simulation.scheduler import ViolatedPdbs
 from tests.builders import cluster, make_budget, make_node, make_pod

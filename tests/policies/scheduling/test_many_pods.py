@@ -16,8 +16,8 @@ from forewarn.policies.forecast.impact import Impact
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
-from forewarn.policies.scheduling.evictions import charged_pdbs
 from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.snapshot import charged_pdbs
 from tests.builders import Made, cluster, make_budget, make_node, make_pod
 from tests.cases import cases
 from tests.policies.scheduling.random_changes import objects_of

@@ -18,10 +18,9 @@ from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling import recurring_cycle
-from forewarn.policies.scheduling.columns import NotValid
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import Snapshot
+from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, Nominations
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import Cycle

@@ -21,9 +21,18 @@ from forewarn.policies.commands.cluster_command import add_context_options, use_
 from forewarn.policies.commands.completion import options_of
 from forewarn.policies.kinds.registry import KINDS
 from forewarn.policies.objects.fields import InvalidObject, group_kind
-from forewarn.webhook.apiserver import ApiError, ApiServer, EventType, Expired, Silent, Timeouts, connect
 from forewarn.webhook.apiserver.classes import LiveClasses
-from forewarn.webhook.apiserver.client import Connection, HttpCall
+from forewarn.webhook.apiserver.client import (
+    ApiError,
+    ApiServer,
+    Connection,
+    EventType,
+    Expired,
+    HttpCall,
+    Silent,
+    Timeouts,
+    connect,
+)
 from forewarn.webhook.http.server import Demands, server_context
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import namespace, pod, priority_class

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.webhook.apiserver import ApiError as ServerError
-from forewarn.webhook.apiserver import ApiServer
-from forewarn.webhook.apiserver.client import Answer
+from forewarn.webhook.apiserver.client import Answer, ApiServer
+from forewarn.webhook.apiserver.client import ApiError as ServerError
 from forewarn.webhook.apiserver.typed_client import (
     TIMEOUTS,
     Conflict,

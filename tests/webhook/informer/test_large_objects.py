@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.objects.bounded import is_omitted, retained_part
-from forewarn.webhook.apiserver import ApiServer, connect
-from forewarn.webhook.apiserver.client import NoList, NoObject, read_list
+from forewarn.webhook.apiserver.client import ApiServer, NoList, NoObject, connect, read_list
 from tests.policies.objects.test_bounded import deployment, terms
 from tests.webhook.scripted_api import QUICK, ScriptedApi, kubeconfig, scripted_api
 
@@ -24,7 +23,7 @@ FOLLOW = """
 import sys
 from pathlib import Path
 from forewarn.policies.objects.bounded import retained_part
-from forewarn.webhook.apiserver import ApiServer, connect
+from forewarn.webhook.apiserver.client import ApiServer, connect
 from forewarn.webhook.informer import Informer
 
 def peak():
