@@ -10,6 +10,7 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
 from forewarn.policies.findings import plural
 from forewarn.policies.light import NamedTuple
+from forewarn.policies.lint.charts import Charts
 from forewarn.policies.lint.input import (
     LintRequest,
     as_updates,
@@ -178,7 +179,7 @@ def findings_on(
         change_set = ChangeSet(sent.subjects)
         findings |= {f.order: f for f in _evaluate(change_set, cluster, config, now, sent.evaluated)}
         unchecked += count_open(change_set, config, cluster, now, sent.evaluated)
-    ordered = [findings[key] for key in sorted(findings)]
+    ordered = Charts().lowered(findings.values())
     ordered = once(ordered, given) if given.read_twice else ordered
     return of_values(ordered, given), unchecked
 

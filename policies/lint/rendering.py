@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.evaluation.suppressions import ANNOTATION, of_annotations, of_comments
 from forewarn.policies.findings import Location, Severity, cut, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE
+from forewarn.policies.lint.charts import CHART, Charts
 from forewarn.policies.lint.input import KUSTOMIZATIONS, RENDERED, Input, Rendered, is_excluded, is_in, wanted_kinds
 from forewarn.policies.lint.kustomize import Checker, Limits, Refused
 from forewarn.policies.lint.tools import (
@@ -189,7 +190,6 @@ class Origins:
 _MAX_PARTS: Final = 1_000
 
 
-_CHART: Final = "Chart.yaml"
 _SOURCE: Final = re.compile(rb"^# Source: ([^\n/]+)/([^\n]+?)\r?$", re.MULTILINE)
 _SEPARATOR: Final = re.compile(rb"^---[ \t]*(?:#[^\n]*)?\r?\n", re.MULTILINE)
 _SUPPRESSES: Final = (b"forewarn:", ANNOTATION.encode())
@@ -326,7 +326,9 @@ class _Renderer:
 
     def report_failures(self) -> None:
         """Add a finding for each cause of failures, at the first directory that fails for it."""
+        charts = Charts()
         for failures in self._failures.values():
+            failures.sort(key=lambda failed: charts.is_deprecated(failed[0]))
             file, failure = failures[0]
             message = failure.why
             fix = next((fix for part, fix in _FIXES.items() if part in message), _FIX)
@@ -514,7 +516,7 @@ def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:
 def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
     """Return all kustomizations, and the charts, except charts in the charts/ directory of another chart."""
     result = _Found({}, {}, set())
-    named = (_CHART, *KUSTOMIZATIONS)
+    named = (CHART, *KUSTOMIZATIONS)
     for file in find_files(paths, tuple(name.lower() for name in named), as_git=as_git):
         directory, name = os.path.split(file.path)
         if not file.tree or name not in named or is_excluded(file.path, config.options.exclude):
@@ -523,7 +525,7 @@ def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
             text = read_file(file)
         except SourceError:
             continue  # it was told when it was read
-        if name == _CHART:
+        if name == CHART:
             if _is_application(text, file.path) and not _is_dependency(directory, result.charts):
                 result.charts[directory] = file.path
         elif (kustomization := read_kustomization(text, file.path)) is not None:

@@ -145,6 +145,21 @@ def test_charts_that_lack_values_are_one_finding(tools: Path, tree: Path, capsys
     assert "`render`" in failed["remediation"]
 
 
+@pytest.mark.parametrize(("live", "expected"), [("c", ("./c/Chart.yaml", "warning")), ("", ("./a/Chart.yaml", "note"))])
+def test_a_deprecated_chart_is_at_most_a_note_and_named_last(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], live: str, expected: tuple[str, str]
+) -> None:
+    for name in ("a", "b", "c"):
+        (tree / name / "templates").mkdir(parents=True)
+        deprecated = "" if name == live else "deprecated: true\n"
+        (tree / name / "Chart.yaml").write_text(f"apiVersion: v2\nname: {name}\nversion: 0.1.0\n{deprecated}")
+    (tree / "a/templates/web.yaml").write_text(POD.replace("spec:", "hostPID: true\nspec:") % ("web", "gold"))
+    _tool(tools, "helm", "#!/bin/sh\necho 'Error: execution error at (x): x is required' >&2\nexit 1\n")
+    _, report, _ = _lint(capsys, "--render", "--select", "parse-error,unknown-field")
+    found = {f["rule"]: (f["file"], f["severity"]) for f in report["findings"]}
+    assert found == {"parse-error": expected, "unknown-field": ("./a/templates/web.yaml", "note")}
+
+
 def test_nothing_is_run_that_nobody_asked_for(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _chart(tree)
     _tool(tools, "helm", f"#!/bin/sh\ntouch {tree}/ran\n")

@@ -1,0 +1,57 @@
+"""Findings in charts that are deprecated: at most notes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.findings import Action, Severity
+from forewarn.policies.manifests import Fault, values
+from forewarn.policies.sources import SourceError, read_file
+from forewarn.policies.sources.files import File
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from forewarn.policies.findings import Finding
+
+CHART: Final = "Chart.yaml"
+
+
+class Charts:
+    """Reads the `deprecated` field of charts, each once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bool] = {}
+
+    def lowered(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return the findings in order, those in deprecated charts as notes."""
+        return sorted((self._lowered(finding) for finding in findings), key=lambda finding: finding.order)
+
+    def _lowered(self, finding: Finding) -> Finding:
+        if finding.severity is Severity.NOTE or not finding.line or not self.is_deprecated(finding.file):
+            return finding
+        text = finding.text._replace(problem=f"{finding.text.problem} (the chart is deprecated)")
+        return finding._replace(severity=Severity.NOTE, action=Action.AUDIT, text=text)
+
+    def is_deprecated(self, file: str) -> bool:
+        """True if a file is in a chart that says `deprecated: true`."""
+        above, last = list[str](), file
+        while (directory := os.path.dirname(last)) != last and directory not in self._known:
+            above.append(directory)
+            last = directory
+        for directory in reversed(above):
+            parent = os.path.dirname(directory)
+            inherited = parent != directory and self._known.get(parent, False)
+            self._known[directory] = inherited or _says_deprecated(directory)
+        return self._known[os.path.dirname(file)]
+
+
+def _says_deprecated(directory: str) -> bool:
+    path = os.path.join(directory, CHART)
+    try:
+        data = read_file(File(path, directory)) if os.path.isfile(path) else b""
+        chart = next((text.value for text in values(data, path)), None) if b"deprecated" in data else None
+    except (Fault, SourceError):
+        return False
+    return isinstance(chart, dict) and chart.get("deprecated") is True
