@@ -65,6 +65,12 @@ class TemplateLines:
         self._template, self._rendered, self._file = template, rendered, file
         self._indexes: dict[_Part, tuple[_Numbers, _Numbers]] = {}
 
+    @property
+    def class_value(self) -> str:
+        """The value from which the template takes a PriorityClass; "" without one."""
+        value = _CLASS_VALUE.search(self._template)
+        return value[1] if value else ""
+
     def place(self, rendered: Location) -> Location:
         """Return the position in the template; if no unique line matches, the position in the rendered text."""
         lines = self._lines
@@ -197,6 +203,7 @@ _COMPONENT: Final = re.compile(rb"^kind:[ \t]*[\"']?Component\b", re.MULTILINE)
 """A part of other kustomizations: it patches what only they contain."""
 _DEPENDENCIES: Final = re.compile(r"missing in charts/ directory: (.+)")
 _CLASS_NAME: Final = re.compile(rb"riorityClassName[\"']?: *[\"']?([\w.-]{1,253})")
+_CLASS_VALUE: Final = re.compile(r"\.Values\.([\w.]{0,200}riorityClass(?:Name)?)\b")
 _FIX: Final = "make the command succeed, or exclude the directory"
 _FIXES: Final = {
     "network access is off": "pass --render-network, or exclude the directory",
@@ -365,9 +372,11 @@ class _Renderer:
             if exclude and text.template and is_excluded(text.template, exclude):
                 continue
             lines = self._lines(text, directory)
-            subjects = self._take(text, self.settings(directory).namespace or RELEASE_NAMESPACE)
+            settings = self.settings(directory)
+            subjects = self._take(text, settings.namespace or RELEASE_NAMESPACE)
             if lines is not None:
-                subjects = [s._replace(source=TemplateSource(s.source, lines)) for s in subjects]
+                value = "" if settings.values or settings.set else lines.class_value
+                subjects = [s._replace(source=TemplateSource(s.source, lines), class_value=value) for s in subjects]
             self._add(directory, subjects)
         names = frozenset(name.decode() for name in _CLASS_NAME.findall(data))
         self._given.add_rendered(directory, Rendered(frozenset(printed), names))

@@ -57,7 +57,7 @@ class ReviewedObject(NamedTuple):
     `part`: the Pod template to evaluate, if the object has several. `within`: the creator of the object, if the object
     is part of another object in its file. `is_partial`: whether the object is part of a template, and may have further,
     unknown fields, except at the path `whole`. `is_patched`: whether a kustomization changes fields that are not read
-    here.
+    here. `class_value`: the value with which its chart, rendered with default values, would set the PriorityClass.
     """
 
     object: ApiObject
@@ -72,6 +72,7 @@ class ReviewedObject(NamedTuple):
     is_partial: bool = False
     whole: Path | None = None
     is_patched: bool = False
+    class_value: str = ""
 
     @property
     def ref(self) -> ObjectRef:

@@ -447,8 +447,9 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
 
     Details: the finding is a warning if the DaemonSet has no class, and its name or images are those of an agent (CNI,
     CSI, logs, metrics, devices). Otherwise, it is a note, as for DaemonSets that do their work once, and in directories
-    for tests, examples or documentation. A global default with a positive value counts as a class. The rule does not
-    compare with workloads of a system class.
+    for tests, examples or documentation. It is also a note in a chart with an empty value for the class, if
+    rendered with default values. DaemonSets that register a CNI, CSI or device plugin remain warnings. A global default
+    with a positive value counts as a class. The rule does not compare with workloads of a system class.
 
     Example:
 
@@ -487,10 +488,12 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
             yield Problem(Text(message, fix), template.at("priorityClassName"), severity=Severity.NOTE)
         return
     who = f"Pods of class {quote(higher.name)} ({higher.priority})" if is_lower and higher else "Pods of any class"
+    is_agent = _is_agent(subject, template.spec) and (not subject.class_value or _registers(template.spec))
+    fix = f"set the value {subject.class_value} of the chart" if subject.class_value else _DAEMON_SET_FIX
     yield Problem(
-        Text(f"no PriorityClass: {who} can preempt its Pods; on full nodes they stay Pending", _DAEMON_SET_FIX),
+        Text(f"no PriorityClass: {who} can preempt its Pods; on full nodes they stay Pending", fix),
         template.at(),
-        severity=None if _is_agent(subject, template.spec) else Severity.NOTE,
+        severity=None if is_agent else Severity.NOTE,
     )
 
 
@@ -551,6 +554,17 @@ def _is_agent(subject: ReviewedObject, spec: ApiObject) -> bool:
     names = (subject.ref.name, *(image.rpartition("/")[2] for image in images))
     is_agent = any(map(_AGENT.search, names)) and not _NO_AGENT.search(subject.ref.name)
     return is_agent and not is_test_file(subject.locate(()).file)
+
+
+_REGISTERED: Final = later(r"/var/lib/kubelet/(?:plugins|device-plugins)|/opt/cni/|/etc/cni/")
+"""Directories of the nodes in which CSI drivers, device plugins and CNI plugins register."""
+
+
+def _registers(spec: ApiObject) -> bool:
+    """Report whether Pods mount the directories in which plugins of the node register."""
+    volumes = spec.get("volumes")
+    paths = (at(volume, "hostPath", "path") for volume in (volumes if isinstance(volumes, list) else ()))
+    return any(isinstance(path, str) and _REGISTERED.match(path) for path in paths)
 
 
 _LONGEST: Final = 40

@@ -160,6 +160,48 @@ def test_a_deprecated_chart_is_at_most_a_note_and_named_last(
     assert found == {"parse-error": expected, "unknown-field": ("./a/templates/web.yaml", "note")}
 
 
+AGENT = """apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: csi-driver}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec:
+      containers: [{name: csi, image: csi}]
+"""
+OFFER = "      {{- with .Values.node.priorityClassName }}\n      priorityClassName: {{ . }}\n      {{- end }}\n"
+REGISTERS = "      volumes: [{name: a, hostPath: {path: /var/lib/kubelet/plugins_registry/}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("template", "configuration", "severity", "fix"),
+    [
+        (AGENT + OFFER, "", "note", "set the value node.priorityClassName of the chart"),
+        (AGENT + REGISTERS + OFFER, "", "warning", "set the value node.priorityClassName of the chart"),
+        (AGENT, "", "warning", "set priorityClassName: system-node-critical"),
+        (AGENT + OFFER, "render: [{paths: ['*'], set: [a=b]}]\n", "warning", "set priorityClassName:"),
+    ],
+)
+def test_a_chart_that_offers_a_class_is_a_note(
+    tools: Path,
+    tree: Path,
+    capsys: pytest.CaptureFixture[str],
+    template: str,
+    configuration: str,
+    severity: str,
+    fix: str,
+) -> None:
+    _chart(tree)
+    (tree / ".forewarn.yaml").write_text(configuration)
+    _tool(tools, "helm", HELM)
+    (tree / "charts/shop/templates/web.yaml").write_text(template)
+    (tree / "charts/shop/web.txt").write_text(template.replace(OFFER, ""))
+    _, report, _ = _lint(capsys, "--render", "--select", "daemon-set-without-class")
+    (finding,) = report["findings"]
+    assert (finding["severity"], finding["remediation"][: len(fix)]) == (severity, fix)
+
+
 def test_nothing_is_run_that_nobody_asked_for(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _chart(tree)
     _tool(tools, "helm", f"#!/bin/sh\ntouch {tree}/ran\n")
