@@ -159,7 +159,11 @@ def arrived_table(arrived: WithNewNodes, reaction: Autoscalers) -> TitledTable:
     omitted = f"; not simulated: {plural(left, 'more new node')}" if left else ""
     end = f"{worst}, {arrived.running} with new nodes, {arrived.pending} Pending{omitted}"
     count = plural(sum(arrived.nodes.values()), "new node")
-    rows = [row for row in arrived.workloads if row.without_new_nodes != row.after or row.pending]
+    rows = [
+        row
+        for row in arrived.workloads
+        if row.without_new_nodes != row.after or row.pending or row.pending_without_new_nodes
+    ]
     more = f"and {plural(len(rows) - MAX_LINES, 'more workload')}; use -o json for all" if len(rows) > MAX_LINES else ""
     cells = [(row.workload, row.before, row.worst, row.after, _back_at(row, explained)) for row in rows[:MAX_LINES]]
     title = f"{count} from {duration(arrived.first_node_at)} on ({nodes}): {end}"

@@ -408,6 +408,7 @@ def _rows(answer: Answer, end: End) -> Iterator[tuple[WorkloadBack, int]]:
             worst=end.worst.by_workload.get(workload, 0),
             after=running,
             without_new_nodes=standing.after,
+            pending_without_new_nodes=standing.pending,
             pending=pending,
             at=None if pending else end.last.get(workload),
             message=end.messages.get(standing.workload, "") if pending else "",

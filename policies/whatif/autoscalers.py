@@ -254,6 +254,7 @@ class WorkloadBack(NamedTuple):
     pending: int
     message: str
     at: float | None
+    pending_without_new_nodes: Hidden[int] = 0
 
 
 class WorstMoment(NamedTuple):

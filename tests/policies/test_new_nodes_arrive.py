@@ -495,7 +495,9 @@ def test_an_upgrade_that_new_nodes_unblock_is_not_blocked(tmp_path: Path, capsys
 def test_jobs_that_complete_on_new_nodes_have_no_time_in_the_first_line(tmp_path: Path, capsys: Capture) -> None:
     completes = {"run": {"namespace": "reports", "name": "early", "durationSeconds": 600}}
     assert main([*asked_events(tmp_path, {"at": 0, "create": job("early", 1, "3")}, completes)]) == 0
-    assert "; with new nodes, 1 of 1 Pending Pod run: " in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "; with new nodes, 1 of 1 Pending Pod run: " in out
+    assert ["reports/early", "0", "0", "0", "3", "min", "10", "s"] in [line.split() for line in out.splitlines()]
 
 
 def test_karpenters_nodes_arrive_in_time_beside_node_groups(
