@@ -195,7 +195,8 @@ def _plan_title(plan: Plan) -> str:
     if not plan.steps:
         return "nothing to change"
     preempted = f"preempts {plural(plan.preempted, 'Pod')}" if plan.preempted else "preempts no Pods"
-    return f"{plural(len(plan.steps), 'step')}: this order {preempted}"
+    rejected = f", and then new Pods of {plural(len(plan.rejected), 'workload')} are rejected" if plan.rejected else ""
+    return f"{plural(len(plan.steps), 'step')}: this order {preempted}{rejected}"
 
 
 def _step_rows(plan: Plan) -> list[list[str | int]]:

@@ -105,7 +105,7 @@ def _fix_of(answer: Answer) -> str:
         what = "PodDisruptionBudget" if len(blocking) == 1 else "PodDisruptionBudgets"
         how = "lower minAvailable, more Pods, or higher maxUnavailable"
         return f"let {what} {listed(blocking, _NAMED)} allow a disruption ({how})"
-    return "" if answer.summary.settled else "set a longer --until"
+    return ""
 
 
 def _nodes(steps: Sequence[UpgradeStep]) -> str:

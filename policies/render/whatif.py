@@ -66,10 +66,12 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     progress = [*filter(None, [_on_added_nodes(answer), _progress(answer)]), *wanted]
     effects = [*of_class, *progress, *(unwanted or ([NO_EFFECT] if wanted else []))]
     effects = _at_maximum(answer) if answer.replicas else effects
-    unread = f", {plural(len(answer.not_simulated), 'object')} not simulated" if answer.not_simulated else ""
-    unread += "".join(f", {phrase}" for phrase in unfinished([answer]))
+    unread = "".join(f", {phrase}" for phrase in unfinished([answer]))
     new_nodes = _nodes_needed(answer) if answer.replicas else on_new_nodes(answer)
     nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
+    if not_simulated := answer.not_simulated:
+        nothing = f"not simulated: {cut(listed(list(not_simulated), 1), _LONGEST)}"
+        unread = (f", {plural(len(not_simulated), 'object')} not simulated" if effects else "") + unread
     return (", ".join(effects) or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
 
 
@@ -145,9 +147,18 @@ def _counts(answer: Answer, *, placeholders: bool) -> tuple[int, int, int]:
 def numbers(answers: Sequence[Answer]) -> list[str]:
     """Phrases with the sums of the numbers below HEADS that are not 0, but of placeholder Pods."""
     preempted, more, fewer, violations, _ = (sum(column) for column in zip(*map(row, answers), strict=True))
+    of_lost = sum(
+        min(each.missed, max(each.pending - each.pending_before, 0))
+        for answer in answers
+        for each in answer.workloads
+        if each.workload not in answer.placeholders
+    )
+    pending = (
+        f" ({'all ' if fewer > 1 else ''}Pending)" if of_lost == fewer else f" ({of_lost} Pending)" if of_lost else ""
+    )
     effects = [
-        f"{plural(fewer, 'replica')} lost" if fewer else "",
-        f"{plural(more, 'more Pod')} Pending" if more else "",
+        f"{plural(fewer, 'replica')} lost{pending}" if fewer else "",
+        f"{plural(more - of_lost, 'more Pod')} Pending" if more > of_lost else "",
         f"{plural(preempted, 'Pod')} preempted" if preempted else "",
         plural(violations, "PDB violation") if violations else "",
     ]
@@ -232,13 +243,20 @@ def _removed_and_started(answer: Answer) -> list[str]:
 
 
 def _progress(answer: Answer) -> str:
-    """How far an upgrade gets, or how many new Pods are scheduled; "" for other events."""
+    """How far an upgrade or drain gets, or how many new Pods are scheduled; "" for other events."""
     if answer.upgrade is not None:
         upgrade = answer.upgrade
         done = f"{len(upgrade.done)} of {plural(len(upgrade.steps), 'node')} upgraded"
         if upgrade.complete:
             return f"{done} in {duration(upgrade.seconds)}"
-        return f"{done}, blocked at {listed([step.node for step in upgrade.under_way], _FEW)}"
+        nodes = listed([step.node for step in upgrade.under_way], _FEW)
+        return (
+            f"{done}, blocked at {nodes}"
+            if answer.eviction_blocked_by
+            else f"{done} when the simulation ends ({nodes} under way)"
+        )
+    if drained := len(answer.drained) - len(answer.not_drained):
+        return f"{plural(drained, 'node')} drained"
     return new_pods(answer.summary) if answer.summary.new_pods and answer.summary.all_run_at is None else ""
 
 

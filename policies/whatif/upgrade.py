@@ -105,7 +105,7 @@ class UpgradeRun:
     @property
     def horizon(self) -> float:
         """The seconds after which a simulation of the upgrade is stopped by default."""
-        return self._batches * (self.away + _DRAINING + self.force)
+        return self.least + len(self.steps) * (_DRAINING + self.force)
 
     @property
     def done(self) -> Sequence[UpgradeStep]:

@@ -140,7 +140,7 @@ def test_the_page_needs_nothing_from_elsewhere(capsys: pytest.CaptureFixture[str
 
 def test_the_first_line_and_a_table_summarize_the_change(capsys: pytest.CaptureFixture[str]) -> None:
     texts = [text for _, text in Elements(page(capsys, "lose", "zone", "a", "--cluster", SHOWN)).texts]
-    assert "4 replicas lost, 4 more Pods Pending, 2 Pods preempted" in texts
+    assert "4 replicas lost (all Pending), 2 Pods preempted" in texts
     assert "zone a lost: 2 nodes (a-1, a-2) with 4 Pods. Steady state after 1 min 35 s." in texts
     start = texts.index("batch", texts.index("Requests by PriorityClass"))
     assert texts[start : start + 9] == ["batch", "100", "4", "0", "6", "0", "0Gi", "0Gi", "2"]

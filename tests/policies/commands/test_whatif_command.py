@@ -14,7 +14,6 @@ import yaml
 
 from forewarn.policies.cli import main
 from forewarn.policies.render.table import limited
-from forewarn.policies.render.whatif import NO_EFFECT
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod
 from tests.in_process import without_head
 
@@ -186,7 +185,7 @@ def test_an_upgrade_is_not_cut_off_by_default(
     assert told["upgrade"]["seconds"] >= told["upgrade"]["leastSeconds"] > 3600 - 1
     until = ("upgrade", "--away", away, "--until", "30m", "--cluster", str(tmp_path / "nodes.json"))
     assert not json.loads(run(capsys, *until, "-o", "json")[1])["upgrade"]["complete"]
-    assert "Fix: set a longer --until\n" in run(capsys, *until)[1]
+    assert "Fix: increase --until\n" in run(capsys, *until)[1]
 
 
 def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,7 +241,7 @@ spec: {{minAvailable: 1, selector: {{matchLabels: {{app: agent}}}}}}
 
 def test_a_drain_that_succeeds_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
     lines = without_head(run(capsys, "drain", "a-1", "--cluster", SHOWN)[1]).splitlines()
-    verdict = "2 replicas lost, 2 more Pods Pending, 1 Pod preempted"
+    verdict = "1 node drained, 2 replicas lost (all Pending), 1 Pod preempted"
     assert lines[:2] == [f"{verdict}: drain of node a-1 with 2 Pods", "  drained: a-1"]
 
 
@@ -967,12 +966,17 @@ def test_workloads_that_do_not_exist_are_wrong_usage(
     assert (status, problem in err) == (2, True), err
 
 
+NOT_SIMULATED = (
+    "not simulated: CronJob reports/report: next Job after 17 h 56 min, the simulation ends after 1 h. Fix: --until"
+)
+
+
 @pytest.mark.parametrize(
     ("schedule", "until", "first_line", "what"),
     [
         ("*/30 * * * *", (), "0 of 1 new Pod scheduled, 1 more Pod Pending", "steady state after 26 min"),
         ("0 3 * * *", ("--until", "24h"), "0 of 1 new Pod scheduled, 1 more Pod Pending", "after 17 h 56 min"),
-        ("0 3 * * *", (), f"{NO_EFFECT}, 1 object not simulated", "CronJob reports/report: next Job after 17 h 56 min"),
+        ("0 3 * * *", (), NOT_SIMULATED, "CronJob reports/report: next Job after 17 h 56 min"),
     ],
 )
 def test_an_applied_cron_job_is_simulated_until_it_starts(
