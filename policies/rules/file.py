@@ -387,6 +387,9 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     for unknown in unknown_fields(obj, context.minor):
         path = unknown.path
         detail, hint, fix = _advice(unknown, type_of(obj))
+        there = (*filter(None, str(detail.get("under", "[")).split(".")), path[-1])
+        if at(obj, *there) is not None:
+            hint, fix = f"{hint}, which has one", f"remove it, or merge it with line {subject.source.locate(there, key=True).line}"
         yield Problem(
             f"unknown field {quote(_shown_path(path))}: kubectl rejects it{hint}",
             path,
