@@ -39,6 +39,7 @@ from forewarn.policies.options import ANY_FILE, ENABLE_HELM, NETWORK, Rendering
 from forewarn.policies.releases.minors import NEWEST
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import File
+from forewarn.policies.sources.gitignore import Ignores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -205,6 +206,7 @@ _DEPENDENCIES: Final = re.compile(r"missing in charts/ directory: (.+)")
 _CLASS_NAME: Final = re.compile(rb"riorityClassName[\"']?: *[\"']?([\w.-]{1,253})")
 _CLASS_VALUE: Final = re.compile(r"\.Values\.([\w.]{0,200}riorityClass(?:Name)?)\b")
 _FIX: Final = "make the command succeed, or exclude the directory"
+_GENERATED: Final = "is missing: .gitignore names it, so it is generated"
 _FIXES: Final = {
     "network access is off": "pass --render-network, or exclude the directory",
     "link leaves the checked directories": "replace the link by the file, or check the directory to which it leads",
@@ -213,11 +215,13 @@ _FIXES: Final = {
     "HelmChartInflationGenerator": "pass --kustomize-flag=--enable-helm and --render-network, or exclude the directory",
     "is not in or below": f"pass --kustomize-flag={ANY_FILE}",
     "external plugins disabled": "exclude the directory: forewarn runs no plugins",
+    _GENERATED: "generate it before --render, or exclude the directory",
     "execution error at": "set the chart's values in `render` of the configuration, or exclude the directory",
-    "nil pointer evaluating": "set the chart's values in `render` of the configuration, or exclude the directory",
+    "at <": "set the chart's values in `render` of the configuration, or exclude the directory",
     "no such file or directory": "add the file, or exclude the directory",
 }
 """Parts of errors, and the fix."""
+_MISSING: Final = re.compile(r"\b(?:lstat|open|stat) (\S+): no such file or directory")
 _VARIES: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[/:]\S*|[0-9]+")
 """Parts of an error that differ between directories with one cause: names, paths, positions."""
 _MESSAGE: Final = 300
@@ -326,6 +330,9 @@ class _Renderer:
 
     def fail(self, file: str, failure: Failure) -> None:
         """Record a directory that cannot be rendered."""
+        if generated := _generated(failure.why):
+            self._failures[_GENERATED].append((file, failure._replace(why=f"{generated} {_GENERATED}")))
+            return
         is_known = _DEPENDENCIES.search(failure.why)
         is_common = next((fix for part, fix in _FIXES.items() if part in failure.why), "")
         cause = "missing in charts/" if is_known else is_common or _VARIES.sub("", failure.why.rpartition(": ")[2])
@@ -334,7 +341,7 @@ class _Renderer:
     def report_failures(self) -> None:
         """Add a finding for each cause of failures, at the first directory that fails for it."""
         charts = Charts()
-        for failures in self._failures.values():
+        for cause, failures in self._failures.items():
             failures.sort(key=lambda failed: charts.is_deprecated(failed[0]))
             file, failure = failures[0]
             message = failure.why
@@ -351,9 +358,10 @@ class _Renderer:
                 start = os.path.join(os.curdir, "") if file.startswith(os.curdir) else ""
                 file = start + os.path.relpath(failure.file, os.path.realpath(os.curdir))
             place = Location(file, failure.line, 1, 2)
+            severity = Severity.NOTE if cause == _GENERATED else Severity.WARNING
             directories = tuple(os.path.dirname(other) for other, _ in failures[1:])
             self._given.diagnostics.append(
-                FileDiagnostic("parse-error", message, place, fix, severity=Severity.WARNING, others=directories)
+                FileDiagnostic("parse-error", message, place, fix, severity=severity, others=directories)
             )
 
     def take_charts(self, charts: dict[str, str], jobs: Sequence[Job]) -> None:
@@ -440,6 +448,18 @@ def render(
     renderer.take_charts(directories.charts, [job for job in charts if job.program not in absent])
     _take_overlays(given, directories, [job for job in kustomizes if job.program not in absent], renderer)
     renderer.report_failures()
+
+
+def _generated(why: str) -> str:
+    """Return the path of the missing file in a tool's error if .gitignore names the file; otherwise ""."""
+    missing = _MISSING.search(why)
+    path = os.path.realpath(missing[1]) if missing else ""
+    rules = Ignores.above(path) if path else None
+    while rules is not None and not os.path.lexists(os.path.join(path, ".git")):
+        if rules.ignore(path, is_directory=True):
+            return os.path.relpath(path)
+        path = os.path.dirname(path)
+    return ""
 
 
 def _take_overlays(given: Input, directories: _Found, jobs: Sequence[Job], renderer: _Renderer) -> None:

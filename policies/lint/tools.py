@@ -250,8 +250,10 @@ def _refers_elsewhere(schema: bytes) -> bool:
     return bool(elsewhere)
 
 
-SECONDS: Final = 60.0
-"""Maximum seconds of a tool for one directory."""
+SECONDS: Final = 60
+"""Maximum seconds of CPU time of a process, on Linux."""
+WALL: Final = 300.0
+"""Maximum seconds of a tool for one directory, which may wait for a processor."""
 MAX: Final = 64 << 20
 """Maximum bytes of a tool's output."""
 MAX_PARALLEL: Final = 1 << 30
@@ -358,7 +360,7 @@ def _run(job: Job, stop: Event) -> bytes | Failure:
                 cwd=home,
                 env=_environment(job, home, temporary),
             )
-            _limit_memory(process.pid)
+            _limit(process.pid)
         except Outside as fault:
             return Failure(one_line(str(fault)))
         except OSError as fault:
@@ -371,6 +373,8 @@ def _run(job: Job, stop: Event) -> bytes | Failure:
             _end(process)
         if why:
             return Failure(f"{job.called} {why}")
+        if process.returncode == -signal.SIGKILL:
+            return Failure(f"{job.called} was killed: more than {SECONDS} s of CPU time, or out of memory")
         if process.returncode:
             complaint.seek(max(os.fstat(complaint.fileno()).st_size - _TAIL, 0))
             said = complaint.read(_TAIL).decode("utf-8", "replace").replace(os.path.join(files, ""), "")
@@ -387,6 +391,10 @@ _SECOND_TRY: Final = re.compile(r"': must build at directory: '[^']*': file is n
 """What kustomize says of a file after its cause, because it also tries the file as a directory."""
 
 
+_OF_TEMPLATE: Final = re.compile(r"(?:execution error at |at <(?!.* at <)).*")
+"""The end of helm's error: what a template says, or the expression that failed and its error."""
+
+
 def end_of(said: str) -> str:
     """The end of a tool's error, without warnings and hints: it names the cause."""
     lines = (line for line in said.strip().split("\n") if not line.startswith(("# Warning", "Use --debug flag")))
@@ -396,6 +404,8 @@ def end_of(said: str) -> str:
         return cut(text[at:], _LONGEST)
     if len(text) <= _LONGEST:
         return text
+    if (cause := _OF_TEMPLATE.search(text)) is not None:
+        return f"…{cut(cause[0], _LONGEST)}"
     start = text.find(": ", len(text) - _LONGEST)
     return f"…{text[start + 2 :] if 0 < start < len(text) - _LEAST else text[1 - _LONGEST :]}"
 
@@ -422,18 +432,19 @@ def _can_isolate(path: str) -> bool:
     return done.returncode == 0
 
 
-def _limit_memory(process: int) -> None:
-    """Limit the memory of a process and of those that it starts, on Linux."""
-    with suppress(AttributeError, OSError, ValueError):  # ValueError: its limit is lower
-        resource.prlimit(process, resource.RLIMIT_DATA, (MEMORY, MEMORY))
+def _limit(process: int) -> None:
+    """Limit the memory and CPU time of a process and of those that it starts, on Linux."""
+    for what, most in ((resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_CPU, SECONDS)):
+        with suppress(AttributeError, OSError, ValueError):  # ValueError: its limit is lower
+            resource.prlimit(process, what, (most, most))
 
 
 def _watched(process: subprocess.Popen[bytes], stop: Event, *files: IO[bytes]) -> str:
     """Wait for the end of a tool; returns the exceeded limit, or ""."""
-    until = time.monotonic() + SECONDS
+    until = time.monotonic() + WALL
     while process.poll() is None:
         if time.monotonic() > until:
-            return f"takes more than {SECONDS:.0f} s"
+            return f"takes more than {WALL:.0f} s"
         if stop.is_set() or any(os.fstat(file.fileno()).st_size > MAX for file in files):
             break
         with suppress(subprocess.TimeoutExpired):

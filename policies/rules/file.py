@@ -389,7 +389,8 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
         detail, hint, fix = _advice(unknown, type_of(obj))
         there = (*filter(None, str(detail.get("under", "[")).split(".")), path[-1])
         if at(obj, *there) is not None:
-            hint, fix = f"{hint}, which has one", f"remove it, or merge it with line {subject.source.locate(there, key=True).line}"
+            line = subject.source.locate(there, key=True).line
+            hint, fix = f"{hint}, which has one", f"remove it, or merge it with line {line}"
         yield Problem(
             f"unknown field {quote(_shown_path(path))}: kubectl rejects it{hint}",
             path,

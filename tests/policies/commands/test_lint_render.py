@@ -160,6 +160,27 @@ def test_a_deprecated_chart_is_at_most_a_note_and_named_last(
     assert found == {"parse-error": expected, "unknown-field": ("./a/templates/web.yaml", "note")}
 
 
+@pytest.mark.parametrize(
+    ("ignored", "severity", "said"),
+    [("dep-crds\n", "note", "gone is missing: .gitignore names it"), ("other\n", "warning", "no such file")],
+)
+def test_a_missing_input_that_is_generated_is_a_note(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], ignored: str, severity: str, said: str
+) -> None:
+    (tree / ".git").mkdir()
+    (tree / ".gitignore").write_text(ignored.replace("dep-crds", "gone/"))
+    (tree / "a").mkdir()
+    (tree / "a/kustomization.yaml").write_text("resources: [../gone/x]\n")
+    _tool(
+        tools,
+        "kustomize",
+        f'#!/bin/sh\necho "Error: accumulating: lstat {tree}/gone/x: no such file or directory" >&2\nexit 1\n',
+    )
+    _, report, _ = _lint(capsys, "--render", "--allow-empty")
+    (failed,) = report["findings"]
+    assert (failed["severity"], said in failed["message"]) == (severity, True), failed
+
+
 AGENT = """apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: csi-driver}
@@ -265,6 +286,7 @@ def test_one_object_in_several_builds_is_one_finding(
     [
         ("#!/bin/sh\necho 'no such \x1b[31mvalue' >&2\nexit 1\n", "helm template: no such"),
         ("#!/bin/sh\nsleep 100\n", "helm template takes more than"),
+        ("#!/bin/sh\nwhile :; do :; done\n", "was killed: more than 1 s of CPU time"),
         ("#!/bin/sh\nexec cat /dev/zero\n", "helm template prints more than"),
         ("#!/bin/sh\necho 'X missing in charts/ directory: common' >&2\nexit 1\n", "missing in charts/: common"),
         (
@@ -283,7 +305,8 @@ def test_a_chart_that_cannot_be_rendered_is_one_finding(
     said: str,
     threshold: str,
 ) -> None:
-    monkeypatch.setattr(lint_tools, "SECONDS", 20.0 if "zero" in script else 1.0)
+    monkeypatch.setattr(lint_tools, "SECONDS", 1)
+    monkeypatch.setattr(lint_tools, "WALL", 1.0 if "sleep" in script else 20.0)
     monkeypatch.setattr(lint_tools, "MAX", 1 << 20)
     _chart(tree)
     (tree / "charts/shop/templates/class.yaml").write_text(CLASS)

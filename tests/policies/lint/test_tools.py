@@ -322,3 +322,20 @@ def test_the_end_of_an_error_of_kustomize_is_its_cause() -> None:
     tried = "accumulating resources: accumulation err='accumulating resources from '../b.yaml': "
     said = f"Error: {tried}{cause}': must build at directory: '/a/b.yaml': file is not directory\n"
     assert end_of(said).endswith(cause)
+
+
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        (
+            "execution error at (c/templates/NOTES.txt:2:3): [ERROR] 'image.repository' must be set. See https://x/{far}",
+            "…execution error at (c/templates/NOTES.txt:2:3): [ERROR] 'image.repository' must be set. See https://x/",
+        ),
+        (
+            'template: {far}/a.yaml:13:103: at <include "b" .>: executing "b" at <$.Values.env>: wrong type',
+            "…at <$.Values.env>: wrong type",
+        ),
+    ],
+)
+def test_the_end_of_an_error_of_helm_names_its_cause(said: str, end: str) -> None:
+    assert end_of("Error: " + said.format(far="x" * 300)).startswith(end)
