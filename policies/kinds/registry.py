@@ -227,10 +227,14 @@ def plurals(kind: str) -> tuple[str, ...]:
 
 
 class Removed(NamedTuple):
-    """The version that replaces a removed one, and the minor version of Kubernetes 1.x without the removed one."""
+    """The version that replaces a removed one, and the minor version of Kubernetes 1.x without the removed one.
+
+    `also`: what else to change, as the end of the fix.
+    """
 
     replacement: str
     minor: int
+    also: str = ""
 
 
 _WORKLOADS: Final = ("Deployment", "ReplicaSet", "DaemonSet")
@@ -241,7 +245,9 @@ REMOVED: Final = {
     "batch/v1beta1/CronJob": Removed("batch/v1", 25),
     "batch/v2alpha1/CronJob": Removed("batch/v1", 21),
     "policy/v1beta1/PodDisruptionBudget": Removed("policy/v1", 25),
-    "autoscaling/v2beta1/HorizontalPodAutoscaler": Removed("autoscaling/v2", 25),
+    "autoscaling/v2beta1/HorizontalPodAutoscaler": Removed(
+        "autoscaling/v2", 25, ", and metrics with target, such as target.averageUtilization"
+    ),
     "autoscaling/v2beta2/HorizontalPodAutoscaler": Removed("autoscaling/v2", 26),
 }
 """`apiVersion/kind` -> its replacement, for kinds that the linter reads, except PriorityClasses."""

@@ -273,7 +273,7 @@ class ObjectFinder:
             return
         if (removed := removed_version(api_version, kind)) is not None:
             message = f"no {kind} in version {quote(str(api_version))}: Kubernetes 1.{removed.minor} removed it"
-            fix, where = f"write apiVersion: {removed.replacement}", source.locate(("apiVersion",))
+            fix, where = f"write apiVersion: {removed.replacement}{removed.also}", source.locate(("apiVersion",))
             yield FileDiagnostic("removed-api-version", message, where, fix, ref_of(value))
             return
         is_object = isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)

@@ -328,7 +328,7 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
         removed = removed_version(version, kind)
         if removed:
             message = f"no {kind} in version {quote(str(version))}: Kubernetes 1.{removed.minor} removed it"
-            yield Problem(message, ("apiVersion",), f"write apiVersion: {removed.replacement}")
+            yield Problem(message, ("apiVersion",), f"write apiVersion: {removed.replacement}{removed.also}")
     elif version != SERVED_VERSION:
         shown = quote(cut(str(version), _LONGEST_VERSION))
         yield Problem(
