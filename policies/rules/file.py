@@ -419,7 +419,7 @@ _POD_TYPE: Final = {"apiVersion": "v1", "kind": "Pod"}
 def _same_letters(name: str, unknown: Unknown) -> list[str]:
     """Return the fields of which an unknown one is a misspelling."""
     fields = fields_of(unknown.type).known
-    same = [field for field in fields if field.lower() == name.lower()]
+    same = [field for field in fields if field.lower() == name.lower() or field == f"{name}Name"]
     return same or [field for field in _nearest(name, fields) if is_misspelt(name, field)]
 
 
