@@ -191,7 +191,7 @@ def whatif(
     autoscalers (default: those of the cluster). `nodes_over_time`: record the Pods on each node, for pages.
     Raises SourceError, InvalidInput, and InvalidObject, also if admission rejects all objects.
     """
-    autoscaling, places = autoscaling_for(cluster, autoscaling), Places()
+    autoscaling, places = autoscaling_for(cluster, autoscaling)._replace(scale_down=until is not None), Places()
     start = Start(_cache_for(change, cluster), autoscaling.groups, places)
     cache = start.cache
     if cache.semantics.unknown:

@@ -79,6 +79,8 @@ class PodClaim(NamedTuple):
 
 
 _DAEMON_POD: Final = "cluster-autoscaler.kubernetes.io/daemonset-pod"
+_SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+_SAFE_VOLUMES: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,10 @@ class Pod:
     """Creation time in seconds since 1970; None for a Pod with a node."""
     annotated_daemon: bool = False
     """True if an annotation makes cluster-autoscaler treat the Pod as a DaemonSet Pod."""
+    safe_to_evict: str = ""
+    """The annotation safe-to-evict of cluster-autoscaler: true, false or on-completion; otherwise ""."""
+    has_local_storage: bool = False
+    """True if a local volume of the Pod prevents that cluster-autoscaler removes its node."""
     terminating: bool = False
     preempted: bool = False
     """True if the first DisruptionTarget condition has the reason PreemptionByScheduler."""
@@ -143,6 +149,8 @@ class Pod:
             device_claims=_device_claims(obj) if spec.claims_devices else (),
             created=None if node_name else timestamp(obj, "metadata", "creationTimestamp"),
             annotated_daemon=at(obj, "metadata", "annotations", _DAEMON_POD) == "true",
+            safe_to_evict=_safe_to_evict(at(obj, "metadata", "annotations", _SAFE_TO_EVICT)),
+            has_local_storage=_has_local_storage(obj),
             terminating=at(obj, "metadata", "deletionTimestamp") is not None,
             preempted=_preempted(conditions),
             ready=_ready(obj, conditions),
@@ -245,6 +253,24 @@ def _ready(obj: ApiObject, conditions: Mapping[str, ApiObject]) -> bool:
     """Whether the Pod is ready. Without the condition Ready, a Pod that is not Pending is ready (`IsPodReady`)."""
     ready = conditions.get("Ready")
     return bool(at(obj, "status", "phase") != "Pending") if ready is None else ready.get("status") == "True"
+
+
+def _safe_to_evict(value: object) -> str:
+    return next((known for known in ("true", "false", "on-completion") if value == known), "")
+
+
+def _has_local_storage(obj: ApiObject) -> bool:
+    """Report whether a Pod has a local volume that no annotation names. Source: `HasBlockingLocalStorage`."""
+    local = [volume.get("name") for volume in items(obj, "spec", "volumes") if _is_local(volume)]
+    safe = at(obj, "metadata", "annotations", _SAFE_VOLUMES) if local else ""
+    named = safe.split(",") if isinstance(safe, str) and safe else []
+    return any(name not in named for name in local)
+
+
+def _is_local(volume: ApiObject) -> bool:
+    directory = volume.get("emptyDir")
+    on_disk = isinstance(directory, dict) and directory.get("medium") != "Memory"
+    return on_disk or volume.get("hostPath") is not None
 
 
 MAX_TEXT: Final = 8 * 1024

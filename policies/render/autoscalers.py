@@ -12,19 +12,30 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
     from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
-    from forewarn.policies.whatif.autoscalers import Autoscalers, Considered, Launches, WithNewNodes, WorkloadBack
+    from forewarn.policies.whatif.autoscalers import (
+        Autoscalers,
+        Considered,
+        Launches,
+        RemovedNode,
+        ScaleDowns,
+        WithNewNodes,
+        WorkloadBack,
+    )
     from forewarn.policies.whatif.scale_up import NoScaleUp, ScaleUp, ScaleUps
 
 MAX_LINES: Final = 20
 _LIMITS: Final = ("exceed", "limit", "max node group size")
+_NAMED: Final = 10
 _ARRIVED: Final = ("workload", "before", "worst", "with new nodes", "last Pod scheduled")
 _TEXTS: Final = (_ARRIVED[0], _ARRIVED[-1])
 
 
 def lines(autoscalers: Autoscalers, *, over_time: bool = False) -> Iterator[str]:
-    """The text lines; none without Pending Pods. `over_time`: nodes have arrived, also for Pods that are not Pending at
-    the end. An autoscaler without known groups is not mentioned beside one with.
+    """The text lines; none without Pending Pods and scale-down. `over_time`: nodes have arrived, also for Pods that are
+    not Pending at the end. An autoscaler without known groups is not mentioned beside one with.
     """
+    if autoscalers.scale_down is not None:
+        yield from _scaled_down(autoscalers.scale_down)
     of_ca, of_karpenter = autoscalers.cluster_autoscaler, autoscalers.karpenter
     if not of_ca.pending:
         return
@@ -39,6 +50,32 @@ def lines(autoscalers: Autoscalers, *, over_time: bool = False) -> Iterator[str]
     else:
         yield _considered("cluster-autoscaler", of_ca)
         yield _considered("Karpenter", of_karpenter)
+
+
+def _scaled_down(down: ScaleDowns) -> Iterator[str]:
+    """Yield lines about the nodes that cluster-autoscaler removes, and about the others."""
+    by_group: dict[str, list[RemovedNode]] = {}
+    for removed in down.removed:
+        by_group.setdefault(removed.group, []).append(removed)
+    for group, nodes in list(by_group.items())[:MAX_LINES]:
+        names, evicted = listed([node.node for node in nodes], _NAMED), sum(node.evicted for node in nodes)
+        times = dict.fromkeys((duration(nodes[0].at), duration(nodes[-1].at)))
+        killed = sum(node.expendable for node in nodes)
+        moved = f", {plural(evicted, 'Pod')} evicted" if evicted else ""
+        moved += f", {plural(killed, 'expendable Pod')} deleted" if killed else ""
+        yield f"scale-down: {plural(len(nodes), 'node')} of group {group} ({names}) at {' to '.join(times)}{moved}"
+    if len(by_group) > MAX_LINES:
+        yield f"and nodes of {len(by_group) - MAX_LINES} more groups"
+    if down.deleting:
+        yield f"being removed at the end: {listed([*down.deleting], _NAMED)}"
+    for node, why in list(down.failed.items())[:MAX_LINES]:
+        yield f"node {node} not removed: {why}"
+    if down.kept:
+        count = plural(sum(down.kept.values()), "other node")
+        reasons = sorted(down.kept.items(), key=lambda item: (-item[1], item[0]))
+        yield f"{count} of groups not removed: {listed([f'{why} ({number})' for why, number in reasons], _NAMED)}"
+    if down.not_predicted:
+        yield f"scale-down not predicted: {down.not_predicted}"
 
 
 def _all(pending: int) -> str:
@@ -157,7 +194,8 @@ def arrived_table(arrived: WithNewNodes, reaction: Autoscalers) -> TitledTable:
     worst = f"{arrived.worst.running} Pods run at the worst moment ({duration(arrived.worst.at)})"
     left = arrived.nodes_not_simulated
     omitted = f"; not simulated: {plural(left, 'more new node')}" if left else ""
-    end = f"{worst}, {arrived.running} with new nodes, {arrived.pending} Pending{omitted}"
+    at_end = "at the end" if arrived.first_node_at is None else "with new nodes"
+    end = f"{worst}, {arrived.running} {at_end}, {arrived.pending} Pending{omitted}"
     count = plural(sum(arrived.nodes.values()), "new node")
     rows = [
         row
@@ -166,7 +204,8 @@ def arrived_table(arrived: WithNewNodes, reaction: Autoscalers) -> TitledTable:
     ]
     more = f"and {plural(len(rows) - MAX_LINES, 'more workload')}; use -o json for all" if len(rows) > MAX_LINES else ""
     cells = [(row.workload, row.before, row.worst, row.after, _back_at(row, explained)) for row in rows[:MAX_LINES]]
-    title = f"{count} from {duration(arrived.first_node_at)} on ({nodes}): {end}"
+    what = "with scale-down" if arrived.first_node_at is None else f"{count} from {duration(arrived.first_node_at)} on"
+    title = f"{what}{f' ({nodes})' if nodes else ''}: {end}"
     return TitledTable(title, _ARRIVED, cells, _TEXTS, more)
 
 

@@ -67,7 +67,8 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     effects = [*of_class, *progress, *(unwanted or ([NO_EFFECT] if wanted else []))]
     effects = _at_maximum(answer) if answer.replicas else effects
     unread = "".join(f", {phrase}" for phrase in unfinished([answer]))
-    new_nodes = _nodes_needed(answer) if answer.replicas else on_new_nodes(answer)
+    phrases = (on_new_nodes(answer), on_removed_nodes(answer))
+    new_nodes = _nodes_needed(answer) if answer.replicas else "; ".join(filter(None, phrases))
     nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
     if not_simulated := answer.not_simulated:
         nothing = f"not simulated: {cut(listed(list(not_simulated), 1), _LONGEST)}"
@@ -88,7 +89,7 @@ def _nodes_needed(answer: Answer) -> str:
     reaction, arrived = answer.autoscalers, answer.with_new_nodes
     limits = listed(autoscalers.limits_of(reaction), _FEW)
     hit = f", limits hit: {limits}" if limits else ""
-    if arrived is None:
+    if arrived is None or not arrived.nodes:
         is_known = reaction.node_groups is not None or reaction.node_pools is not None
         why = "no new nodes help" if is_known else "needed nodes not predicted without node groups"
         return f"{why}{hit}" if any(workload.pending for workload in answer.workloads) else ""
@@ -109,7 +110,7 @@ def unfinished(answers: Sequence[Answer]) -> list[str]:
 def on_new_nodes(answer: Answer) -> str:
     """A phrase with the number of lost replicas, or otherwise Pending Pods, that run on new nodes; "" without any."""
     arrived = answer.with_new_nodes
-    if arrived is None or answer.upgrade is not None:
+    if arrived is None or arrived.first_node_at is None or answer.upgrade is not None:
         return ""
     pending = sum(workload.pending for workload in answer.workloads)
     if not answer.fewer and not pending:
@@ -122,6 +123,17 @@ def on_new_nodes(answer: Answer) -> str:
     known = [time for time in times if time is not None]  # not of a workload with further Pending Pods
     when = f" within {duration(max(known))}" if back > 0 and known and known == times else ""
     return f"with new nodes, {max(back, 0)} of {of} {'run again' if answer.fewer else 'run'}{when}"
+
+
+def on_removed_nodes(answer: Answer) -> str:
+    """A phrase with the number of nodes that cluster-autoscaler removes, and its effect without new nodes; or ""."""
+    down, end = answer.autoscalers.scale_down, answer.with_new_nodes
+    if down is None or not down.removed:
+        return ""
+    text = f"{plural(len(down.removed), 'node')} removed from {duration(down.removed[0].at)} on"
+    if end is None or end.first_node_at is not None or end.fewer <= answer.fewer:
+        return text
+    return f"{text}, then {plural(end.fewer, 'replica')} lost"
 
 
 def verdict(answer: Answer, change: ClassChange | None = None) -> str:

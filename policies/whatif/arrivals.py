@@ -10,9 +10,10 @@ import pickle
 from collections import Counter
 from copy import copy
 from functools import partial
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
 from forewarn.policies.findings import one_line
 from forewarn.policies.forks import forked
 from forewarn.policies.kinds.registry import DAEMON_SET
@@ -35,18 +36,23 @@ from forewarn.policies.whatif.autoscalers import (
 )
 from forewarn.policies.whatif.comparison import count_by_workload, prepare
 from forewarn.policies.whatif.new_nodes import Rounds
+from forewarn.policies.whatif.scale_down import Removals
 from forewarn.policies.whatif.scale_up import Scans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.controllers.view import PodState
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.api_server import Change
     from forewarn.policies.simulation.summary import Names
     from forewarn.policies.whatif.answer import Answer
-    from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.autoscalers import Autoscaling, ScaleDowns
     from forewarn.policies.whatif.comparison import Ended
     from forewarn.policies.whatif.new_nodes import NewNode
     from forewarn.policies.whatif.questions import Question
@@ -108,7 +114,7 @@ class Worst(NamedTuple):
 class End(NamedTuple):
     """The end of a simulation with new nodes: Pods and the time of the last scheduled Pod by workload.
 
-    `messages`: why Pods are Pending, by displayed workload.
+    `messages`: why Pods are Pending, by displayed workload. `with_node`: DaemonSet Pods on nodes that no longer exist.
     """
 
     counts: Mapping[Workload, tuple[int, int]]
@@ -116,6 +122,7 @@ class End(NamedTuple):
     worst: Worst
     messages: Mapping[str, str]
     settled_at: float
+    with_node: Mapping[Workload, int]
 
     @classmethod
     def of(cls, simulation: Simulation) -> End:
@@ -123,7 +130,14 @@ class End(NamedTuple):
         counts = {workload: (each.running, each.pending) for workload, each in count_by_workload(simulation).items()}
         messages = {each.group: each.message for each in waiting_in(simulation, names_in(simulation))}
         last, settled_at = last_scheduled(simulation), max(simulation.timeline.last, 0.0)
-        return cls(counts, last, Worst.of(simulation), messages, settled_at)
+        return cls(counts, last, Worst.of(simulation), messages, settled_at, _left_with_nodes(simulation))
+
+
+def _left_with_nodes(simulation: Simulation) -> Counter[Workload]:
+    """Return the number of DaemonSet Pods at time 0 on nodes that no longer exist, by workload."""
+    nodes, origins = simulation.api.nodes, simulation.timeline.origins
+    pods = [state.pod for state in simulation.world.pods if state.active and is_daemon_pod(state.pod)]
+    return Counter(origins[pod.key].workload for pod in pods if pod.node_name and pod.node_name not in nodes)
 
 
 def last_scheduled(simulation: Simulation) -> dict[Workload, float]:
@@ -134,7 +148,7 @@ def last_scheduled(simulation: Simulation) -> dict[Workload, float]:
 
 class ClusterAutoscalerRounds(Rounds):
     """Scans of cluster-autoscaler follow each other every SCAN seconds, from SCAN seconds after the first Pod that
-    kube-scheduler marks Unschedulable.
+    kube-scheduler marks Unschedulable; with scale-down, from SCAN seconds after the start at the latest.
 
     Scans in which nothing has changed are left out. In a cluster, a scan may follow at once. Source: loop/trigger.go.
     """
@@ -148,7 +162,18 @@ class ClusterAutoscalerRounds(Rounds):
         self._seen = set[str]()
         """Identities of the Pods that were Unschedulable at the last scan."""
         self._expected = False
+        self._groups_of_new: dict[str, str] = {}
+        """New node -> its group."""
+        self._removals = Removals(simulation, autoscaling, self._groups_of_new) if autoscaling.removes_nodes else None
+        self._has_changed, self._last_scale_up, self._last_scan = True, -inf, -inf
         super().__init__(simulation, delay)
+
+    def deliver(self) -> None:
+        """Let nodes arrive, and be removed, from now on."""
+        super().deliver()
+        if self._removals is not None:
+            clock = self._simulation.clock
+            clock.at(max(clock.now, 0.0) + SCAN, self._wake)
 
     def result(self, names: Names, pending: Collection[str]) -> ScaleUps | None:
         """The scale-ups of all scans, and the Pods that they do not help; None without any scan."""
@@ -159,7 +184,9 @@ class ClusterAutoscalerRounds(Rounds):
 
     def _handle(self, change: Change) -> None:
         super()._handle(change)
-        if self._waiting and not self._expected:
+        self._has_changed = self._has_changed or change.new is not change.old
+        removes = self._removals is not None and self._delivers and self._next is not None
+        if not self._expected and (self._waiting or removes):
             self._trigger("")
 
     def _matters(self, change: Change) -> bool:
@@ -185,29 +212,72 @@ class ClusterAutoscalerRounds(Rounds):
         clock.at(self._next, partial(self._scan, self._next))
 
     def _scan(self, time: float) -> None:
-        self._expected, self._next = False, time + SCAN
+        self._expected, self._next, self._last_scan = False, time + SCAN, time
         states, api = self._pending(), self._simulation.api
-        if not states or not self._changed or self._stopped:
-            return
-        if all(state.created + _NEW > api.seconds for state in states):
-            self._trigger("")
-            return
+        are_new = bool(states) and all(state.created + _NEW > api.seconds for state in states)
+        if states and self._changed and not self._stopped:
+            if are_new:
+                self._trigger("")
+            else:
+                self._scale_up(states)
+        if self._removals is not None and self._delivers and not self._removals.not_predicted:
+            self._scale_down(self._removals, states, are_new=are_new)
+
+    def _scale_up(self, states: Sequence[PodState]) -> None:
         self._changed, self._seen = False, {state.pod.uid for state in states}
-        upcoming = Counter(arrival.group for arrival in self._upcoming())
-        pods, snapshot = seen_by_cluster_autoscaler(
-            [state.pod for state in states], self._simulation.cache.snapshot(), self._autoscaling.cutoff
-        )
-        daemon_sets = [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
-        arrivals = self._scans.scan(pods, snapshot, daemon_sets, upcoming) if pods else []
+        arrivals = self._scans.scan(*seen, self._on_their_way()) if (seen := self._seen_in(states))[0] else []
         self._launch((each.group, self._new_node(each.group), each) for each in arrivals)
         if self._scans.has_ended:
             self.omitted = self._scans.omitted
             self._give_up(self._scans.not_predicted)
         elif arrivals:
+            self._last_scale_up = self._simulation.clock.now
             self._trigger("")
 
+    def _seen_in(self, states: Sequence[PodState]) -> tuple[list[Pod], Snapshot, list[ApiObject]]:
+        """Return the Pods that cluster-autoscaler considers, the cluster as it sees it, and the DaemonSets."""
+        api, cutoff = self._simulation.api, self._autoscaling.cutoff
+        pods, snapshot = seen_by_cluster_autoscaler(
+            [state.pod for state in states], self._simulation.cache.snapshot(), cutoff
+        )
+        return pods, snapshot, [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
+
+    def _on_their_way(self) -> Counter[str]:
+        return Counter(arrival.group for arrival in self._upcoming())
+
+    def _scale_down(self, removals: Removals, states: Sequence[PodState], *, are_new: bool) -> None:
+        """Scan for nodes to remove, unless nothing has changed and no time has passed that matters."""
+        clock, due = self._simulation.clock, removals.next_scan()
+        if self._has_changed or removals.is_limited or (due is not None and clock.now >= due):
+            self._has_changed = False
+            if self._stopped:
+                removals.not_predicted = "further removals (further new nodes are unknown)"
+                return
+            upcoming = self._on_their_way()
+            snapshot = self._scans.packed(*self._seen_in(states), upcoming)
+            removals.scan(snapshot, upcoming, self._last_scale_up, paused=are_new)
+            due = removals.next_scan()
+        if removals.is_limited:
+            self._trigger("")
+        elif due is not None and self._next is not None:
+            time = self._next + max(ceil((due - self._next) / SCAN), 0) * SCAN
+            clock.at(time, self._wake)
+            self._simulation.await_time(time)
+
+    def _wake(self) -> None:
+        """Scan now, unless a scan follows anyway."""
+        now = self._simulation.clock.now
+        if not self._expected and self._last_scan < now:
+            self._scan(now)
+
+    def scale_down(self) -> ScaleDowns | None:
+        """The removed nodes; None if scale-down is not simulated."""
+        return self._removals.result() if self._removals is not None else None
+
     def _new_node(self, group: str) -> Node:
-        return self._groups[group].real_node(self._name_of(group))
+        node = self._groups[group].real_node(self._name_of(group))
+        self._groups_of_new[node.name] = group
+        return node
 
 
 class Grown(NamedTuple):
@@ -227,13 +297,15 @@ class Branch:
     """Runs a simulation without new nodes, and a fork with new nodes, so that what both have in common is simulated
     once.
 
-    The fork is made when the first node arrives. `measure`: returns the result of the fork. `autoscaling`: what is left
-    to react at the end of the simulation: not the autoscalers whose rounds are simulated.
+    The fork is made when the first node arrives, or at the start if nodes may be removed. `measure`: returns the result
+    of the fork. `autoscaling`: what is left to react at the end of the simulation: not the autoscalers whose rounds are
+    simulated.
     """
 
     def __init__(self, question: Question, autoscaling: Autoscaling, measure: Callable[[Simulation], Any]) -> None:
         self._grows = autoscaling if autoscaling.grows and autoscaling.node_delay is not None else None
         self.autoscaling = autoscaling._replace(groups=(), karpenter=None) if self._grows else autoscaling
+        self._removes_nodes = self._grows is not None and self._grows.removes_nodes
         self._question, self._measure = question, measure
         self._ran: Simulation | None = None
         self._answer_of: Ended | None = None
@@ -251,7 +323,7 @@ class Branch:
     def run(self, simulation: Simulation, answer_of: Ended | None = None) -> None:
         """Run a simulation to its end. `answer_of`: returns the answer of the fork. Raises NotPredicted."""
         self._ran, self._rounds, self._answer_of = simulation, self._started(simulation), answer_of
-        if self._rounds and self._runs_to_first_node(simulation):
+        if self._removes_nodes or (self._rounds and self._runs_to_first_node(simulation)):
             self._fork = forked(lambda result: _send(result, self._grown(simulation, self._rounds, self._question)))
             for rounds in self._rounds:
                 rounds.stop()
@@ -287,7 +359,7 @@ class Branch:
         """
         if not self._rounds or self._ran is None:
             return None
-        if not any(rounds.launched for rounds in self._rounds):
+        if not self._removes_nodes and not any(rounds.launched for rounds in self._rounds):
             return Grown(None, [], 0, self._reaction(self._ran, self._rounds))
         if (grown := self._of_fork()) is not None:
             return grown
@@ -326,6 +398,7 @@ class Branch:
         total = len(set[str]().union(*(rounds.helped() for rounds in every)) - pending)
         end = after_simulation(simulation, self.autoscaling, names)
         results = {rounds.autoscaler: rounds.result(names, pending) for rounds in every}
+        down = next((each for rounds in every if (each := rounds.scale_down()) is not None), None)
         plan, considered = results.get("node_groups"), end.cluster_autoscaler.considered
         if plan is not None:  # `end` counts the Pods that fit where Pods below the cutoff run
             left = considered - sum(item.pods for item in plan.no_scale_up)
@@ -336,6 +409,7 @@ class Branch:
             end.cluster_autoscaler.after(helped.get("node_groups", total), total),
             end.karpenter.after(helped.get("node_pools", total), total),
             **results,
+            scale_down=down,
         )
 
 
@@ -364,8 +438,9 @@ def with_new_nodes(answer: Answer, branch: Branch) -> Answer:
     grown = branch.grown()
     if grown is None:
         return answer
+    removed = grown.reaction.scale_down is not None and grown.reaction.scale_down.removed
     return answer._replace(
-        with_new_nodes=_with_new_nodes(answer, grown) if grown.nodes else None,
+        with_new_nodes=_with_new_nodes(answer, grown) if grown.nodes or removed else None,
         autoscalers=grown.reaction,
         grown=grown.answer if grown.nodes else None,
     )
@@ -381,7 +456,7 @@ def _with_new_nodes(answer: Answer, grown: Grown) -> WithNewNodes:
         nodes=dict(Counter(group for group, _, _ in nodes)),
         milli_cpu=milli_cpu.total(),
         milli_cpu_by_group=milli_cpu,
-        first_node_at=min(at for _, _, at in nodes),
+        first_node_at=min((at for _, _, at in nodes), default=None),
         worst=end.worst.moment,
         running=sum(running for running, _ in end.counts.values()),
         fewer=sum(missed for _, missed in rows),
@@ -413,14 +488,15 @@ def _rows(answer: Answer, end: End) -> Iterator[tuple[WorkloadBack, int]]:
             at=None if pending else end.last.get(workload),
             message=end.messages.get(standing.workload, "") if pending else "",
         )
-        yield back, standing._replace(after=running, pending=pending).missed
+        gone = end.with_node.get(workload, 0)
+        yield back, standing._replace(after=running, pending=pending, with_node=gone).missed
 
 
 def _only_with_nodes(answer: Answer, end: End) -> Iterator[WorkloadCount]:
     found = {standing.workload for standing in answer.workloads}
     for workload, count in count_by_workload(answer.simulation).items():
         name, (running, pending) = answer.summary.names.of(workload), end.counts.get(workload, (0, 0))
-        if name not in found and (running < count.running or pending):
+        if name not in found and (running + end.with_node.get(workload, 0) < count.running or pending):
             about = count.origin.namespace, count.origin.priority_class, count.origin.priority
             yield WorkloadCount(name, *about, count.running, count.running, 0, 0, "")
 

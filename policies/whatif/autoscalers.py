@@ -150,7 +150,8 @@ class Autoscaling(NamedTuple):
 
     `groups`: the node groups; empty if none are known. `settings`: flags of cluster-autoscaler. `karpenter`: with its
     NodePools and `instance_types`, if both are known. `node_delay`: seconds from a scale-up to the new nodes; None if
-    no nodes arrive in simulations. `has_node_pools`: whether the cluster has NodePools.
+    no nodes arrive in simulations. `has_node_pools`: whether the cluster has NodePools. `scale_down`: whether
+    cluster-autoscaler removes nodes in simulations.
     """
 
     cutoff: int = Options().autoscaler_cutoff
@@ -160,6 +161,7 @@ class Autoscaling(NamedTuple):
     instance_types: Sequence[InstanceType] = ()
     karpenter: Karpenter | None = None
     has_node_pools: bool = False
+    scale_down: bool = False
 
     @property
     def grows(self) -> bool:
@@ -172,8 +174,27 @@ class Autoscaling(NamedTuple):
         if self.node_delay is None:
             return ()
         of_karpenter = ["consolidation or drift"] * bool(self.karpenter or self.has_node_pools)
-        removals = listed(["scale-down"] * bool(self.groups) + of_karpenter)
-        return (*self.assumes_of_arrivals, *([f"no {removals} (not predicted)"] if removals else ()))
+        why = self.no_scale_down if self.scale_down else ""
+        removals = listed(["scale-down"] * bool(self.groups and not self.removes_nodes and not why) + of_karpenter)
+        clauses = [f"no scale-down (not predicted: {why})"] if why else []
+        clauses += [f"no {removals} (not predicted)"] if removals else []
+        if self.removes_nodes:
+            least = duration(self.settings.scale_down.unneeded_time)
+            clauses.insert(0, f"cluster-autoscaler removes nodes that are not needed for {least}")
+        return (*self.assumes_of_arrivals, *clauses)
+
+    @property
+    def removes_nodes(self) -> bool:
+        """Whether cluster-autoscaler removes nodes in simulations."""
+        return self.scale_down and bool(self.groups) and not self.no_scale_down
+
+    @property
+    def no_scale_down(self) -> str:
+        """Why the scale-down of cluster-autoscaler is not simulated, or ""."""
+        settings = self.settings.scale_down
+        if self.groups and all(group.members is None for group in self.groups):
+            return "--node-templates does not name the nodes of groups"
+        return settings.not_predicted if settings.enabled else "--scale-down-enabled is false"
 
     @property
     def assumes_of_arrivals(self) -> Sequence[str]:
@@ -226,17 +247,45 @@ class Considered(NamedTuple):
         return self._replace(considered=self.considered + helped, pending=self.pending + by_all)
 
 
+class RemovedNode(NamedTuple):
+    """A node that cluster-autoscaler removes. `at`: seconds until then. `evicted`: number of Pods that it evicts.
+    `expendable`: number of Pods below the cutoff, which are deleted with the node.
+    """
+
+    node: str
+    group: str
+    at: float
+    evicted: int
+    expendable: int
+
+
+class ScaleDowns(NamedTuple):
+    """The scale-down of cluster-autoscaler until the end of the simulation.
+
+    `removed`: in the order of time. `deleting`: nodes that are being removed at the end. `kept`: number of other nodes
+    by the reason why they stay. `failed`: node -> why its removal failed. `not_predicted`: why further removals are
+    unknown, or "".
+    """
+
+    removed: Sequence[RemovedNode]
+    deleting: Sequence[str]
+    kept: Mapping[str, int]
+    failed: Mapping[str, str]
+    not_predicted: str
+
+
 class Autoscalers(NamedTuple):
     """The reaction of autoscalers to Pending Pods.
 
     `node_groups`: of cluster-autoscaler; None without node groups. `node_pools`: of Karpenter; None without NodePools
-    and instance types.
+    and instance types. `scale_down`: of cluster-autoscaler; None if scale-down is not simulated.
     """
 
     cluster_autoscaler: Considered
     karpenter: Considered
     node_groups: ScaleUps | None = None
     node_pools: Launches | None = None
+    scale_down: ScaleDowns | None = None
 
 
 class WorkloadBack(NamedTuple):
@@ -265,17 +314,17 @@ class WorstMoment(NamedTuple):
 
 
 class WithNewNodes(NamedTuple):
-    """The end of the simulation if autoscalers add nodes. `nodes`: by node group or NodePool.
+    """The end of the simulation if autoscalers add or remove nodes. `nodes`: by node group or NodePool.
 
-    `fewer`: replicas that do not run at the end. `nodes_not_simulated`: the nodes beyond the limit of a simulation.
-    Of an upgrade: `upgraded`, the number of upgraded nodes; `upgraded_at`, seconds until all are; absent if not all
-    are; `preempted`, the number of preempted Pods.
+    `fewer`: replicas that do not run at the end. `first_node_at`: null if nodes are only removed.
+    `nodes_not_simulated`: the nodes beyond the limit of a simulation. Of an upgrade: `upgraded`, the number of upgraded
+    nodes; `upgraded_at`, seconds until all are; absent if not all are; `preempted`, the number of preempted Pods.
     """
 
     nodes: Mapping[str, int]
     milli_cpu: int
     milli_cpu_by_group: Mapping[str, int]
-    first_node_at: float
+    first_node_at: float | None
     worst: WorstMoment
     running: int
     fewer: int

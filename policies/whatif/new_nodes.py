@@ -69,6 +69,10 @@ class Rounds:
         """The nodes of all rounds, and the Pods that they do not help. `pending`: keys of the Pending Pods."""
         raise NotImplementedError
 
+    def scale_down(self) -> Any:
+        """The removed nodes; None if removals are not simulated."""
+        return None
+
     def helped(self) -> set[str]:
         """The keys of Pods for which nodes were launched."""
         return {key for _, arrival in self.launched for key in arrival.pods}

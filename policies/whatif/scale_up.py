@@ -147,6 +147,14 @@ class Scans:
             self.helped.update(key for arrival in arrivals for key in arrival.pods)
         return arrivals
 
+    def packed(
+        self, pods: Sequence[Pod], snapshot: Snapshot, daemon_sets: list[ApiObject], upcoming: Mapping[str, int]
+    ) -> Snapshot:
+        """Return the cluster with the Pods that fit on existing nodes, for scale-down. Parameters as of `scan`."""
+        if not pods and not upcoming:
+            return snapshot
+        return self._with(daemon_sets, snapshot).packed(pods, snapshot, upcoming, dict(self._hints))[0]
+
     @property
     def has_begun(self) -> bool:
         """Whether there was a scan."""

@@ -43,9 +43,10 @@ _READ_GROUPS: Final = (
     "cluster.x-k8s.io/",
     "machine.openshift.io/",
     "capacity.cluster-autoscaler.kubernetes.io/",
+    "cluster-autoscaler.kubernetes.io/",
     "karpenter.sh/",
 )
-"""Prefixes of annotations that forewarn reads: its own, and those of node groups."""
+"""Prefixes of annotations that forewarn reads: its own, and those of autoscalers."""
 _READ: Final = frozenset((BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE, POD_DELETION_COST))
 """Annotations that kube-scheduler and controllers read. Their values are names of classes, nodes and plugins."""
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")

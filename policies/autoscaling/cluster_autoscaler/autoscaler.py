@@ -27,12 +27,13 @@ _USUAL: Final = Settings()
 
 class Scan(NamedTuple):
     """What one scan decides. `waiting`: the Pods that fit on no node, with the reasons of the groups; `fit`: the
-    others.
+    others. `snapshot`: the cluster with nodes on their way, and with Pending Pods on the nodes on which they fit.
     """
 
     decision: Decision
     waiting: Sequence[EquivalenceGroup]
     fit: Sequence[Pod]
+    snapshot: Snapshot
 
     @property
     def arrivals(self) -> list[Arrival]:
@@ -84,14 +85,22 @@ class ClusterAutoscaler:
         """
         if self._settings.limits:
             raise NotPredicted("the limits --cores-total and --memory-total are not modelled")
-        snapshot, left = filter_out_schedulable(snapshot.with_nodes(list(self._upcoming(upcoming))), pending, hints)
+        snapshot, left = self.packed(pending, snapshot, upcoming, hints)
         waiting, unplaced = group_by_scheduling_properties(without_daemon_pods(left)), set(map(id, left))
         fit = [pod for pod in pending if id(pod) not in unplaced and not is_daemon_pod(pod)]
         if not waiting:
-            return Scan(Decision(), waiting, fit)
+            return Scan(Decision(), waiting, fit, snapshot)
         groups = [group._replace(size=group.size + added.get(group.name, 0)) for group in self._groups]
         orchestrator = Orchestrator(snapshot, groups, self._templates, self._settings, {}, {})
-        return Scan(orchestrator.decide(waiting), waiting, fit)
+        return Scan(orchestrator.decide(waiting), waiting, fit, snapshot)
+
+    def packed(
+        self, pending: Sequence[Pod], snapshot: Snapshot, upcoming: Mapping[str, int], hints: dict[str, str] | None
+    ) -> tuple[Snapshot, list[Pod]]:
+        """Return the cluster with nodes on their way, and with Pending Pods on the nodes on which they fit, and the
+        other Pods.
+        """
+        return filter_out_schedulable(snapshot.with_nodes(list(self._upcoming(upcoming))), pending, hints)
 
     def _upcoming(self, numbers: Mapping[str, int]) -> Iterator[NodeInfo]:
         """Yield the nodes on their way, made of the templates. Source: `addUpcomingNodesToClusterSnapshot`."""

@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT, PRIORITIES, Priorities
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
+    Member,
     NodeGroup,
     from_node,
     from_provider,
     is_good_template,
+    is_ready,
 )
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import BACK_OFF, NOT_READY, PROVIDER_LABELS, Settings
+from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import ScaleDownSettings
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text_at
 from forewarn.policies.objects.resources import CPU, MEMORY
+from forewarn.policies.scheduling.configuration import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -50,6 +54,37 @@ _MACHINES: Final = {
 _CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
 _EKS: Final = re.compile(r"eks-(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _EKSCTL: Final = re.compile(r"eksctl-.*-nodegroup-(.+)-NodeGroup-[0-9A-Za-z]+")
+_DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+_TIMES: Final = {
+    "scale-down-unneeded-time": "unneeded_time",
+    "scale-down-unready-time": "unready_time",
+    "scale-down-delay-after-add": "delay_after_add",
+    "scale-down-delay-after-delete": "delay_after_delete",
+    "unremovable-node-recheck-timeout": "recheck",
+    "blocking-system-pod-distruption-timeout": "system_pod_timeout",
+    "node-delete-delay-after-taint": "delay_after_taint",
+    "max-pod-eviction-time": "max_eviction_time",
+}
+_COUNTS: Final = {
+    "max-scale-down-parallelism": "max_parallel",
+    "max-drain-parallelism": "max_drains",
+    "min-replica-count": "min_replicas",
+    "max-graceful-termination-sec": "max_grace_period",
+}
+_SHARES: Final = {
+    "scale-down-utilization-threshold": "threshold",
+    "scale-down-gpu-utilization-threshold": "gpu_threshold",
+}
+_SWITCHES: Final = {
+    "scale-down-enabled": "enabled",
+    "scale-down-unready-enabled": "unready_enabled",
+    "ignore-daemonsets-utilization": "ignores_daemon_sets",
+    "ignore-mirror-pods-utilization": "ignores_mirror_pods",
+    "skip-nodes-with-system-pods": "skips_system_pods",
+    "skip-nodes-with-local-storage": "skips_local_storage",
+    "skip-nodes-with-custom-controller-pods": "skips_custom_controllers",
+}
+"""Flags of scale-down -> the fields of ScaleDownSettings."""
 _FLAG: Final = re.compile(r"--?([a-z0-9-]+)(?:=(.*))?", re.DOTALL)
 
 
@@ -83,6 +118,7 @@ class _Seen:
 
     def __init__(self, source: str) -> None:
         self.source, self.names, self.zones = source, 0, set[str]()
+        self.members: dict[str, Member] = {}
         self.model: ApiObject | None = None
         self.is_good = False
 
@@ -90,9 +126,11 @@ class _Seen:
         self.names += 1
         if zone := text_at(obj, "metadata", "labels", ZONE):
             self.zones.add(zone)
-        if self.is_good:
-            return
         try:
+            disabled = text_at(obj, "metadata", "annotations", _DISABLED) == "true"
+            self.members[text_at(obj, "metadata", "name")] = Member(disabled, is_ready(obj))
+            if self.is_good:
+                return
             self.is_good = is_good_template(obj)
         except InvalidObject:
             return
@@ -194,6 +232,7 @@ class Discovery:
             },
             force_daemon_sets=flags.get("force-ds") == "true",
             priorities=None if priorities is None else Priorities(priorities),
+            scale_down=_scale_down(flags),
         )
 
     @property
@@ -233,6 +272,7 @@ class Discovery:
         zones = tuple(sorted(seen.zones))
         if group is not None:
             group = group._replace(blocked=sizes.state, zones=zones, id=name)
+            group = group._replace(min_size=sizes.min_size, members=seen.members)
         return Pool(name, seen.source, seen.names, zones, sizes._replace(size=size), limits, template, group)
 
 
@@ -361,6 +401,36 @@ def _number(value: object) -> int | None:
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,10}", value, re.ASCII):
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_SIZE else None
+
+
+def _scale_down(flags: Mapping[str, str]) -> ScaleDownSettings:
+    """Return the settings of scale-down. A flag with an unreadable value or that forewarn does not model makes removals
+    unknown.
+    """
+    chosen: dict[str, Any] = {}
+    for fields, read in ((_TIMES, _duration), (_COUNTS, _number), (_SHARES, _share), (_SWITCHES, _switch)):
+        for flag in fields.keys() & flags.keys():
+            chosen[fields[flag]] = read(flags[flag])
+            if chosen[fields[flag]] is None:
+                return ScaleDownSettings(not_predicted=f"--{flag} has an unreadable value")
+    least = [name for name in ("cores-total", "memory-total") if _number(flags.get(name, "0").partition(":")[0]) != 0]
+    unmodelled = [name for name in ("drain-priority-config",) if name in flags]
+    unmodelled += [name for name in ("scale-down-delay-type-local",) if flags.get(name, "false") != "false"]
+    names = [*(f"the minimum of --{name}" for name in least), *(f"--{name}" for name in unmodelled)]
+    return ScaleDownSettings(**chosen, not_predicted=f"{names[0]} is not modelled" if names else "")
+
+
+def _duration(value: str) -> float | None:
+    found = seconds(value) if len(value) <= _LONGEST else None
+    return found if found is not None and 0 <= found <= _MAX_SIZE else None
+
+
+def _share(value: str) -> float | None:
+    return float(value) if re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]{1,15})?", value, re.ASCII) else None
+
+
+def _switch(value: str) -> bool | None:
+    return {"true": True, "false": False}.get(value)
 
 
 def _most(limits: str | None) -> int | None:

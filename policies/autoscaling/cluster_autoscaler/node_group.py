@@ -19,7 +19,7 @@ from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resources import ResourceList
@@ -67,13 +67,21 @@ _UNREADY_TAINTS: Final = tuple(
 )
 
 
+class Member(NamedTuple):
+    """A node of a group. `disabled`: whether an annotation prevents that cluster-autoscaler removes it."""
+
+    disabled: bool
+    ready: bool
+
+
 class NodeGroup(NamedTuple):
     """A group of equal nodes that cluster-autoscaler can enlarge.
 
     `size`: target number of nodes. `max_size`: maximum number; None if unknown. `node`: the template as a node.
     `capacity`, `allocatable`: of the template. `example`: the Pods of the node of which the template was made; None for
     a template of the cloud provider. `blocked`: why the group does not grow, or "". `zones`: of its nodes. `id`: its
-    name in the cloud provider, or "" if that is `name`.
+    name in the cloud provider, or "" if that is `name`. `min_size`: minimum number of nodes. `members`: its nodes by
+    name; None if unknown.
     """
 
     name: str
@@ -86,6 +94,8 @@ class NodeGroup(NamedTuple):
     blocked: str = ""
     zones: tuple[str, ...] = ()
     id: str = ""
+    min_size: int = 0
+    members: Mapping[str, Member] | None = None
 
     @property
     def max_added(self) -> int | None:
@@ -158,7 +168,7 @@ def template_info(
     """Return the template with the Pods of a fresh node. Source: `podsExpectedOnFreshNode`. Raises InvalidObject."""
     if group.example is None:
         return NodeInfo(group.node, daemon_pods(group.node, daemon_sets), semantics)
-    running = [pod for pod in group.example if not pod.terminating and (is_daemon_pod(pod) or _is_mirror(pod))]
+    running = [pod for pod in group.example if not pod.terminating and (is_daemon_pod(pod) or is_mirror_pod(pod))]
     uids = {pod.owner.uid for pod in running if pod.owner is not None and pod.owner.kind == "DaemonSet"}
     pending = daemon_pods(
         group.node, [daemon_set for daemon_set in daemon_sets if text(daemon_set, "metadata", "uid") not in uids]
@@ -171,7 +181,7 @@ def is_daemon_pod(pod: Pod) -> bool:
     return pod.annotated_daemon or (pod.owner is not None and pod.owner.kind == "DaemonSet")
 
 
-def _is_mirror(pod: Pod) -> bool:
+def is_mirror_pod(pod: Pod) -> bool:
     return pod.owner_kind == "/Node"
 
 

@@ -13,6 +13,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.expanders import (
     option_of,
 )
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME
+from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import ScaleDownSettings
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from forewarn.policies.quantity import NANO
@@ -174,6 +175,7 @@ class Settings(NamedTuple):
     limits: Mapping[str, int] = {}
     force_daemon_sets: bool = False
     priorities: Priorities | None = None
+    scale_down: ScaleDownSettings = ScaleDownSettings()
 
 
 class Decision(NamedTuple):

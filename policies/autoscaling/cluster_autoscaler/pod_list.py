@@ -12,7 +12,7 @@ from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
@@ -51,12 +51,8 @@ def filter_out_schedulable(
     Source: `filterOutSchedulableByPacking`, `HintingSimulator`, `NewLastIndexOrderMapping(1)`.
     """
     pods = sorted(pods, key=lambda pod: -pod.effective_priority)
-    equal_to = {
-        id(pod): id(equivalence_group)
-        for equivalence_group in group_by_scheduling_properties(pods)
-        for pod in equivalence_group.pods
-    }
-    packing, unschedulable, hopeless = _Packing(snapshot), list["Pod"](), set[int]()
+    equal_to, packing = _equal(pods), _Packing(snapshot)
+    unschedulable, hopeless = list["Pod"](), set[int]()
     hints = {} if hints is None else hints
     for pod in pods:
         which, key = equal_to[id(pod)], pod.uid or pod.key
@@ -67,6 +63,36 @@ def filter_out_schedulable(
             hopeless.add(which)
             unschedulable.append(pod)
     return packing.after(), unschedulable
+
+
+def with_all_placed(
+    snapshot: Snapshot, pods: Sequence[Pod], nodes: Container[str], hints: dict[str, str], last: int
+) -> tuple[Snapshot | None, int]:
+    """Return the cluster with all Pods placed on some of its nodes, or None if a Pod does not fit; and the row of the
+    last found node.
+
+    Tries the Pods in their order. `hints`: as in `filter_out_schedulable`. `last`: the row after which the search
+    starts. Source: `TrySchedulePods`.
+    """
+    equal_to, packing = _equal(pods), _Packing(snapshot, nodes, last)
+    for pod in pods:
+        key = pod.uid or pod.key
+        node = packing.place_on(pod, hints[key]) if key in hints else ""
+        if not (node := node or packing.place(pod, equal_to[id(pod)], None)):
+            return None, packing.last
+        hints[key] = node
+    return packing.after(), packing.last
+
+
+def depends_on_other_nodes(pod: Pod, snapshot: Snapshot) -> bool:
+    """Report whether other nodes and their Pods decide if the Pod fits on a node."""
+    return not Prepared(framework_of(snapshot, pod), pod).holds
+
+
+def _equal(pods: Sequence[Pod]) -> dict[int, int]:
+    """Return a number for each Pod (by its id) that is the same for equal Pods."""
+    groups = group_by_scheduling_properties(pods)
+    return {id(pod): id(group) for group in groups for pod in group.pods}
 
 
 class _Suitable:
@@ -81,8 +107,9 @@ class _Suitable:
 class _Packing:
     """Places Pods on the nodes of a Snapshot."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot, self._last = snapshot, 0
+    def __init__(self, snapshot: Snapshot, nodes: Container[str] | None = None, last: int = 0) -> None:
+        """`nodes`: those on which it places Pods; None for all. `last`: row of the node that the last search found."""
+        self._snapshot, self._nodes, self.last = snapshot, nodes, last
         self._suitable: dict[int, _Suitable] = {}
         self._unprepared = set[int]()
         """The equal Pods whose PreFilter results other Pods change."""
@@ -111,8 +138,24 @@ class _Packing:
         row = self._snapshot.rows.get(hint or "", -1)
         place = bisect_left(rows, row)
         if place == len(rows) or rows[place] != row:
-            place = bisect_right(rows, self._last)
-            self._last = row = rows[place if place < len(rows) else 0]
+            place = bisect_right(rows, self.last)
+            self.last = row = rows[place if place < len(rows) else 0]
+        return self._bind(pod, row)
+
+    def place_on(self, pod: Pod, node: str) -> str:
+        """Place a Pod on this node, if it fits; return the node, or ""."""
+        snapshot = self.after()
+        row = snapshot.rows.get(node)
+        if row is None or not self._is_acceptable(snapshot.node_infos[row]):
+            return ""
+        prepared = Prepared(framework_of(snapshot, pod), pod)
+        charge(FILTERS)
+        if prepared.rejected is not None or (prepared.names is not None and node not in prepared.names):
+            return ""
+        rejected = prepared.framework.run_filter_plugins(prepared.state, pod, snapshot.node_infos[row])
+        return self._bind(pod, row) if rejected is None else ""
+
+    def _bind(self, pod: Pod, row: int) -> str:
         self._taken.append(row)
         if row not in self._infos:
             self._infos[row] = self._snapshot.node_infos[row].clone()
@@ -125,7 +168,7 @@ class _Packing:
         if not_predicted(pod, snapshot):
             return []
         found = (snapshot.rows[name] for name in Prediction(snapshot, pod).feasible)
-        rows = sorted(row for row in found if not snapshot.node_infos[row].node.unschedulable)
+        rows = sorted(row for row in found if self._is_acceptable(snapshot.node_infos[row]))
         if rows and which not in self._unprepared and not any(snapshot.objects.nominated.values()):
             prepared = Prepared(framework_of(snapshot, pod), pod)
             if prepared.holds:
@@ -133,6 +176,9 @@ class _Packing:
             else:
                 self._unprepared.add(which)
         return rows
+
+    def _is_acceptable(self, info: NodeInfo) -> bool:
+        return not info.node.unschedulable and (self._nodes is None or info.name in self._nodes)
 
     def _update(self, suitable: _Suitable, pod: Pod) -> list[int]:
         rows, prepared = suitable.rows, suitable.prepared

@@ -4,6 +4,6 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cache=$(cd "$here/../../.." && pwd)/.cache
 mkdir -p "$cache" "$1/cluster-autoscaler/oracle"
-cp "$here/main.go" "$1/cluster-autoscaler/oracle/"
+cp "$here"/*.go "$1/cluster-autoscaler/oracle/"
 cd "$1/cluster-autoscaler"
 CGO_ENABLED=0 go build -o "$cache/oracle-cluster-autoscaler" ./oracle

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compare forewarn's scale-ups with cluster-autoscaler's own loop: campaign.py SEED COUNT [--repeat 40].
+"""Compare forewarn's scale-ups, or scans of scale-down, with cluster-autoscaler: campaign.py SEED COUNT [--scale-down].
 
-A case agrees if the answer is one of those of upstream's runs. If not, upstream runs ten times as often, because its
+A case agrees if the answer is one of those of upstream's runs; scans of scale-down, in which upstream chooses again and
+again, also if each scan is one of some run. If not, upstream runs ten times as often, because its
 answer depends on the order of Go maps. Prints the counts, and the ids of the cases that differ.
 """
 
@@ -12,14 +13,16 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 TOP = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(TOP))
 from forewarn.policies.autoscaling.autoscaler import NotPredicted  # noqa: E402
-from tests.oracle.cluster_autoscaler.generate import World  # noqa: E402
+from tests.oracle.cluster_autoscaler.generate import ScaleDownWorld, World  # noqa: E402
 from tests.recorded.cluster_autoscaler import answer_case  # noqa: E402
+from tests.recorded.scale_down import answer_scans  # noqa: E402
 
 ORACLE = TOP / ".cache" / "oracle-cluster-autoscaler"
 
@@ -28,9 +31,9 @@ def ups(scale_ups: Any) -> frozenset[tuple[str, int]]:
     return frozenset((up["group"], up["nodes"]) for up in scale_ups)
 
 
-def outcomes(cases: list[Any], repeat: int) -> list[Any]:
+def outcomes(cases: list[Any], repeat: int, *, scale_down: bool) -> list[Any]:
     lines = "".join(json.dumps(case) + "\n" for case in cases)
-    command = ["nice", str(ORACLE), "-repeat", str(repeat)]
+    command = ["nice", str(ORACLE), "-repeat", str(repeat), f"-scale-down={str(scale_down).lower()}"]
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -40,12 +43,20 @@ def verdict(answer: Any, outcome: Any) -> str:
         return f"upstream fails: {outcome['error'][:60]}"
     if answer is None:
         return "not predicted"
+    if isinstance(answer, list):
+        runs = outcome["outcomesAnyOrder"]
+        by_scan = all(scan in [run[number] for run in runs] for number, scan in enumerate(answer))
+        return "agrees" if answer in runs else "agrees scan by scan" if by_scan else "differs"
     return "agrees" if ups(answer["scaleUps"]) in map(ups, outcome["outcomesAnyOrder"]) else "differs"
+
+
+def told(answer: Any) -> Any:
+    return answer if isinstance(answer, list) else answer["scaleUps"]
 
 
 def answered(case: Any) -> Any:
     try:
-        return answer_case(case)
+        return answer_scans(case) if "scans" in case else answer_case(case)
     except NotPredicted:
         return None
 
@@ -55,17 +66,19 @@ def main() -> None:
     parser.add_argument("seed")
     parser.add_argument("count", type=int)
     parser.add_argument("--repeat", type=int, default=40)
+    parser.add_argument("--scale-down", action="store_true")
     options = parser.parse_args()
-    cases = [World(f"{options.seed}-{number:05}").made() for number in range(options.count)]
+    world, run = ScaleDownWorld if options.scale_down else World, partial(outcomes, scale_down=options.scale_down)
+    cases = [world(f"{options.seed}-{number:05}").made() for number in range(options.count)]
     answers = [answered(case) for case in cases]
-    verdicts = [verdict(*pair) for pair in zip(answers, outcomes(cases, options.repeat), strict=True)]
-    open_cases = [index for index, told in enumerate(verdicts) if told == "differs"]
-    again = outcomes([cases[index] for index in open_cases], 10 * options.repeat)
+    verdicts = [verdict(*pair) for pair in zip(answers, run(cases, options.repeat), strict=True)]
+    open_cases = [index for index, found in enumerate(verdicts) if not found.startswith("agrees")]
+    again = run([cases[index] for index in open_cases], 10 * options.repeat)
     for index, outcome in zip(open_cases, again, strict=True):
         verdicts[index] = verdict(answers[index], outcome)
         if verdicts[index] == "differs":
-            wanted = [sorted(ups(each)) for each in outcome["outcomesAnyOrder"]]
-            print(cases[index]["id"], "want", wanted, "got", sorted(ups(answers[index]["scaleUps"])))
+            wanted = outcome["outcomesAnyOrder"]
+            print(cases[index]["id"], "want", wanted, "got", told(answers[index]))
     print(Counter(verdicts))
 
 

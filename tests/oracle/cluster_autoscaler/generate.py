@@ -1,4 +1,4 @@
-"""Make random cases of a scale-up of cluster-autoscaler: generate.py SEED COUNT; one JSON line each."""
+"""Make random cases of cluster-autoscaler: generate.py SEED COUNT [scale-down]; one JSON line each."""
 
 from __future__ import annotations
 
@@ -316,6 +316,181 @@ class World:
         return self.case
 
 
+NOW = 1_767_229_200
+"""An hour and a minute after TIME."""
+SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+
+class ScaleDownWorld(World):
+    """A case of scale-down: a cluster with little use, and the times of scans."""
+
+    def metadata(self, name: str, **more: Any) -> dict[str, Any]:
+        made = super().metadata(name, **more)
+        if self.chance(0.1):
+            made["creationTimestamp"] = "2026-01-01T00:30:00Z"
+        return made
+
+    def worsen(self, node: dict[str, Any]) -> None:
+        super().worsen(node)
+        if self.chance(0.06):
+            value = self.dice.choice(["true", "true", "false", ""])
+            node["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": value}
+
+    def sizes(self) -> None:
+        for group in self.case["groups"]:
+            group["size"], have = len(group["nodes"]), len(group["nodes"])
+            group["minSize"] = self.dice.choice([0, 0, 0, min(1, have), max(have - 1, 0), have])
+            group["maxSize"] = max(group["maxSize"], have)
+
+    def more_nodes(self) -> None:
+        """Groups of scale-up cases have few nodes."""
+        for group in self.case["groups"]:
+            like = group["template"]
+            shape = {"labels": like["metadata"]["labels"], "capacity": like["status"]["capacity"]}
+            shape |= {"allocatable": like["status"]["allocatable"], "taints": like["spec"].get("taints", [])}
+            for _ in range(self.dice.choice([0, 1, 2, 4])):
+                member = self.node(f"n{len(self.case['nodes'])}", shape)
+                self.worsen(member)
+                self.case["nodes"].append(member)
+                group["nodes"].append(member["metadata"]["name"])
+
+    def controllers(self) -> list[dict[str, Any]]:
+        kinds = {
+            "ReplicaSet": ("apps/v1", "replicaSets"),
+            "StatefulSet": ("apps/v1", "statefulSets"),
+            "ReplicationController": ("v1", "replicationControllers"),
+            "Job": ("batch/v1", "jobs"),
+        }
+        owners = []
+        for index in range(self.dice.randint(2, 5)):
+            kind = self.dice.choice(["ReplicaSet"] * 5 + [*kinds, "Rollout"])
+            version, key = kinds.get(kind, ("argoproj.io/v1alpha1", ""))
+            namespace = self.dice.choice(["default"] * 4 + ["kube-system"])
+            labels, replicas = {"app": f"a{index}"}, self.dice.choice([1, 2, 3, 9])
+            template: Any = {"metadata": {"labels": labels}, "spec": {"containers": [container(1, 1)]}}
+            spec: dict[str, Any] = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+            if kind == "Job":
+                template["spec"]["restartPolicy"] = "Never"
+                spec = {"parallelism": replicas, "template": template}
+            elif kind == "ReplicationController":
+                spec["selector"] = labels
+            metadata = self.metadata(f"own{index}", namespace=namespace)
+            made = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+            owners.append(made)
+            if key and self.chance(0.93):
+                self.case[key].append(made)
+            if self.chance(0.4):
+                self.budget(namespace, labels)
+        return owners
+
+    def budget(self, namespace: str, labels: dict[str, str]) -> None:
+        metadata = self.metadata(f"pdb{len(self.case['pdbs'])}", namespace=namespace)
+        selector = self.dice.choice([{"matchLabels": labels}] * 4 + [{}, {"matchLabels": {"app": "nothing"}}])
+        status = {"disruptionsAllowed": self.dice.choice([0, 1, 1, 2, 5]), "currentHealthy": 3, "desiredHealthy": 2}
+        status |= {"expectedPods": 3, "observedGeneration": 1}
+        spec = {"selector": selector, "minAvailable": 1}
+        pdb = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
+        self.case["pdbs"].append({**pdb, "status": status})
+
+    def running(self) -> None:
+        owners = self.controllers()
+        specs = {id(owner): self.running_spec(f"a{index}") for index, owner in enumerate(owners)}
+        for node in self.case["nodes"]:
+            cpu = int(node["status"]["allocatable"]["cpu"][:-1]) * self.dice.choice([0, 0.1, 0.3, 0.3, 0.5, 0.5, 0.8])
+            for _ in range(self.dice.choice([0, 1, 1, 2, 3])):
+                if cpu < 20:
+                    break
+                owner = self.dice.choice(owners)
+                amount = int(self.dice.uniform(10, cpu))
+                cpu -= amount
+                self.one(node, owner, specs[id(owner)], amount)
+
+    def one(self, node: dict[str, Any], owner: dict[str, Any], spec: Any, amount: int) -> None:
+        own, index = json.loads(json.dumps(spec)), len(self.case["pods"])
+        own["containers"][0]["resources"]["requests"]["cpu"] = f"{amount}m"
+        labels = {"app": f"a{owner['metadata']['name'][3:]}"}
+        self.bound(f"run{index}", node, own, labels, owner)
+        pod = self.case["pods"][-1]
+        pod["metadata"]["namespace"] = owner["metadata"]["namespace"]
+        for key in ("deletionTimestamp", "finalizers"):
+            pod["metadata"].pop(key, None)
+        annotations = {}
+        if self.chance(0.12):
+            annotations[SAFE] = self.dice.choice(["true", "true", "false", "on-completion", "maybe"])
+        if self.chance(0.03):
+            annotations["cluster-autoscaler.kubernetes.io/daemonset-pod"] = "true"
+        if "volumes" in own and self.chance(0.3):
+            annotations[f"{SAFE}-local-volumes"] = self.dice.choice(["local", "other", "other,local"])
+        if annotations:
+            pod["metadata"]["annotations"] = annotations
+        if self.chance(0.04):
+            del pod["metadata"]["ownerReferences"]
+        elif self.chance(0.03):
+            pod["metadata"].setdefault("annotations", {})["kubernetes.io/config.mirror"] = "x"
+            static = {"apiVersion": "v1", "kind": "Node", "name": node["metadata"]["name"], "uid": "u"}
+            pod["metadata"]["ownerReferences"] = [{**static, "controller": True}]
+
+    def running_spec(self, app: str) -> dict[str, Any]:
+        spec: dict[str, Any] = {"containers": [container(10, self.dice.choice([16, 64, 256, 1024]))]}
+        spec["priority"] = self.dice.choice([0, 0, 0, 10, -5, -20])
+        if self.chance(0.7):
+            spec["tolerations"] = [{"operator": "Exists"}]
+        if self.chance(0.08):
+            spec["nodeSelector"] = {"pool": self.dice.choice(POOLS)}
+        if self.chance(0.06):
+            spec["containers"][0]["ports"] = [{"containerPort": 8080, "hostPort": 8080, "protocol": "TCP"}]
+        if self.chance(0.06):
+            spec["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
+        self.place(app, spec)
+        if self.chance(0.12):
+            volumes: list[Any] = [{"emptyDir": {}}, {"emptyDir": {"medium": "Memory"}}, {"hostPath": {"path": "/"}}]
+            spec["volumes"] = [{"name": "local", **self.dice.choice(volumes)}]
+        elif self.chance(0.05):
+            self.volume(app, spec)
+        return spec
+
+    def scale_down_options(self) -> None:
+        given: dict[str, Any] = {}
+        for share, key, values in (
+            (0.3, "threshold", [0.2, 0.3, 0.7, 1]),
+            (0.2, "unneededTime", [0, 60, 300]),
+            (0.2, "unreadyTime", [0, 30, 600]),
+            (0.2, "recheck", [0, 20, 60]),
+            (0.2, "systemPodTimeout", [60, 3000, 7200]),
+            (0.4, "maxParallel", [1, 2, 3]),
+            (0.6, "maxDrains", [1, 2, 5]),
+            (0.2, "minReplicas", [1, 2, 3]),
+            (0.2, "ignoreDaemonSets", [True]),
+            (0.2, "ignoreMirrorPods", [True]),
+            (0.1, "noUnready", [True]),
+            (0.1, "anySystemPods", [True]),
+            (0.2, "anyLocalStorage", [True]),
+            (0.2, "anyController", [True]),
+        ):
+            if self.chance(share):
+                given[key] = self.dice.choice(values)
+        self.case["scaleDown"] = given
+        self.case["options"] = {"expendablePodsPriorityCutoff": self.dice.choice([-10, -10, -10, 0, -1000])}
+        self.case["now"] = NOW
+        self.case["scans"] = self.dice.choice(
+            [[0, 10, 600, 610, 620], [0, 10, 20, 30, 60, 70], [0, 300, 310, 601, 611], [0, 10, 100, 1199, 1201, 1211]]
+        )
+
+    def made(self) -> dict[str, Any]:
+        for key in ("pdbs", "replicaSets", "statefulSets", "replicationControllers", "jobs"):
+            self.case[key] = []
+        self.groups()
+        self.more_nodes()
+        self.sizes()
+        self.daemon_sets()
+        self.running()
+        self.scale_down_options()
+        for node in self.case["nodes"]:  # which count as unready only if they are ready otherwise
+            left = [taint for taint in node["spec"].get("taints", []) if not taint["key"].startswith("startup-taint")]
+            node["spec"]["taints"] = left
+        return self.case
+
+
 def ready(is_ready: bool) -> dict[str, str]:
     return {"type": "Ready", "status": str(is_ready), "lastHeartbeatTime": TIME, "lastTransitionTime": TIME}
 
@@ -339,4 +514,5 @@ def required_pods(key: str, selector: dict[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     for number in range(int(sys.argv[2])):
-        print(json.dumps(World(f"{sys.argv[1]}-{number:05}").made(), separators=(",", ":")))
+        world = ScaleDownWorld if "scale-down" in sys.argv else World
+        print(json.dumps(world(f"{sys.argv[1]}-{number:05}").made(), separators=(",", ":")))

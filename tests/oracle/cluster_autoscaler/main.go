@@ -1,4 +1,5 @@
 // Command oracle answers cases with upstream's RunOnce: one JSON line for each case, with all first scale-ups of some runs.
+// With -scale-down, it answers with the unneeded, unremovable and removed nodes of each scan.
 package main
 
 import (
@@ -266,8 +267,20 @@ func (c *testCase) answer(repeat int) (result answer) {
 	return result
 }
 
+func answered(line []byte, repeat int, scaleDown bool) any {
+	var c scaleDownCase
+	if err := json.Unmarshal(line, &c); err != nil {
+		return answer{Error: err.Error()}
+	}
+	if scaleDown {
+		return c.answer(repeat)
+	}
+	return c.testCase.answer(repeat)
+}
+
 func main() {
 	repeat := flag.Int("repeat", 40, "runs of each case")
+	scaleDown := flag.Bool("scale-down", false, "the cases are of scale-down")
 	flag.Parse()
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -277,7 +290,7 @@ func main() {
 	for scanner.Scan() {
 		lines = append(lines, append([]byte{}, scanner.Bytes()...))
 	}
-	answers := make([]answer, len(lines))
+	answers := make([]any, len(lines))
 	var group sync.WaitGroup
 	slots := make(chan bool, runtime.GOMAXPROCS(0))
 	for i, line := range lines {
@@ -285,12 +298,7 @@ func main() {
 		slots <- true
 		go func() {
 			defer func() { <-slots; group.Done() }()
-			var c testCase
-			if err := json.Unmarshal(line, &c); err != nil {
-				answers[i] = answer{Error: err.Error()}
-				return
-			}
-			answers[i] = c.answer(*repeat)
+			answers[i] = answered(line, *repeat, *scaleDown)
 		}()
 	}
 	group.Wait()

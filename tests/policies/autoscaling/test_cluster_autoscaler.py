@@ -22,16 +22,27 @@ from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import balanc
 from forewarn.policies.metering import CutShort, metered
 from tests.builders import make_node
 from tests.recorded.cluster_autoscaler import answer_case
+from tests.recorded.scale_down import answer_scans
 from tests.work import steps
 
-RECORDED = Path(__file__).parent / "cases" / "cluster-autoscaler.jsonl.gz"
-CASES = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).splitlines()]
+
+def recorded(name: str) -> list[Any]:
+    data = (Path(__file__).parent / "cases" / f"{name}.jsonl.gz").read_bytes()
+    return [json.loads(line) for line in gzip.decompress(data).splitlines()]
+
+
+CASES = recorded("cluster-autoscaler")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_the_first_scale_up_is_one_of_those_recorded(case: Any) -> None:
     ups = [[up["group"], up["nodes"]] for up in answer_case(case)["scaleUps"]]
     assert sorted(ups) in case["outcomes"]
+
+
+@pytest.mark.parametrize("case", recorded("cluster-autoscaler-scale-down"), ids=lambda case: case["id"])
+def test_the_scans_of_scale_down_are_among_those_recorded(case: Any) -> None:
+    assert answer_scans(case) in case["outcomes"]
 
 
 def groups_of(*sizes: tuple[int, int]) -> list[NodeGroup]:

@@ -1,0 +1,244 @@
+"""The scale-down of cluster-autoscaler in simulations: nodes are tainted, drained and removed.
+
+Sources: core/static_autoscaler.go, `scaleDown`; core/scaledown/actuation (actuator.go, drain.go).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable, without_expendable
+from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import (
+    TO_BE_DELETED,
+    GroupSize,
+    Removable,
+    ScaleDown,
+    Scene,
+    pods_to_move,
+)
+from forewarn.policies.copies import replace
+from forewarn.policies.metering import CutShort, metered
+from forewarn.policies.objects.fields import at
+from forewarn.policies.simulation.simulation import evict
+from forewarn.policies.whatif.autoscalers import SCAN, RemovedNode, ScaleDowns
+from forewarn.policies.whatif.scale_up import MAX_WORK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+
+    from forewarn.policies.controllers.view import PodState
+    from forewarn.policies.objects.node import Taint
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.simulation.api_server import ApiServer
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.whatif.autoscalers import Autoscaling
+
+_CANDIDATE: Final = "DeletionCandidateOfClusterAutoscaler"
+"""Taint of unneeded nodes; its value is the time since when. forewarn does not add it to more nodes."""
+_DIGITS: Final = 12
+_EVICTION_RETRY: Final = 10.0
+_POLL: Final = 5.0
+_HEADROOM: Final = 30.0
+"""Seconds between attempts of an eviction and between checks of evicted Pods, and extra seconds for their end."""
+
+
+class Removal(NamedTuple):
+    """How cluster-autoscaler removes a node. Times in seconds.
+
+    `taint`: of the node until it is removed. `delay`: from the taint to the first eviction. `eviction`: most seconds
+    for evictions. `grace`: most seconds for terminating Pods. `pods`: returns the Pods to evict, and why the node
+    stays, or "". `ended`: called at the end with the reason why the node stays, or "".
+    """
+
+    taint: Taint
+    delay: float
+    eviction: float
+    grace: float
+    pods: Callable[[], tuple[Sequence[PodState], str]]
+    ended: Callable[[str], None]
+
+
+def removes(clock: Clock, api: ApiServer, name: str, removal: Removal) -> Generator[float | None, None, None]:
+    """Remove a node as cluster-autoscaler does; if its Pods cannot be evicted in time, it stays.
+
+    DaemonSet Pods leave with the node: upstream evicts them only as far as it can.
+    """
+    before = api.nodes[name]
+    api.put_node(replace(before, unschedulable=True, taints=(*before.taints, removal.taint)))
+    yield removal.delay
+    pods, problem = removal.pods()
+    if pods and not problem:
+        problem = yield from _drains(clock, api, pods, removal, f"scale-down of {name}")
+    if name not in api.nodes:
+        problem = "the node no longer exists"
+    elif problem:
+        api.put_node(before)
+    else:
+        api.remove_node(name)
+    removal.ended(problem)
+
+
+def _drains(
+    clock: Clock, api: ApiServer, pods: Sequence[PodState], removal: Removal, message: str
+) -> Generator[float | None, None, str]:
+    """Evict Pods, and wait until they have terminated; return why this is not possible, or ""."""
+    deadline, left = clock.now + removal.eviction, list(pods)
+    while left := [state for state in left if _stored(api, state) and not evict(api, state, message)]:
+        if clock.now >= deadline:
+            return f"Pod {left[0].pod.key} not evicted"
+        yield _EVICTION_RETRY
+    deadline = clock.now + removal.grace + _HEADROOM
+    while left := [state for state in pods if _stored(api, state)]:
+        if clock.now >= deadline:
+            return f"Pod {left[0].pod.key} not terminated"
+        yield _POLL
+    return ""
+
+
+def _stored(api: ApiServer, state: PodState) -> bool:
+    stored = api.pods.get((state.pod.namespace, state.pod.name))
+    return stored is not None and stored.pod.uid == state.pod.uid
+
+
+class Removals:
+    """The scale-down of cluster-autoscaler in a simulation. `now`: seconds since 1970. `removed`: number of removed
+    nodes by group. Source: core/static_autoscaler.go, `scaleDown`.
+    """
+
+    def __init__(self, simulation: Simulation, autoscaling: Autoscaling, added: Mapping[str, str]) -> None:
+        """`added`: new node -> its group; may grow."""
+        self._simulation, self._settings, self._cutoff = simulation, autoscaling.settings.scale_down, autoscaling.cutoff
+        self._least = {group.name: group.min_size for group in autoscaling.groups}
+        members = [(name, group.name, of) for group in autoscaling.groups for name, of in (group.members or {}).items()]
+        self._own, self._added = {name: group for name, group, _ in members}, added
+        self._disabled = {name for name, _, of in members if of.disabled}
+        self._unready = {name for name, _, of in members if not of.ready}
+        self._decider = ScaleDown(self._settings, interval=SCAN)
+        self._deleting: dict[str, bool] = {}
+        self._removed: list[RemovedNode] = []
+        self._failed: dict[str, str] = {}
+        self._last_deletion, self._work, self.not_predicted = -inf, MAX_WORK, ""
+        self._started = False
+        self._next: float | None = None
+
+    def scan(self, snapshot: Snapshot, upcoming: Mapping[str, int], last_scale_up: float, *, paused: bool) -> None:
+        """Find the unneeded nodes, and start to remove those that were not needed for long enough.
+
+        `snapshot`, `upcoming`: see `Scene`; the number of nodes on their way by group. `paused`: nothing is removed in
+        this scan.
+        """
+        try:
+            with metered(lambda: False, self._work) as work:
+                empty, drained = self._decided(snapshot, upcoming, last_scale_up, paused=paused)
+            self._work = work.left
+        except CutShort:
+            self.not_predicted = "further removals (they take too much work)"
+            return
+        for name in (*empty, *drained):
+            self._remove(name, drains=name in drained)
+
+    def _decided(
+        self, snapshot: Snapshot, upcoming: Mapping[str, int], last_scale_up: float, *, paused: bool
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        clock, scene = self._simulation.clock, self._scene(snapshot, upcoming)
+        if not self._started:
+            self._started = True
+            self._decider.unneeded = dict(self._marked())
+        self._decider.update(scene, self._simulation.api.seconds)
+        ends = last_scale_up + self._settings.delay_after_add, self._last_deletion + self._settings.delay_after_delete
+        waits = [end for end in ends if end > clock.now]
+        empty, drained = ([], []) if waits or paused else self._decider.nodes_to_delete(scene)
+        if empty or drained:
+            self._last_deletion = clock.now
+        self._next = self._decider.next_change(scene)
+        if waits and self._decider.unneeded:
+            self._next = max(self._next or 0.0, self._simulation.api.seconds + max(waits) - clock.now)
+        return empty, drained
+
+    def _scene(self, snapshot: Snapshot, upcoming: Mapping[str, int]) -> Scene:
+        api = self._simulation.api
+        groups = {name: group for name in api.nodes if (group := self._own.get(name) or self._added.get(name))}
+        sizes = Counter(groups.values())
+        sizes.update(upcoming)
+        return Scene(
+            snapshot=snapshot,
+            pdbs=self._simulation.cache.snapshot().pdbs,
+            nodes=sorted(name for name in api.nodes if name in snapshot.rows),
+            groups=groups,
+            sizes={name: GroupSize(size, self._least[name]) for name, size in sizes.items()},
+            disabled=self._disabled,
+            unready=self._unready,
+            deleting=self._deleting,
+            created=self._created,
+            replicas=self._replicas,
+        )
+
+    def _marked(self) -> Iterator[tuple[str, Removable]]:
+        """Yield the nodes that cluster-autoscaler had found unneeded before the simulation starts, by their taint."""
+        now = self._simulation.api.seconds
+        for name, node in self._simulation.api.nodes.items():
+            value = next((taint.value for taint in node.taints if taint.key == _CANDIDATE), "")
+            if value.isascii() and value.isdecimal() and len(value) <= _DIGITS:
+                yield name, Removable(min(float(value), now), (), risky=False, waits=False)
+
+    def _created(self, pod: Pod) -> float | None:
+        state = self._simulation.api.pods.get((pod.namespace, pod.name))
+        return None if state is None else state.created
+
+    def _replicas(self, kind: str, namespace: str, name: str) -> int | None:
+        state = self._simulation.api.workloads.get((kind, namespace, name))
+        if state is None:
+            return None
+        replicas = at(state.object, "spec", "replicas")
+        return replicas if isinstance(replicas, int) else 1
+
+    def _remove(self, name: str, *, drains: bool) -> None:
+        clock, settings, evicted = self._simulation.clock, self._settings, list["PodState"]()
+        group = self._own.get(name) or self._added[name]
+
+        def pods() -> tuple[Sequence[PodState], str]:
+            scene = self._scene(without_expendable(self._simulation.cache.snapshot(), self._cutoff), {})
+            found, problem = pods_to_move(scene, settings, name, self._simulation.api.seconds)
+            stored = (self._simulation.api.pods.get((pod.namespace, pod.name)) for pod in found)
+            states = [state for state in stored if state is not None and state.pod.node_name == name]
+            evicted.extend(states if drains else ())
+            return states, problem or ("new Pods on the node" if states and not drains else "")
+
+        def ended(problem: str) -> None:
+            del self._deleting[name]
+            self._simulation.awaited -= 1
+            if problem:
+                self._failed[name] = problem
+            else:
+                self._failed.pop(name, None)
+                self._removed.append(RemovedNode(name, group, clock.now, len(evicted), self._expendable_on(name)))
+
+        self._deleting[name] = drains
+        self._simulation.awaited += 1
+        times = settings.delay_after_taint, settings.max_eviction_time, settings.max_grace_period
+        clock.spawn(removes(clock, self._simulation.api, name, Removal(TO_BE_DELETED, *times, pods, ended)))
+
+    def _expendable_on(self, name: str) -> int:
+        states = self._simulation.api.by_node.get(name, {}).values()
+        return sum(state.active and is_expendable(state.pod, self._cutoff) for state in states)
+
+    def next_scan(self) -> float | None:
+        """Return the time after which a scan may remove more nodes although nothing changes, in simulated seconds."""
+        if self.not_predicted or self._next is None:
+            return None
+        return self._next - self._simulation.api.seconds + self._simulation.clock.now
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the next scan looks at more nodes."""
+        return self._decider.is_limited
+
+    def result(self) -> ScaleDowns:
+        """The removed nodes, and why the others stay."""
+        api, gone = self._simulation.api, {each.node for each in self._removed} | self._deleting.keys()
+        kept = Counter(why for name, why in self._decider.reasons().items() if name in api.nodes and name not in gone)
+        return ScaleDowns(self._removed, sorted(self._deleting), kept, self._failed, self.not_predicted)
