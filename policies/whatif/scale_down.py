@@ -105,8 +105,9 @@ def _stored(api: ApiServer, state: PodState) -> bool:
 
 
 class Removals:
-    """The scale-down of cluster-autoscaler in a simulation. `now`: seconds since 1970. `removed`: number of removed
-    nodes by group. Source: core/static_autoscaler.go, `scaleDown`.
+    """The scale-down of cluster-autoscaler in a simulation. `now`: seconds since 1970.
+
+    Source: core/static_autoscaler.go, `scaleDown`.
     """
 
     def __init__(self, simulation: Simulation, autoscaling: Autoscaling, added: Mapping[str, str]) -> None:
