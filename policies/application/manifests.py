@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.places import API_OBJECT, Places
 from forewarn.policies.application.simulated import with_classes
@@ -20,6 +20,7 @@ from forewarn.policies.kinds.registry import (
     POD_TEMPLATE_PATHS,
     PRIORITY_CLASS,
 )
+from forewarn.policies.kube_apiserver.validation.decode import Plain, Struct, decode_fault
 from forewarn.policies.manifests import UNUSABLE, only_found, read
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, int32, mapping, ref_of
 from forewarn.policies.objects.workload import applied_to
@@ -90,6 +91,7 @@ def applied(
             count += len(reading.subjects)
             for subject in reading.subjects:
                 places.add(subject)
+                check_identity(subject.object)
                 check_template(subject.object)
                 int32(subject.object, "spec", "replicas")
                 names = {"name": subject.ref.name}
@@ -100,6 +102,18 @@ def applied(
                 yield Arrival(0.0, "create", bounded(after_apply(cluster, obj) if cluster else obj))
         if not count:
             raise _nothing([manifest], f"no object that can be simulated{only_found(skipped)}")
+
+
+_TEXT: Final = Plain("string", "string")
+_IDENTITY: Final = Struct("ObjectMeta", dict.fromkeys(("name", "generateName", "namespace"), _TEXT))
+
+
+def check_identity(obj: ApiObject) -> None:
+    """Raise InvalidObject if kube-apiserver cannot decode a name: `y` is a boolean in YAML."""
+    fault = decode_fault(obj, Struct(str(obj.get("kind")), {"metadata": _IDENTITY}))
+    if fault is not None:
+        fix = ". Fix: quote the value" if fault.text.endswith("of type string") else ""
+        raise InvalidObject(f"{fault.text}{fix}", fault.path, ref_of(obj, DEFAULT_NAMESPACE))
 
 
 def after_apply(cluster: ClusterSnapshot, obj: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
@@ -138,6 +152,11 @@ def with_manifests(
                 places.add(subject)
                 kind = group_kind(subject.object)
                 named = classes if kind == PRIORITY_CLASS else others if kind in APPLIED else objects
+                try:
+                    check_identity(subject.object)
+                except InvalidObject as fault:
+                    _collect(faults, [fault])
+                    continue
                 names = {"name": subject.ref.name, "namespace": subject.ref.namespace}
                 named.append({**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}})
                 in_order.append(named[-1])

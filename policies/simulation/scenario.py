@@ -191,8 +191,23 @@ def _event(event: Any) -> Arrival:
         return Arrival(at, operation, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": value}})
     if not isinstance(value, dict):
         raise ValueError(f"{operation} must be an object, not {json_type(value)}")
-    read = {"scale": _scale, "run": _run}.get(operation)
-    return Arrival(at, operation, read(value) if read else value)
+    if read := {"scale": _scale, "run": _run}.get(operation):
+        return Arrival(at, operation, read(value))
+    _require_identity(operation, value)
+    return Arrival(at, operation, value)
+
+
+def _require_identity(operation: str, value: Mapping[str, Any]) -> None:
+    """Raise ValueError if the object of an event lacks a field that identifies it."""
+    given = {
+        "apiVersion": value.get("apiVersion"),
+        "kind": value.get("kind"),
+        "metadata.name": at(value, "metadata", "name")
+        or (operation == "create" and at(value, "metadata", "generateName")),
+    }
+    for field, found in given.items():
+        if not isinstance(found, str) or not found:
+            raise ValueError(f"{operation} needs {field}")
 
 
 def _run(value: Mapping[str, Any]) -> ApiObject:
