@@ -11,7 +11,7 @@ _WIDTH = 150
 _OPTION = """
 `--feature-gates A=true,B=false` sets the feature gates of the cluster's components. Without the option, predictions
 hold for the defaults in this table. `-` means that the release does not have the gate, and `!` that the gate is locked.
-forewarn rejects states with which the components of the release do not start, and states that it does not predict.
+forewarn rejects a state if a component of the release would not start with it, or if forewarn does not predict it.
 """
 _LISTED = """
 Gates that are not in the table have no effect on predictions. If you set one, forewarn prints the reason.

@@ -107,7 +107,7 @@ Generated from the code by `make docs`.
 Every command accepts `-o json`. `-o json=FILE` writes the output to a file. The JSON Schema of each output explains
 its keys. Times are in seconds, `milliCpu` in thousandths of a core, `memory` in bytes.
 
-- A line such as "each line of `predict`" means one JSON object for each line of the output.
+- "Each line of `predict`" means that every line of the output is a JSON object.
 - Releases can add keys. Within a `version`, no key disappears or changes its meaning. Formats without a `version` can
   change in a minor release; the changelog lists each change.
 - Optional keys can be absent.

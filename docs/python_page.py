@@ -74,20 +74,20 @@ _INTERNAL: Final = frozenset(
 )
 """Types that the page omits, with the members, parameters and methods that need them."""
 _INTRODUCTION: Final = """
-The package `forewarn` answers the questions of the commands as typed values. `forewarn.load` returns a cluster.
-Functions take the cluster and a request, and return a result. They do not change the cluster, and print nothing. Names
-that are not on this page may change in a minor release.
+The package `forewarn` returns the answers of the commands as typed values. `forewarn.load` returns a cluster. Functions
+take the cluster and a request, and return a result. They do not change the cluster, and print nothing. Names that are
+not on this page may change in a minor release.
 
 Results have a [`head`](json.md#head): `head.assumes` lists what the answer assumes because the cluster state lacks it.
 `to_dict()` and `documents()` return the JSON of [`-o json`](json.md). A `Manifest` is a path (file or directory), or an
 API object as a `dict`. Times are in seconds.
 
-`progress` gets the number of finished and of all cases; in `whatif` and `plan_classes`, simulated seconds and steps. It
-is called repeatedly, also during a case. An exception that it raises cancels the question. Questions that use all CPUs
-fork processes: a script needs no `if __name__ == "__main__"`.
+forewarn calls `progress` repeatedly, with the number of finished cases and of all cases. In `whatif` and
+`plan_classes`, it passes simulated seconds and steps. An exception of `progress` stops the function. Functions that use
+all CPUs fork processes, so a script needs no `if __name__ == "__main__"`.
 
-Types are for mypy and other type checkers; `forewarn.NAME` exports each function and type under its own heading.
-`# property` marks attributes that are computed on first use. Errors (`str` returns the message):
+`forewarn` exports each function and type that has a heading on this page. `# property` marks attributes that are
+computed on first use. Errors (`str` returns the message):
 """
 _ERRORS: Final = """
 | exception | meaning | exit status of commands |
@@ -98,7 +98,7 @@ _ERRORS: Final = """
 | `ConfigError` | a configuration file is invalid; a `ValueError` | 2 |
 | `SourceError` | a file or cluster is unreadable | 3; 2 for a file that does not exist |
 
-Errors of single files and objects are in `faults` of a result: the result covers the others.
+Errors of single files and objects are in `faults` of a result. The result then covers the other files and objects.
 """
 _TYPES: Final = """
 Results contain these types; `forewarn.types` exports them.
@@ -113,10 +113,9 @@ The [guide to what-if](../guides/what-if.md) describes the changes and the forma
 
 ### Write a rule of your own
 
-A rule is a module with `ID`, `TARGETS`, `SEVERITY`, `check` and a docstring. It imports `Context`, `Problem`,
-`ReviewedObject`, `Severity` and `Target` from `forewarn`.
-[Write a rule in your own package](../guides/write-a-rule.md) has the complete module, its entry point and the setting
-`rules` that enables it in `lint(…, config=…)`.
+A rule is a module with `ID`, `TARGETS`, `SEVERITY`, `check` and a docstring. The module imports `Context`, `Problem`,
+`ReviewedObject`, `Severity` and `Target` from `forewarn`. [Write a rule in your own package](../guides/write-a-rule.md)
+has the complete module, its entry point and the setting `rules` that enables it in `lint(…, config=…)`.
 """
 
 

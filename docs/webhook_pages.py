@@ -109,7 +109,7 @@ def metrics_page() -> str:
         "",
         "Generated from the code by `make docs`.",
         "",
-        "Each replica and the CA injector serve these at `/metrics` on `--health-port` (8080). The overlay",
+        "Each replica and the CA injector serve metrics at `/metrics` on `--health-port` (8080). The overlay",
         "`monitoring` adds a ServiceMonitor, a PodMonitor, [alerts](../guides/troubleshoot.md) and a dashboard.",
         "",
     ]

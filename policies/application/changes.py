@@ -220,7 +220,7 @@ class MaxReplicas:
 
 @dataclass(frozen=True)
 class Apply:
-    """Manifests are applied: paths or API objects. `namespace`: of objects that name none."""
+    """Manifests are applied: paths or API objects. `namespace`: namespace of objects that name none."""
 
     manifests: Manifest | Sequence[Manifest]
     namespace: str = "default"
@@ -232,7 +232,7 @@ class Apply:
 
 @dataclass(frozen=True)
 class Delete:
-    """The objects of manifests are deleted: paths or API objects. `namespace`: of objects that name none."""
+    """The objects of manifests are deleted: paths or API objects. `namespace`: namespace of objects that name none."""
 
     manifests: Manifest | Sequence[Manifest]
     namespace: str = "default"
@@ -249,7 +249,7 @@ class Events:
     of events, as for `forewarn whatif events`.
 
     `runs`: number of runs; all except the first decide ties and races at random. `outcomes` of `to_dict()` has their
-    different results. `seed`: of these.
+    different results. `seed`: random seed of the runs.
     """
 
     events: str = ""
@@ -277,7 +277,7 @@ class ChangeClass:
     """A PriorityClass is created, changed or deleted, and the workloads whose Pods change priority are restarted.
 
     `value`: a missing PriorityClass is created. `workloads`: workloads that get the PriorityClass: `KIND/NAME`,
-    `LABEL=VALUE` or `namespace=NAME`. `manifests`: applied instead of the restarts.
+    `LABEL=VALUE` or `namespace=NAME`. `manifests`: manifests to apply instead of restarts.
     """
 
     name: str

@@ -165,7 +165,7 @@ class DiffRequest(NamedTuple):
     - `base`: a git revision or directory; "": the merge base with the main branch. `head`: "": the working tree.
     - `paths`: files or directories in both versions; all if empty. `rendering`: what helm and kustomize may do; None:
       charts and kustomizations are compared as they are.
-    - `namespace`: of objects whose manifests leave it open. `prune`: objects that `head` lacks are deleted.
+    - `namespace`: namespace of objects that name none. `prune`: objects that `head` lacks are deleted.
     - `until`: simulated seconds; None: as in `whatif`.
     - `owner_label`: the label of Namespaces that names their owner; without it, CODEOWNERS of `head` does.
     """

@@ -50,8 +50,10 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExpectationsRequest:
-    """Files or directories with expectations. `most`: maximum cases of one of them. `allow_empty`: those that select no
-    Pod count as met. `until`: simulated seconds. `namespace`: of objects that name none.
+    """Files or directories with expectations.
+
+    `most`: maximum number of cases of one expectation. `allow_empty`: expectations that select no Pod count as met.
+    `until`: simulated seconds. `namespace`: namespace of objects that name none.
     """
 
     paths: Sequence[str]

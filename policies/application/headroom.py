@@ -42,7 +42,7 @@ _LONG: Final = 200
 class HeadroomRequest:
     """Manifests of Pods and workloads, or a workload of the cluster.
 
-    `workload`: `KIND/NAME`. `placeholders`: a number of Pods that must start without waiting for new nodes.
+    `workload`: `KIND/NAME`. `placeholders`: the number of Pods that must start without waiting for new nodes.
     `autoscaling`: settings of autoscalers (default: those of the cluster). `options`: those of rules, which select
     placeholder Pods.
     """
@@ -76,7 +76,7 @@ class HeadroomLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HeadroomResult:
-    """The headroom for each object, of several Pods of a PodGroup only for the first."""
+    """The headroom for each object. For several Pods of a PodGroup, only the first is an object."""
 
     head: AnswerHead
     cluster: ClusterSnapshot

@@ -110,10 +110,11 @@ def lint(
 ) -> Lint:
     """Check manifests: files, directories, or `-` for standard input.
 
-    `cluster`: predict preemption in this cluster, too. `config`: a configuration file. `select`, `ignore`: rules.
-    `namespace`: of objects that name none. `definitions`: files and directories with PriorityClasses and other
-    definitions, which are not checked. `one_apply`: treat all files as one apply, whatever their directories.
-    Raises ConfigError, InvalidInput for an unknown rule, and SourceError for a path that does not exist.
+    `cluster`: predict preemption in this cluster, too. `config`: a configuration file. `select`: ids of rules to run.
+    `ignore`: ids of rules not to run. `namespace`: namespace of objects that name none. `definitions`: files and
+    directories with PriorityClasses and other definitions, which are not checked. `one_apply`: treat all files as one
+    apply, whatever their directories. Raises ConfigError, InvalidInput for an unknown rule, and SourceError for a path
+    that does not exist.
     """
     settings, snapshot = configured(config, select=select, ignore=ignore), None
     if cluster is not None:

@@ -149,9 +149,9 @@ class WorkloadWhy(Result):
 
 
 def why(cluster: Cluster, request: WhyRequest | str) -> PodWhy | WorkloadWhy:
-    """Explain a Pod or workload; reads the sources of the cluster again for its Events.
+    """Explain the state of a Pod or workload, with Events from the sources of the cluster.
 
-    The result for a Pod is a PodWhy, for a workload a WorkloadWhy. `request`: a WhyRequest, or its name alone (in the
+    Returns a PodWhy for a Pod, and a WorkloadWhy for a workload. `request`: a WhyRequest, or its name alone (in the
     namespace `default`, unless the name has one). Raises SourceError, InvalidObject and InvalidInput.
     """
     request = WhyRequest(request) if isinstance(request, str) else request

@@ -235,10 +235,10 @@ class Input:
 
 
 class RenderRequest(NamedTuple):
-    """The permissions of helm and kustomize.
+    """Limits what helm and kustomize may do when they render manifests.
 
-    `flags`: of kustomize. `variables`: names of environment variables that they get. `config`: the configuration file
-    that the user names, which may allow more if it is outside of the checked trees.
+    `flags`: flags of kustomize. `variables`: names of environment variables that the programs get. `config`: a
+    configuration file. It may allow more if it is outside of the checked trees.
     """
 
     flags: Sequence[str] = ()

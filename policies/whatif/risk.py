@@ -99,11 +99,12 @@ class AfterNewNodes(NamedTuple):
 class WorkloadRisk(NamedTuple):
     """The risks of one workload's running Pods.
 
-    - `classesAbove`: number of PriorityClasses that may preempt the workload; `mayBePreemptedBy`: the lowest of these.
+    - `classesAbove`: number of PriorityClasses that may preempt the workload; `mayBePreemptedBy`: the lowest of these
+      classes.
     - `losesReplicasWith`: a lost zone or node, such as `zone a`, and the number of replicas that do not return.
     - `refusedByQuota`: the number of these replicas whose replacements a ResourceQuota rejects.
     - `podLosses`: what fails or is interrupted if one of its Pods is lost.
-    - `withNewNodes`: these losses after new nodes have arrived; absent without node groups.
+    - `withNewNodes`: the losses after new nodes have arrived; absent without node groups.
     """
 
     workload: str

@@ -114,7 +114,7 @@ class Context:
 
     @property
     def stored_classes(self) -> Mapping[str, PriorityClass]:
-        """The PriorityClasses of the cluster; those of every cluster, or of the preset, if the cluster is unknown."""
+        """The PriorityClasses of the cluster; without a cluster, those that every cluster or the preset has."""
         if self.cluster:
             return self.cluster.priority_classes
         return {c.name: c for c in (*SYSTEM_CLASSES, *HOSTED_CLASSES.get(self.options.preset, ()))}
