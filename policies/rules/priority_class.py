@@ -667,7 +667,7 @@ def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, action=Action.AUDIT)
 def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """cluster-autoscaler adds no nodes for Pods of a class, because the value of the class is below its cutoff.
+    """cluster-autoscaler adds no nodes for Pods of a class, because the value of the class is below the cutoff.
 
     Why: cluster-autoscaler treats Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) as
     expendable. It adds no nodes for these Pods, and can delete nodes that run only expendable Pods.
@@ -767,7 +767,11 @@ def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Pr
     others = context.once(_ByValue).names.get((new.value, new.preemption_policy), [])
     names = [name for name in others if name != new.name]
     if names:
-        yield Problem(naming(f"value {new.value} is also the value of ", names, len(names)), ("value",), "change one")
+        yield Problem(
+            naming(f"value {new.value} is also the value of ", names, len(names)),
+            ("value",),
+            "change one of the values",
+        )
 
 
 class _ByValue:

@@ -377,8 +377,8 @@ _PODS: Final = ("pods", "count/pods")
 def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods exceed a ResourceQuota of their namespace.
 
-    Why: kube-apiserver accepts a workload, but rejects those of its Pods that exceed the quota. For a Deployment, the
-    reason is in Events of the ReplicaSet and in the condition ReplicaFailure.
+    Why: kube-apiserver accepts a workload, but rejects those of its Pods that exceed the quota. For a Deployment, only
+    Events of the ReplicaSet and the condition ReplicaFailure show the reason.
 
     Details: the rule counts new Pods in the order in which kubectl applies the objects. For a rollout of a Deployment,
     `maxSurge` also counts. For a Job, the rule counts the parallel Pods. For a CronJob, it counts the Pods of one run,
@@ -786,8 +786,8 @@ _MAX_REPLICAS: Final = ("spec", "maxReplicas")
 def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A HorizontalPodAutoscaler may create more Pods than a ResourceQuota allows.
 
-    Why: under load, kube-apiserver rejects the Pods that exceed the quota. The reason is only in Events and in the
-    condition ReplicaFailure.
+    Why: under load, kube-apiserver rejects the Pods that exceed the quota. Only Events and the condition ReplicaFailure
+    show the reason.
 
     Details: the rule multiplies the requests of one Pod by `maxReplicas`, and ignores `maxSurge`. The workload must be
     in the input.

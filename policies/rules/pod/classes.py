@@ -446,8 +446,8 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     stays Pending. The node then lacks its log collector, CNI plugin, CSI driver or device plugin.
 
     Details: the finding is a warning if the DaemonSet has no class, and its name or images are those of an agent (CNI,
-    CSI, logs, metrics, devices). Otherwise, it is a note, as for DaemonSets that do their work once, and in directories
-    for tests, examples or documentation. It is also a note in a chart with an empty value for the class, if
+    CSI, logs, metrics, devices). It is a note for other DaemonSets, for those that do their work once, and in
+    directories for tests, examples or documentation. It is also a note in a chart with an empty value for the class, if
     rendered with default values. DaemonSets that register a CNI, CSI or device plugin remain warnings. A global default
     with a positive value counts as a class. The rule does not compare with workloads of a system class.
 

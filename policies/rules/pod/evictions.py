@@ -239,9 +239,9 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
     Why: a Pod that is preempted, drained or evicted counts as failed. A Job fails if more of its Pods fail than
     `backoffLimit` (6 by default).
 
-    Details: the finding depends on `backoffLimit: 0`, or on more parallel Pods than `backoffLimit`. If a rule of the
-    `podFailurePolicy` has `action: Ignore` for the Pod condition DisruptionTarget, preempted and evicted Pods do not
-    count as failed. An earlier rule that fails the Job for the exit codes of terminated containers (137, 143) takes
+    Details: the rule reports a Job with `backoffLimit: 0`, or with more parallel Pods than `backoffLimit`. If a rule of
+    the `podFailurePolicy` has `action: Ignore` for the Pod condition DisruptionTarget, preempted and evicted Pods do
+    not count as failed. An earlier rule that fails the Job for the exit codes of terminated containers (137, 143) takes
     precedence.
 
     Example:

@@ -31,9 +31,9 @@ _FIX: Final = "create the class earlier"
 def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A class is created after Pods that use it.
 
-    Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm waits for such Pods in a hook, and Argo CD
-    in a sync wave, and so never creates the class of a later step. `kubectl apply` creates the objects of a file in
-    their order, and fails for a Pod before its class.
+    Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm waits until a hook ends, and Argo CD until
+    a sync wave is healthy, so neither continues to a later step that creates the class. `kubectl apply` creates the
+    objects of a file in their order, and fails for a Pod before its class.
 
     Details: the rule compares `helm.sh/hook` with its weight, `argocd.argoproj.io/hook`, and
     `argocd.argoproj.io/sync-wave`. It compares Flux Kustomizations by `path` and `dependsOn`. The order in a file
@@ -96,7 +96,8 @@ def _reason(definition: ReviewedObject, subject: ReviewedObject, context: Contex
     """Why a class is created after Pods; "" if it is not, or if unknown."""
     of_class, of_pods = step_of(definition.object), step_of(subject.object)
     if of_class and of_pods and of_class.key != of_pods.key:
-        return (f"{of_class.shown}, the Pods {of_pods.shown}" if of_class.key > of_pods.key else ""), None
+        is_later = of_class.key > of_pods.key
+        return (f"it is {of_class.shown}, but the Pods are {of_pods.shown}" if is_later else ""), None
     if chain := context.once(_Order).depends(definition, subject):
         return f"Flux Kustomization {chain}", None
     if group_kind(subject.object) == POD and not subject.within:

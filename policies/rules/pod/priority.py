@@ -138,8 +138,9 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
 def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod template sets `spec.priority`, or a Pod sets `spec.priority` without a class.
 
-    Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If the
-    class gets another value, or has another value in another cluster, kube-apiserver rejects every new Pod.
+    Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If you
+    recreate the class with another value, or if the class of another cluster has another value, kube-apiserver rejects
+    every new Pod.
 
     Cluster:
 
