@@ -109,7 +109,7 @@ _IDENTITY: Final = Struct("ObjectMeta", dict.fromkeys(("name", "generateName", "
 
 
 def check_identity(obj: ApiObject) -> None:
-    """Raise InvalidObject if kube-apiserver cannot decode a name: `y` is a boolean in YAML."""
+    """Raise InvalidObject if kube-apiserver cannot decode a name, such as an unquoted boolean of YAML."""
     fault = decode_fault(obj, Struct(str(obj.get("kind")), {"metadata": _IDENTITY}))
     if fault is not None:
         fix = ". Fix: quote the value" if fault.text.endswith("of type string") else ""

@@ -11,7 +11,7 @@ class Head(TypedDict):
     time: Annotated[str, "time of the cluster state; empty if unknown"]
     timeOf: Annotated[
         Literal["read", "newest object", ""],
-        "whether `time` is the time of the read, or the newest timestamp in a state without such a time",
+        "`read`: `time` is when forewarn read the state; `newest object`: `time` is the newest timestamp in it",
     ]
     release: Annotated[str, "Kubernetes release of the predictions, such as 1.36"]
     profile: Annotated[str, "profiles of kube-scheduler"]

@@ -275,7 +275,7 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """If a workload restarted now, it would preempt Pods of other workloads.
 
     Why: the next restart, rollout or node failure would preempt other Pods, and nothing shows this while the workload
-    runs. A restart preempts Pods if they use capacity that the new Pods need, and have a lower priority.
+    runs. A restart preempts Pods of a lower priority that use the capacity for the new Pods.
 
     Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. `maxSurge:
     0` does not prevent the preemption, because a Deployment creates the new Pod while the old Pod still terminates. A
@@ -370,7 +370,7 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
     """If a workload restarted now, new Pods would stay Pending, or the rollout would not finish.
 
     Why: the next restart, rollout or node failure would leave replacement Pods Pending, and nothing shows this while
-    the workload runs. For example, its nodes are cordoned, no node has enough free capacity, or a ResourceQuota would
+    the workload runs. For example, nodes are cordoned, no node has enough free capacity, or a ResourceQuota would
     reject the new Pods.
 
     Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. With node
