@@ -214,13 +214,17 @@ def _counts(diff: Diff) -> str:
     return ", ".join(counts) or "no object changed"
 
 
+def _title(cluster: OnCluster) -> str:
+    return cluster.cluster if cluster.cluster.startswith("cluster") else f"cluster {cluster.cluster}"
+
+
 def _effects(diff: Diff) -> str:
     """The effect on the one affected cluster, or the sums of all."""
     affected = [cluster for cluster in diff.clusters if needs_attention(cluster)]
     if not affected:
         return whatif.NO_EFFECT
     if len(affected) == 1:
-        return f"{affected[0].cluster}: {_effect(affected[0])}"
+        return f"{_title(affected[0])}: {_effect(affected[0])}"
     unanswered = sum(bool(cluster.reason) for cluster in affected)
     sums = [*([plural(unanswered, "cluster") + " without an answer"] if unanswered else []), *_phrases(affected)]
     return f"{_joined(sums)}; {len(affected)} of {plural(len(diff.clusters), 'cluster')} affected"
@@ -290,7 +294,7 @@ def _losing(clusters: Sequence[OnCluster]) -> str:
     names = {workload.workload for workload in losing}
     known = {namespace.namespace for cluster in clusters for namespace in cluster.namespaces}
     is_named = len(names) == 1 and losing[0].namespace in known
-    who = cut(one_line(losing[0].workload), _LONGEST) if is_named else plural(len(names), "workload")
+    who = cut(one_line(losing[0].workload), _LONGEST) if is_named else plural(len(losing), "workload")
     failed = sum(bool(workload.failure) for workload in losing)
     jobs = f" ({plural(failed, 'Job fails', 'Jobs fail')})" if failed else ""
     return f"{who} {_loss(losing)}{jobs}"
@@ -509,7 +513,8 @@ def _end(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, st
         return f"{who}: {plural(pending, 'Pod')} {_UNKNOWN}"
     running = sum(workload.after for workload in workloads)
     if workloads[0].missed:
-        who, waiting = f"{who} {_loss(workloads)}", f"{pending} Pending"
+        rank = f" (priority {workloads[0].priority})" if is_one else ""
+        who, waiting = f"{who}{rank} {_loss(workloads)}", f"{pending} Pending"
     else:
         waiting = f"{pending} of {pending + running} Pods Pending" if running else f"{plural(pending, 'Pod')} Pending"
     why = cut(_of_all_nodes(workloads[0].message), _LONGEST) if is_one else ""
@@ -771,7 +776,7 @@ def _harmless(cluster: OnCluster) -> tuple[int, int, int]:
 
 
 def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
-    title, names = verdict(diff), tuple(f"{cluster.cluster}: " for cluster in diff.clusters)
+    title, names = verdict(diff), tuple(f"{_title(cluster)}: " for cluster in diff.clusters)
     yield f"### {text_of(title if title.startswith(names) else _capital(title))}"
     affected = sorted(filter(needs_attention, diff.clusters), key=_harmless)
     if len(diff.notes) <= _NAMED:

@@ -111,13 +111,13 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
     done = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "--fail-on", "preemption")
     assert done.returncode == 1
-    assert done.stdout.startswith("full: shop/batch loses 1 of 1 Pod\n")
+    assert done.stdout.startswith("cluster full: shop/batch loses 1 of 1 Pod\n")
     assert "\n  All Pods that the changed workloads ask for run at the end\n" in done.stdout
     assert done.stdout.count("preempts 1 Pod of shop/batch") == 1
     assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
     text = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "-o", "markdown").stdout
     by = "shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2)"
-    assert f"\n  - shop/batch loses 1 of 1 Pod: 1 preempted by {by}.\n" in text
+    assert f"\n  - shop/batch (priority 10) loses 1 of 1 Pod: 1 preempted by {by}.\n" in text
 
 
 def test_new_pods_see_the_claims_of_the_change(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_the_only_workload_with_lost_pods_is_named_if_readers_may_see_it(
     write(tmp_path / "full.yaml", *objects)
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "full.yaml", "--disclose", who)
-    assert done.stdout.startswith(f"full: {name} loses 1 of 1 Pod\n"), done.stdout
+    assert done.stdout.startswith(f"cluster full: {name} loses 1 of 1 Pod\n"), done.stdout
 
 
 def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -238,12 +238,12 @@ def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], t
     new = deployment("new", 2, "4", priorityClassName="high", nodeSelector=labels)
     sides = versions({"web.yaml": []}, {"web.yaml": [new]})
     given = ("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    first = "c: shop/web loses 2 of 4 Pods, 1 new Pod Pending, 2 other Pods preempted and replaced"
+    first = "cluster c: shop/web loses 2 of 4 Pods, 1 new Pod Pending, 2 other Pods preempted and replaced"
     assert forewarn(*given).stdout.splitlines()[0] == first
     (namespace,) = json.loads(forewarn(*given, "-o", "json").stdout)["clusters"][0]["namespaces"]
     assert [namespace[key] for key in ("preempted", "lost", "pending", "replaced")] == [4, 2, 1, 2]
     text = forewarn(*given, "-o", "markdown").stdout
-    assert "  - shop/web loses 2 of 4 Pods: 4 preempted by shop/new (new Deployment, " in text
+    assert "  - shop/web (priority 10) loses 2 of 4 Pods: 4 preempted by shop/new (new Deployment, " in text
     assert "; 2 replaced.\n  - shop/new: 1 of 2 Pods Pending (" in text
 
 
@@ -263,7 +263,7 @@ def test_pods_whose_new_volumes_are_not_simulated_are_not_reported_as_pending(
     web["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
     sides = versions({}, {"web.yaml": [web, *([fast] if is_known else [])]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    assert done.stdout.splitlines()[0] == f"c: 1 new Pod {first}"
+    assert done.stdout.splitlines()[0] == f"cluster c: 1 new Pod {first}"
 
 
 def test_the_directory_of_simulated_objects_is_named(
@@ -694,10 +694,12 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     sides = versions({"c.yaml": CLASSES}, {"c.yaml": [CLASSES[1], default]})
     given = (*sides, "--cluster", tmp_path / "full.yaml", "--cluster", tmp_path / "one.yaml")
     kept = forewarn("diff", *given).stdout
-    assert kept.startswith("full: new Pods of 1 workload get priority 20 instead of 0; 1 deleted object stays"), kept
+    assert kept.startswith(
+        "cluster full: new Pods of 1 workload get priority 20 instead of 0; 1 deleted object stays"
+    ), kept
     pruned = forewarn("diff", *given, "--prune").stdout
     rejected = "rejected (0 running Pods cannot be recreated)"
-    first = f"full: new Pods of 1 workload {rejected}, new Pods of 1 workload get priority 20 instead of 0\n"
+    first = f"cluster full: new Pods of 1 workload {rejected}, new Pods of 1 workload get priority 20 instead of 0\n"
     assert pruned.startswith(first), pruned
     effects = [
         f"  - New Pods of shop/named with PriorityClass low {rejected}.",
@@ -734,8 +736,8 @@ def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[
     fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
     assert lines[4:7] == [
         f'- **one, two** (the same in each): Pods rejected: Deployment shop/wrong: {fault}; did you mean "high"?',
-        f"- **one**: shop/one loses 1 of 1 Pod: 1 preempted by {new}.",
-        f"- **two**: shop/two loses 1 of 1 Pod: 1 preempted by {new}.",
+        f"- **one**: shop/one (priority 10) loses 1 of 1 Pod: 1 preempted by {new}.",
+        f"- **two**: shop/two (priority 10) loses 1 of 1 Pod: 1 preempted by {new}.",
     ]
 
 
@@ -749,7 +751,7 @@ def test_replicas_that_something_else_has_added_are_scaled_down(
     before = [deployment("web", 1), deployment("as-written", 5), deployment("more-before", 6)]
     after = {"web.yaml": [deployment("web", 2), deployment("as-written", 3), deployment("more-before", 3)]}
     done = forewarn("diff", *versions({"web.yaml": before}, after), "--cluster", tmp_path / "c.yaml")
-    first = "c: 3 running replicas scaled down (not part of this change)\n"
+    first = "cluster c: 3 running replicas scaled down (not part of this change)\n"
     assert done.stdout.startswith(first), done.stdout
     down = "Not part of this change: live workloads have more replicas, and applying scales down shop/web from 5"
     assert f"\n  {down} ({tmp_path / 'one'}: 1) to 2\n" in done.stdout
@@ -853,7 +855,7 @@ def test_pending_pods_of_others_are_not_hidden_by_lost_replicas(
     snapshot(tmp_path / "c.yaml", 4, ("one", 2, "low"), ("two", 2, "low"))
     new = [deployment("high", 1, "3", priorityClassName="high"), deployment("large", 2, "64")]
     done = forewarn("diff", *versions({"a.yaml": []}, {"a.yaml": new}), "--cluster", tmp_path / "c.yaml")
-    assert done.stdout.startswith("c: 2 workloads lose 2 of 2 Pods, 2 new Pods Pending\n"), done.stdout
+    assert done.stdout.startswith("cluster c: 2 workloads lose 2 of 2 Pods, 2 new Pods Pending\n"), done.stdout
 
 
 def test_a_comment_on_very_many_clusters_is_one_that_github_accepts() -> None:
@@ -937,11 +939,13 @@ def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tupl
     sides = versions({"web.yaml": [web]}, {"web.yaml": [new]})
     given = ("--cluster", tmp_path / "c.yaml", "--fail-on", "change")
     done = forewarn("diff", *sides, *given)
-    assert done.stdout.startswith("c: shop/batch loses 1 of 1 Pod\n"), done.stdout
+    assert done.stdout.startswith("cluster c: shop/batch loses 1 of 1 Pod\n"), done.stdout
     assert "    Deployment shop/web: new Pod template\n" in done.stdout
     assert done.returncode == 0, done.stderr
     comment = forewarn("diff", *sides, *given, "-o", "markdown").stdout
-    assert "shop/batch loses 1 of 1 Pod: 1 preempted by shop/web (rollout: new Pod template).\n" in comment
+    assert (
+        "shop/batch (priority 10) loses 1 of 1 Pod: 1 preempted by shop/web (rollout: new Pod template).\n" in comment
+    )
     assert "A rolling update starts new Pods beside the old ones" in comment
     (sides[0] / "web.yaml").write_text(yaml.safe_dump({**web, "spec": {**web["spec"], "replicas": 3}}))
     assert "    Deployment shop/web: replicas 3 → 1, new Pod template\n" in forewarn("diff", *sides, *given).stdout
@@ -990,7 +994,7 @@ def test_each_changed_workload_is_named_with_its_victims(
     lines = forewarn("diff", *given).stdout.splitlines()
     for name, cpu, victim in (("big", 4, "one"), ("small", 3, "two")):
         new_one = f"shop/{name} (new Deployment, priorityClassName high, replicas 1, requests cpu {cpu})"
-        assert f"  - shop/{victim} loses 1 of 1 Pod: 1 preempted by {new_one}." in lines
+        assert f"  - shop/{victim} (priority 10) loses 1 of 1 Pod: 1 preempted by {new_one}." in lines
 
 
 def test_a_reason_of_pending_pods_has_the_number_of_all_nodes(
