@@ -130,6 +130,7 @@ Detail = TypedDict(
         "classes": list[str],
         "count": int,
         "default": str,
+        "directories": list[str],
         "meant": str,
         "field": str,
         "under": str,

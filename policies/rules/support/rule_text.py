@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Location, Problem, cut
+from forewarn.policies.findings import NO_DETAIL, Location, Problem, cut
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
 from forewarn.policies.light import later
 from forewarn.policies.objects.fields import INT32, text_at
@@ -147,6 +147,9 @@ def resolved(template: PodTemplate, context: Context) -> Resolved | None:
         return None
 
 
+_MOST: Final = 1_000
+
+
 def diagnostics(rule: str, context: Context) -> Iterator[Problem]:
     """The problems that parsing the files of the change set has found for this rule."""
     for diagnostic in context.change_set.diagnostics:
@@ -158,4 +161,5 @@ def diagnostics(rule: str, context: Context) -> Iterator[Problem]:
                 location=diagnostic.location,
                 object=diagnostic.object,
                 severity=diagnostic.severity,
+                detail={"directories": [*diagnostic.others[:_MOST]]} if diagnostic.others else NO_DETAIL,
             )

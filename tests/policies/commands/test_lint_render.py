@@ -336,6 +336,7 @@ def test_directories_that_fail_for_one_reason_are_one_finding(
     (failed,) = report["findings"]
     assert (status, failed["file"], failed["severity"]) == (0, "./a/kustomization.yaml", "warning")
     assert failed["message"].endswith("y.yaml: no such file (and 2 more directories)"), "the end names the cause"
+    assert failed["detail"] == {"directories": ["./b", "./c"]}
     assert len(failed["message"]) < 250
 
 
