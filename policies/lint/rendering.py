@@ -217,6 +217,7 @@ _FIXES: Final = {
     "external plugins disabled": "exclude the directory: forewarn runs no plugins",
     _GENERATED: "generate it before --render, or exclude the directory",
     "execution error at": "set the chart's values in `render` of the configuration, or exclude the directory",
+    "not defined": _FIX,
     "at <": "set the chart's values in `render` of the configuration, or exclude the directory",
     "no such file or directory": "add the file, or exclude the directory",
 }

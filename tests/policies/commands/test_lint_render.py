@@ -223,6 +223,22 @@ def test_a_chart_that_offers_a_class_is_a_note(
     assert (finding["severity"], finding["remediation"][: len(fix)]) == (severity, fix)
 
 
+@pytest.mark.parametrize(
+    ("said", "fix"),
+    [
+        ("<.Values.a>: wrong type for value", "set the chart's values"),
+        ('<{{template "a" .}}>: template "a" not defined', "make "),
+    ],
+)
+def test_the_fix_of_a_chart_that_fails_depends_on_the_cause(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], said: str, fix: str
+) -> None:
+    _chart(tree)
+    _tool(tools, "helm", f"#!/bin/sh\necho 'Error: template: {'x' * 200} at {said}' >&2\nexit 1\n")
+    _, report, _ = _lint(capsys, "--render", "--select", "parse-error")
+    assert [finding["remediation"][: len(fix)] for finding in report["findings"]] == [fix]
+
+
 def test_nothing_is_run_that_nobody_asked_for(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _chart(tree)
     _tool(tools, "helm", f"#!/bin/sh\ntouch {tree}/ran\n")
