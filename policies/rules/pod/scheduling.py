@@ -433,7 +433,7 @@ def _broken(
         impact,
         preempting,
         victims,
-        "lower requests or priority, or ask the owner of the expectation",
+        "lower requests or priority, or ask its owner",
         expectation=promise,
     )
     severity = Severity.NOTE if _scales_down(subject) else None
