@@ -125,7 +125,7 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class Add:
-    """Nodes are added: like the node `node`, or like those of `pool` (`LABEL=VALUE`, or the name of a node group).
+    """New nodes that copy the node `node`, or the nodes of `pool` (`LABEL=VALUE`, or the name of a node group).
 
     `until_scheduled`: as many as Pending Pods need, instead of `count`.
     """

@@ -213,7 +213,7 @@ def _of_manifests(add: _Add) -> None:
         "whatif events --events outage.yaml --timeline",
         "whatif events -f web.yaml --runs 20",
     )
-    argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, at time 0")
+    argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, applied at time 0")
     argument("--events", metavar="FILE", help=FORM)
     add_runs_options(argument)
 

@@ -238,7 +238,7 @@ class RenderRequest(NamedTuple):
     """Limits what helm and kustomize may do when they render manifests.
 
     `flags`: flags of kustomize. `variables`: names of environment variables that the programs get. `config`: a
-    configuration file. It may allow more if it is outside of the checked trees.
+    configuration file. A configuration file outside of the checked trees may allow more.
     """
 
     flags: Sequence[str] = ()

@@ -67,7 +67,7 @@ def _scaled_down(down: ScaleDowns) -> Iterator[str]:
     if len(by_group) > MAX_LINES:
         yield f"and nodes of {len(by_group) - MAX_LINES} more groups"
     if down.deleting:
-        yield f"being removed at the end: {listed([*down.deleting], _NAMED)}"
+        yield f"nodes still being removed at the end: {listed([*down.deleting], _NAMED)}"
     for node, why in list(down.failed.items())[:MAX_LINES]:
         yield f"node {node} not removed: {why}"
     if down.kept:

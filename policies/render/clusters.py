@@ -146,7 +146,7 @@ def _outcome(value: Any) -> Outcome:
         return Outcome(name, source, status, reason)
     row, rank = document.get("row"), document.get("rank")
     if not isinstance(row, dict) or not isinstance(rank, list) or "report" not in document:
-        raise ValueError(f"{cut(one_line(name), _LONGEST)}: no row and rank. Fix: write the report again with -o json")
+        raise ValueError(f"{cut(one_line(name), _LONGEST)}: incomplete report. Fix: write it again with -o json")
     if not (all(type(cell) in (str, int) for cell in row.values()) and all(type(number) is int for number in rank)):
         raise ValueError(f"{cut(one_line(name), _LONGEST)}: not a report of forewarn")
     return Outcome(name, source, status, "", rank, [*row.values()], document["report"])

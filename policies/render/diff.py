@@ -59,7 +59,7 @@ _LEGEND: Final = {
     "Unhealthy PDBs": "other PodDisruptionBudgets with fewer healthy Pods than they ask for, which block node drains.",
     "Rejected": "workloads that the API server rejects, or whose new Pods it rejects.",
     "Scaled down": "running replicas beyond the number in the manifests.",
-    "New priority": "unchanged workloads whose new Pods change priority.",
+    "New priority": "workloads that the change does not edit, but whose new Pods get another priority.",
     "Placeholders preempted": "placeholder Pods, which only reserve capacity and are counted apart.",
 }
 """The meanings of heads."""

@@ -236,7 +236,7 @@ def _buffers(buffers: Buffers, paint: Painter) -> Iterator[str]:
     if buffers.provisioned or buffers.others.provisioned:
         yield "note: the numbers of Pods that fit include the capacity of CapacityBuffers, which kube-scheduler ignores"
     if buffers.incomplete:
-        yield "more CapacityBuffers exist than forewarn reads"
+        yield "note: not all CapacityBuffers are read; numbers of provisioned replicas may be too low"
 
 
 def _of_size(new: NewPlaceholders) -> str:

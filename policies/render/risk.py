@@ -168,7 +168,7 @@ def _of_workload(risk: WorkloadRisk, risks: Risks, paint: Painter) -> Iterator[s
     elif risk.classes_above:
         yield "Pods of higher classes fit without preempting it"
     else:
-        yield "no class has a higher priority"
+        yield "no PriorityClass can preempt it, except system classes"
     yield from (
         f"PodGroup {pod_group.pod_group} (priority {pod_group.priority}): preempting one Pod preempts all "
         f"{plural(pod_group.preempted_pods, 'Pod')} on {plural(pod_group.nodes, 'node')}"

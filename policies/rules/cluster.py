@@ -189,7 +189,7 @@ def _reported(context: Context) -> Iterator[tuple[str, str, str]]:
     depends_on=DependsOn(("classes", "workloads", "pods"), "a user of the class may have been created"),
 )
 def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """No workload uses a PriorityClass, and at most one Pod without a controller uses it.
+    """A PriorityClass is unused, or only one Pod without a controller uses it.
 
     Why: users can select an unused class by mistake.
 

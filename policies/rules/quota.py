@@ -546,7 +546,7 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
     """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
 
     Why: if a ResourceQuota limits cpu or memory, every container must set this request or limit, or get it from a
-    LimitRange. kube-apiserver rejects other Pods.
+    LimitRange, unless `spec.resources` of the Pod sets it. kube-apiserver rejects other Pods.
 
     Cluster:
 

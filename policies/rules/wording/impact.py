@@ -232,14 +232,14 @@ def not_predicted(details: NotPredicted, audience: Audience) -> Text:
         pods = "" if new == 1 else f" ({new - impact.predicted} of {new} new Pods)"
         return Text(f"not predicted{pods}: {impact.why_not}", details.fix)
     if audience.coarse:
-        problem = "time ran out before it was predicted whether each new Pod would preempt others"
+        problem = "time ran out: some new Pods may preempt other Pods"
     elif impact.rest != "unknown":
         problem = "the rollout is too large to predict it to its end; its first new Pods preempt no Pod"
     elif not impact.predicted:
-        pods = "its Pod" if new == 1 else f"any of {new} new Pods"
-        problem = f"time ran out before it was predicted whether {pods} would preempt others"
+        pods = "its Pod" if new == 1 else f"each of {new} new Pods"
+        problem = f"time ran out: {pods} may preempt other Pods"
     else:
-        problem = f"only {impact.predicted} of {new} new Pods were predicted in time; they preempt no Pod"
+        problem = f"time ran out after {impact.predicted} of {new} new Pods; no preemption until then"
     return Text(problem, details.fix)
 
 

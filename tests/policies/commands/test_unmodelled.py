@@ -217,7 +217,9 @@ def test_risk_compares_by_group(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_risk_goes_by_the_priority_of_the_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     safe = [*base(), group(5000), grouped("train-0", "2").on("node-1")]
     told = Asked(tmp_path, safe, new_pod(), "-v").told("risk", capsys)
-    assert "ml/train-0 (priority 100): 1 Pod on 1 node\n  no class has a higher priority" in told
+    assert (
+        "ml/train-0 (priority 100): 1 Pod on 1 node\n  no PriorityClass can preempt it, except system classes" in told
+    )
     assert "PodGroup" not in told
 
 

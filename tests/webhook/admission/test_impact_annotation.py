@@ -160,7 +160,7 @@ def test_without_time_nothing_is_predicted_and_that_is_said() -> None:
     obj = _with_cpu(deployment(), "1")
     obj["spec"]["replicas"] = 5
     response = decided(Hook.VALIDATE, review(obj), state=STATE, expired=True).response
-    said = "time ran out before it was predicted whether any of 5 new Pods would preempt others."
+    said = "time ran out: each of 5 new Pods may preempt other Pods."
     assert response.warnings == (f"{said} Fix: run `forewarn predict` [prediction-incomplete]",)
     told = {"priority": 1000, "newPods": 5, "predicted": 0, "incomplete": True}
     assert json.loads(response.audit["preemption-impact"]) == told
@@ -191,7 +191,7 @@ def test_what_is_predicted_by_late_cluster_state_says_so(obj: dict[str, Any], cp
     ("cpus", "said", "rule"),
     [
         ("1", ". Time ran out after 1 of 5 new Pods. Fix: ", "preempts-running-pods"),
-        ("2", "only 1 of 5 new Pods were predicted in time; they preempt no Pod", "prediction-incomplete"),
+        ("2", "time ran out after 1 of 5 new Pods; no preemption until then", "prediction-incomplete"),
     ],
 )
 @pytest.mark.parametrize("action", [Action.WARN, Action.DENY])
