@@ -99,7 +99,7 @@ def warned(cluster: Cluster) -> None:
     assert re.search(r"Warning: .*\[unknown-priority-class\]", cluster.type(HELLO))
     cluster.type(FILL)
     printed = cluster.type(DRY_RUN)
-    assert re.search(r"Warning: Deployment \S+: would preempt 1 Pod.*\[preempts-running-pods\]", printed), printed
+    assert re.search(r"Warning: (Deployment \S+: )?would preempt 1 Pod.*\[preempts-running-pods\]", printed), printed
     cluster.type(APPLY)
     wait_until(lambda: pending(cluster) != "", 30, "one Pod of hello-crowd is preempted, its replacement is Pending")
 
