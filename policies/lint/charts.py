@@ -1,4 +1,4 @@
-"""Findings in charts that are deprecated: at most notes."""
+"""Findings in charts that are deprecated: one severity lower."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ class Charts:
         self._known: dict[str, bool] = {}
 
     def lowered(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return the findings in order, those in deprecated charts as notes."""
+        """Return the findings in order, those in deprecated charts one severity lower."""
         return sorted((self._lowered(finding) for finding in findings), key=lambda finding: finding.order)
 
     def _lowered(self, finding: Finding) -> Finding:
         if finding.severity is Severity.NOTE or not finding.line or not self.is_deprecated(finding.file):
             return finding
         text = finding.text._replace(problem=f"{finding.text.problem} (the chart is deprecated)")
+        if finding.severity is Severity.ERROR:
+            return finding._replace(severity=Severity.WARNING, action=Action.WARN, text=text)
         return finding._replace(severity=Severity.NOTE, action=Action.AUDIT, text=text)
 
     def is_deprecated(self, file: str) -> bool:

@@ -146,7 +146,7 @@ def test_charts_that_lack_values_are_one_finding(tools: Path, tree: Path, capsys
 
 
 @pytest.mark.parametrize(("live", "expected"), [("c", ("./c/Chart.yaml", "warning")), ("", ("./a/Chart.yaml", "note"))])
-def test_a_deprecated_chart_is_at_most_a_note_and_named_last(
+def test_findings_in_a_deprecated_chart_are_one_severity_lower_and_named_last(
     tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], live: str, expected: tuple[str, str]
 ) -> None:
     for name in ("a", "b", "c"):
@@ -157,7 +157,7 @@ def test_a_deprecated_chart_is_at_most_a_note_and_named_last(
     _tool(tools, "helm", "#!/bin/sh\necho 'Error: execution error at (x): x is required' >&2\nexit 1\n")
     _, report, _ = _lint(capsys, "--render", "--select", "parse-error,unknown-field")
     found = {f["rule"]: (f["file"], f["severity"]) for f in report["findings"]}
-    assert found == {"parse-error": expected, "unknown-field": ("./a/templates/web.yaml", "note")}
+    assert found == {"parse-error": expected, "unknown-field": ("./a/templates/web.yaml", "warning")}
 
 
 @pytest.mark.parametrize(
