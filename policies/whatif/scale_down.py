@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from math import inf
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable, without_expendable
 from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import (
@@ -26,14 +26,13 @@ from forewarn.policies.whatif.autoscalers import SCAN, RemovedNode, ScaleDowns
 from forewarn.policies.whatif.scale_up import MAX_WORK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
+    from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import ScaleDownSettings
     from forewarn.policies.controllers.view import PodState
-    from forewarn.policies.objects.node import Taint
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.api_server import ApiServer
-    from forewarn.policies.simulation.clock import Clock
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
@@ -46,52 +45,17 @@ _HEADROOM: Final = 30.0
 """Seconds between attempts of an eviction and between checks of evicted Pods, and extra seconds for their end."""
 
 
-class Removal(NamedTuple):
-    """How cluster-autoscaler removes a node. Times in seconds.
-
-    `taint`: of the node until it is removed. `delay`: from the taint to the first eviction. `eviction`: most seconds
-    for evictions. `grace`: most seconds for terminating Pods. `pods`: returns the Pods to evict, and why the node
-    stays, or "". `ended`: called at the end with the reason why the node stays, or "".
-    """
-
-    taint: Taint
-    delay: float
-    eviction: float
-    grace: float
-    pods: Callable[[], tuple[Sequence[PodState], str]]
-    ended: Callable[[str], None]
-
-
-def removes(clock: Clock, api: ApiServer, name: str, removal: Removal) -> Generator[float | None, None, None]:
-    """Remove a node as cluster-autoscaler does; if its Pods cannot be evicted in time, it stays.
-
-    DaemonSet Pods leave with the node: upstream evicts them only as far as it can.
-    """
-    before = api.nodes[name]
-    api.put_node(replace(before, unschedulable=True, taints=(*before.taints, removal.taint)))
-    yield removal.delay
-    pods, problem = removal.pods()
-    if pods and not problem:
-        problem = yield from _drains(clock, api, pods, removal, f"scale-down of {name}")
-    if name not in api.nodes:
-        problem = "the node no longer exists"
-    elif problem:
-        api.put_node(before)
-    else:
-        api.remove_node(name)
-    removal.ended(problem)
-
-
 def _drains(
-    clock: Clock, api: ApiServer, pods: Sequence[PodState], removal: Removal, message: str
+    simulation: Simulation, settings: ScaleDownSettings, pods: Sequence[PodState], message: str
 ) -> Generator[float | None, None, str]:
     """Evict Pods, and wait until they have terminated; return why this is not possible, or ""."""
-    deadline, left = clock.now + removal.eviction, list(pods)
+    clock, api = simulation.clock, simulation.api
+    deadline, left = clock.now + settings.max_eviction_time, list(pods)
     while left := [state for state in left if _stored(api, state) and not evict(api, state, message)]:
         if clock.now >= deadline:
             return f"Pod {left[0].pod.key} not evicted"
         yield _EVICTION_RETRY
-    deadline = clock.now + removal.grace + _HEADROOM
+    deadline = clock.now + settings.max_grace_period + _HEADROOM
     while left := [state for state in pods if _stored(api, state)]:
         if clock.now >= deadline:
             return f"Pod {left[0].pod.key} not terminated"
@@ -140,7 +104,9 @@ class Removals:
             self.not_predicted = "further removals (they take too much work)"
             return
         for name in (*empty, *drained):
-            self._remove(name, drains=name in drained)
+            self._deleting[name] = name in drained
+            self._simulation.awaited += 1
+            self._simulation.clock.spawn(self._remove(name, drains=name in drained))
 
     def _decided(
         self, snapshot: Snapshot, upcoming: Mapping[str, int], last_scale_up: float, *, paused: bool
@@ -197,31 +163,45 @@ class Removals:
         replicas = at(state.object, "spec", "replicas")
         return replicas if isinstance(replicas, int) else 1
 
-    def _remove(self, name: str, *, drains: bool) -> None:
-        clock, settings, evicted = self._simulation.clock, self._settings, list["PodState"]()
-        group = self._own.get(name) or self._added[name]
+    def _remove(self, name: str, *, drains: bool) -> Generator[float | None, None, None]:
+        """Remove a node as cluster-autoscaler does; if its Pods cannot be evicted in time, it stays.
 
-        def pods() -> tuple[Sequence[PodState], str]:
-            scene = self._scene(without_expendable(self._simulation.cache.snapshot(), self._cutoff), {})
-            found, problem = pods_to_move(scene, settings, name, self._simulation.api.seconds)
-            stored = (self._simulation.api.pods.get((pod.namespace, pod.name)) for pod in found)
-            states = [state for state in stored if state is not None and state.pod.node_name == name]
-            evicted.extend(states if drains else ())
-            return states, problem or ("new Pods on the node" if states and not drains else "")
+        DaemonSet Pods leave with the node: upstream evicts them only as far as it can.
+        """
+        api, settings = self._simulation.api, self._settings
+        node = api.nodes[name]
+        api.put_node(replace(node, unschedulable=True, taints=(*node.taints, TO_BE_DELETED)))
+        yield settings.delay_after_taint
+        pods, problem = self._pods_to_move(name)
+        if pods and not problem:
+            evictions = _drains(self._simulation, settings, pods, f"scale-down of {name}")
+            problem = (yield from evictions) if drains else "new Pods on the node"
+        if (left := api.nodes.get(name)) is None:
+            problem = "the node no longer exists"
+        elif problem:  # uncordons as upstream's CleanTaints
+            taints = tuple(taint for taint in left.taints if taint != TO_BE_DELETED)
+            api.put_node(replace(left, unschedulable=False, taints=taints))
+        else:
+            api.remove_node(name)
+        self._end(name, len(pods), problem)
 
-        def ended(problem: str) -> None:
-            del self._deleting[name]
-            self._simulation.awaited -= 1
-            if problem:
-                self._failed[name] = problem
-            else:
-                self._failed.pop(name, None)
-                self._removed.append(RemovedNode(name, group, clock.now, len(evicted), self._expendable_on(name)))
+    def _pods_to_move(self, name: str) -> tuple[Sequence[PodState], str]:
+        """The Pods that have to leave a node, and why it stays, or ""."""
+        api = self._simulation.api
+        scene = self._scene(without_expendable(self._simulation.cache.snapshot(), self._cutoff), {})
+        pods, problem = pods_to_move(scene, self._settings, name, api.seconds)
+        stored = (api.pods.get((pod.namespace, pod.name)) for pod in pods)
+        return [state for state in stored if state is not None and state.pod.node_name == name], problem
 
-        self._deleting[name] = drains
-        self._simulation.awaited += 1
-        times = settings.delay_after_taint, settings.max_eviction_time, settings.max_grace_period
-        clock.spawn(removes(clock, self._simulation.api, name, Removal(TO_BE_DELETED, *times, pods, ended)))
+    def _end(self, name: str, evicted: int, problem: str) -> None:
+        del self._deleting[name]
+        self._simulation.awaited -= 1
+        if problem:
+            self._failed[name] = problem
+            return
+        self._failed.pop(name, None)
+        group, now = self._own.get(name) or self._added[name], self._simulation.clock.now
+        self._removed.append(RemovedNode(name, group, now, evicted, self._expendable_on(name)))
 
     def _expendable_on(self, name: str) -> int:
         states = self._simulation.api.by_node.get(name, {}).values()
