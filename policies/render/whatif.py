@@ -250,8 +250,9 @@ def _removed_and_started(answer: Answer) -> list[str]:
     if answer.upgrade is not None or answer.new_nodes is not None:
         return []
     started = [max(min(row.pending_before - row.pending, row.after - row.before), 0) for row in answer.workloads]
-    counts = {"removed": plural(answer.scaled_down, "Pod"), "run": plural(sum(started), "Pending Pod")}
-    return [f"{count} {what}" for what, count in counts.items() if not count.startswith("0 ")]
+    removed = f"{plural(answer.scaled_down, 'Pod')} removed"
+    runs = plural(sum(started), "Pending Pod now runs", "Pending Pods now run")
+    return [*([removed] if answer.scaled_down else []), *([runs] if any(started) else [])]
 
 
 def _progress(answer: Answer) -> str:

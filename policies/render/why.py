@@ -60,8 +60,8 @@ def _headline(key: str, diagnosis: Diagnosis, paint: Painter) -> str:
     state = f"{_shown(diagnosis.state)}{where}"
     if diagnosis.troubles and diagnosis.state != "running":
         reason = diagnosis.troubles[0].message
-        known = reason.startswith(state) or (node or nominated) in reason
-        state = reason if reason.startswith(state) else f"{_shown(diagnosis.state) if known else state}: {reason}"
+        is_said = (node or nominated) in reason
+        state = reason if reason.startswith(state) else f"{_shown(diagnosis.state) if is_said else state}: {reason}"
     return f"{name}: {paint(state, 'good' if diagnosis.state == 'running' else 'warning')}"
 
 

@@ -90,7 +90,7 @@ def storage_score(volumes: PodVolumes, shape: Shape) -> int:
     classes: dict[str, tuple[int, int]] = {}
     for score in volumes.bindings or volumes.provisions:
         requested, capacity = classes.get(score.storage_class, (0, 0))
-        # What is left of a class's storage is told once: upstream takes what the last claim found.
+        # Upstream keeps only what the last claim of a class found.
         capacity = capacity + score.capacity if volumes.bindings else score.capacity
         classes[score.storage_class] = requested + score.requested, capacity
     if not classes:
