@@ -83,7 +83,10 @@ def _text(ref: str, phases: Sequence[tuple[Hook, Decision]], cluster: ClusterSna
     responses = [decision.response for _, decision in phases]
     warnings = sum(len(response.warnings) for response in responses)
     verdict = "allowed" if all(response.allowed for response in responses) else "denied"
-    yield f"{ref}: {verdict}" + (f" with {plural(warnings, 'warning')}" if warnings else "")
+    verdict += f" with {plural(warnings, 'warning')}" if warnings else ""
+    if cluster is None:
+        verdict += "; classes, quotas and preemptions are not checked. Fix: pass --cluster"
+    yield f"{ref}: {verdict}"
     if head := _head(cluster):
         from forewarn.policies.render.head import line_of
 
