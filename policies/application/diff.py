@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.manifests import after_apply
-from forewarn.policies.application.whatif import Rejected, WhatIf, whatif
+from forewarn.policies.application.whatif import Rejected, WhatIf, conditions_of, whatif
 from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
@@ -449,7 +449,7 @@ def conditions(diff: Diff) -> set[str]:
     met = {"change"} if any(not changed.is_restart for changed in diff.objects) else set[str]()
     for cluster in diff.clusters:
         met |= {"rejected"} if cluster.rejected or cluster.rejected_pods else set()
-        met |= cluster.answer.conditions if cluster.answer else set()
+        met |= conditions_of(cluster.answer.answer.of_upgrade, None) if cluster.answer else set()
     return met
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
-    from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.autoscalers import Autoscaling, WithNewNodes
     from forewarn.policies.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.whatif.questions import Question
 
@@ -143,18 +143,11 @@ class WhatIf(Result):
 
     @property
     def conditions(self) -> frozenset[str]:
-        """The met conditions of `--fail-on`: `fewer`, `pending`, `preemption`, `pdb`, `quota` and `blocked`."""
-        answer = self.answer.of_upgrade
-        forced = answer.upgrade is not None and answer.upgrade.forced
-        met = {
-            "fewer": any(workload.missed for workload in answer.workloads),
-            "pending": any(workload.pending > workload.pending_before for workload in answer.workloads),
-            "preemption": answer.preempted,
-            "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,
-            "quota": answer.over_quota,
-            "blocked": answer.blocked,
-        }
-        return frozenset(name for name, is_met in met.items() if is_met)
+        """The met conditions of `--fail-on`: `fewer`, `pending`, `preemption`, `pdb`, `quota` and `blocked`.
+
+        If autoscalers add or remove nodes, `fewer` and `pending` are those of the end with these nodes.
+        """
+        return conditions_of(self.answer.of_upgrade, None if self.answer.grown else self.answer.with_new_nodes)
 
     @optional_in_json
     def basis(self) -> Literal["settled"] | None:
@@ -174,6 +167,23 @@ class WhatIf(Result):
     def to_dict(self, *, timeline: bool = False) -> dict[str, Any]:
         """The JSON document of `-o json`. `timeline`: with all events."""
         return to_dict(replace(self, timeline=self.answer.simulation.timeline.events) if timeline else self)
+
+
+def conditions_of(answer: Answer, end: WithNewNodes | None) -> frozenset[str]:
+    """Return the conditions of `--fail-on` that an answer meets. `end`: the end with the nodes of autoscalers, which
+    decides about `fewer` and `pending`; None for that without.
+    """
+    forced = answer.upgrade is not None and answer.upgrade.forced
+    before = {workload.workload: workload.pending_before for workload in answer.workloads}
+    met = {
+        "fewer": end.fewer if end else answer.fewer,
+        "pending": any(each.pending > before.get(each.workload, 0) for each in (end or answer).workloads),
+        "preemption": answer.preempted,
+        "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,
+        "quota": answer.over_quota,
+        "blocked": answer.blocked,
+    }
+    return frozenset(name for name, is_met in met.items() if is_met)
 
 
 def whatif(

@@ -110,9 +110,10 @@ def write_sweep(sweep: Sweep, output: Output) -> None:
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:
     """Return the exit status: 1 if any row meets a condition of `fail_on`, otherwise 0."""
+    ends = [row.end for row in sweep.rows]
     happens = {
-        "fewer": any(row.fewer for row in sweep.rows),
-        "pending": any(row.pending > sweep.before.pending for row in sweep.rows),
+        "fewer": any(fewer for fewer, _ in ends),
+        "pending": any(pending > sweep.before.pending for _, pending in ends),
         "preemption": any(row.preempted for row in sweep.rows),
         "pdb": any(row.violated_pdbs for row in sweep.rows),
     }

@@ -65,6 +65,14 @@ class Row(NamedTuple):
         """The name of the node or zone."""
         return self.case.partition(" ")[2]
 
+    @property
+    def end(self) -> tuple[int, int]:
+        """`fewer` and `pending` after the nodes have arrived that autoscalers add, if any."""
+        needs = self.node_groups
+        if needs is None or needs.fewer is None or needs.pending is None:
+            return self.fewer, self.pending
+        return needs.fewer, needs.pending
+
 
 class RunningAndPending(NamedTuple):
     """Numbers of Pods."""

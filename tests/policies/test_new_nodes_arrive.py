@@ -291,6 +291,28 @@ def test_risk_fails_on_a_lasting_loss_only_if_new_nodes_do_not_help(
     assert (f"fails on {condition} (--fail-on)" in capsys.readouterr().err) == bool(status)
 
 
+HPA = "--cluster", "docs/examples/whatif/autoscalers.yaml", "hpa", "--max"
+
+
+@pytest.mark.parametrize("event", [("lose", "zone", "a"), ("lose", "--each", "zone"), HPA])
+@pytest.mark.parametrize(
+    ("groups", "fails"),
+    [
+        ((), ["fewer", "pending", "preemption"]),
+        ((*GROUPS, "--no-autoscaler"), ["fewer", "pending", "preemption"]),
+        (GROUPS, ["preemption"]),
+    ],
+)
+def test_whatif_fails_on_what_is_missing_at_the_end_with_new_nodes(
+    event: tuple[str, ...], groups: tuple[str, ...], fails: list[str], capsys: Capture
+) -> None:
+    conditions = [part for name in ("fewer", "pending", "preemption") for part in ("--fail-on", name)]
+    at = event.index("hpa") if "hpa" in event else 0
+    assert main(["whatif", *event[at:], *event[:at], "--cluster", CLUSTER, *conditions, *groups]) == 1
+    failing = capsys.readouterr().err.rpartition("fails on ")[2]
+    assert failing == f"{', '.join(fails)} (--fail-on)\n"
+
+
 def changes(capsys: Capture, tmp_path: Path, earlier: Any) -> list[str]:
     report = tmp_path / "earlier.json"
     report.write_text(json.dumps(earlier), encoding="utf-8")

@@ -63,7 +63,7 @@ LIMIT = "limits hit: max node group size reached"
         ({"size": 1, "maxSize": 1}, f"no new nodes help, {LIMIT} (new)"),
     ],
 )
-def test_the_first_line_has_the_nodes_and_limits(
+def test_the_first_line_has_the_nodes_and_limits_and_decides_the_status(
     sizes: dict[str, int] | None, needed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capacity = {"cpu": "4", "memory": "16Gi", "pods": "110"}
@@ -71,7 +71,8 @@ def test_the_first_line_has_the_nodes_and_limits(
         json.dumps([{"name": "new", "template": {"status": {"capacity": capacity}}, **(sizes or {})}])
     )
     groups = () if sizes is None else ("--node-templates", str(tmp_path / "g.json"))
-    assert main(["whatif", "hpa", "--max", "--cluster", CLUSTER[0], "--cluster", CLUSTER[1], *groups]) == 0
+    arguments = ["whatif", "hpa", "--max", "--cluster", CLUSTER[0], "--cluster", CLUSTER[1], "--fail-on", "pending"]
+    assert main([*arguments, *groups]) == int("no Pods Pending" not in needed)
     first = capsys.readouterr().out.partition("\n")[0]
     assert first == f"{HARM}; {needed}: 1 HorizontalPodAutoscaler at maxReplicas: 4 → 8 replicas"
 
