@@ -170,7 +170,8 @@ class Removals:
         """
         api, settings = self._simulation.api, self._settings
         node = api.nodes[name]
-        api.put_node(replace(node, unschedulable=True, taints=(*node.taints, TO_BE_DELETED)))
+        cordoned = settings.cordons or node.unschedulable
+        api.put_node(replace(node, unschedulable=cordoned, taints=(*node.taints, TO_BE_DELETED)))
         yield settings.delay_after_taint
         pods, problem = self._pods_to_move(name)
         if pods and not problem:
@@ -180,7 +181,7 @@ class Removals:
             problem = "the node no longer exists"
         elif problem:  # uncordons as upstream's CleanTaints
             taints = tuple(taint for taint in left.taints if taint != TO_BE_DELETED)
-            api.put_node(replace(left, unschedulable=False, taints=taints))
+            api.put_node(replace(left, unschedulable=left.unschedulable and not settings.cordons, taints=taints))
         else:
             api.remove_node(name)
         self._end(name, len(pods), problem)

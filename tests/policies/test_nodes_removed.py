@@ -202,6 +202,12 @@ def test_a_group_keeps_its_minimum(tmp_path: Path, capsys: Capture) -> None:
             None,
             "no scale-down (not predicted: --scale-down-unneeded-time has an unreadable value)",
         ),
+        (
+            ["--gpu-total=nvidia.com/gpu:1:9", "--gpu-total=amd.com/gpu:0:9"],
+            None,
+            "no scale-down (not predicted: the minimum of --gpu-total is not modelled)",
+        ),
+        (["--gpu-total=amd.com/gpu:0:9"], ["c", "b"], ""),
         (["--cores-total=4:9000"], None, "no scale-down (not predicted: the minimum of --cores-total is not modelled)"),
         (
             ["--scale-down-unneeded-time=2m"],
@@ -221,6 +227,19 @@ def test_flags_of_cluster_autoscaler(
     assert not assumed or assumed in found["head"]["assumes"]
     assert ("scaleDown" in found["autoscalers"]) == (nodes is not None)
     assert nodes is None or removed(found) == nodes
+
+
+@pytest.mark.parametrize(("cordons", "until"), [("true", 660), ("false", 720)])
+def test_a_pod_that_tolerates_the_taint_returns_to_a_node_that_is_not_cordoned(
+    cordons: str, until: int, tmp_path: Path, capsys: Capture
+) -> None:
+    objects, tolerated = cluster(), [{"key": scale_down.TO_BE_DELETED.key, "operator": "Exists"}]
+    for obj in (obj for obj in objects if obj["metadata"]["name"].startswith("api")):
+        spec = obj["spec"]["template"]["spec"] if obj["kind"] == "ReplicaSet" else obj["spec"]
+        spec["tolerations"] = tolerated
+    found = answer(capsys, tmp_path, [*objects, flags(f"--cordon-node-before-terminating={cordons}")])
+    assert removed(found) == ["c", "b"]
+    assert until <= found["withNewNodes"]["settledAt"] < until + 10
 
 
 def test_no_removal_soon_after_a_scale_up(tmp_path: Path, capsys: Capture) -> None:

@@ -30,7 +30,7 @@ from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.scheduling.configuration import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.scheduling.snapshot import Snapshot
@@ -78,6 +78,7 @@ _SHARES: Final = {
 _SWITCHES: Final = {
     "scale-down-enabled": "enabled",
     "scale-down-unready-enabled": "unready_enabled",
+    "cordon-node-before-terminating": "cordons",
     "ignore-daemonsets-utilization": "ignores_daemon_sets",
     "ignore-mirror-pods-utilization": "ignores_mirror_pods",
     "skip-nodes-with-system-pods": "skips_system_pods",
@@ -85,6 +86,8 @@ _SWITCHES: Final = {
     "skip-nodes-with-custom-controller-pods": "skips_custom_controllers",
 }
 """Flags of scale-down -> the fields of ScaleDownSettings."""
+_TOTALS: Final = {"cores-total": 0, "memory-total": 0, "gpu-total": 1}
+"""Flag of limits -> the position of the minimum."""
 _FLAG: Final = re.compile(r"--?([a-z0-9-]+)(?:=(.*))?", re.DOTALL)
 
 
@@ -232,7 +235,7 @@ class Discovery:
             },
             force_daemon_sets=flags.get("force-ds") == "true",
             priorities=None if priorities is None else Priorities(priorities),
-            scale_down=_scale_down(flags),
+            scale_down=_scale_down(self._flags),
         )
 
     @property
@@ -403,17 +406,18 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_SIZE else None
 
 
-def _scale_down(flags: Mapping[str, str]) -> ScaleDownSettings:
+def _scale_down(given: Sequence[tuple[str, str]]) -> ScaleDownSettings:
     """Return the settings of scale-down. A flag with an unreadable value or that forewarn does not model makes removals
     unknown.
     """
-    chosen: dict[str, Any] = {}
+    flags, chosen = dict(given), dict[str, Any]()
     for fields, read in ((_TIMES, _duration), (_COUNTS, _number), (_SHARES, _share), (_SWITCHES, _switch)):
         for flag in fields.keys() & flags.keys():
             chosen[fields[flag]] = read(flags[flag])
             if chosen[fields[flag]] is None:
                 return ScaleDownSettings(not_predicted=f"--{flag} has an unreadable value")
-    least = [name for name in ("cores-total", "memory-total") if _number(flags.get(name, "0").partition(":")[0]) != 0]
+    totals = ((name, [*value.split(":"), ""]) for name, value in given if name in _TOTALS)
+    least = [name for name, limits in totals if _number(limits[_TOTALS[name]]) != 0]
     unmodelled = [name for name in ("drain-priority-config",) if name in flags]
     unmodelled += [name for name in ("scale-down-delay-type-local",) if flags.get(name, "false") != "false"]
     names = [*(f"the minimum of --{name}" for name in least), *(f"--{name}" for name in unmodelled)]

@@ -85,6 +85,7 @@ class ScaleDownSettings(NamedTuple):
     skips_custom_controllers: bool = True
     min_replicas: int = 0
     system_pod_timeout: float = 3600.0
+    cordons: bool = True
     delay_after_taint: float = 5.0
     max_eviction_time: float = 120.0
     max_grace_period: float = 600.0
