@@ -79,7 +79,7 @@ def _scaled_down(down: ScaleDowns) -> Iterator[str]:
 
 
 def _all(pending: int) -> str:
-    return "the Pending Pod" if pending == 1 else f"all {pending} Pending Pods"
+    return {1: "the Pending Pod", 2: "both Pending Pods"}.get(pending, f"all {pending} Pending Pods")
 
 
 def _considered(name: str, counted: Considered) -> str:

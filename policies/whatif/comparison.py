@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from functools import partial
 from random import Random
@@ -169,7 +170,8 @@ def _starting_later(question: Question, world: World) -> Iterator[str]:
         if start > world.horizon:
             ref, until = ref_of(obj, DEFAULT_NAMESPACE), duration(world.horizon)
             name = f"CronJob {ref.namespace}/{ref.name}"
-            yield f"{name}: next Job after {duration(start)}, the simulation ends after {until}. Fix: --until"
+            longer = f"--until {math.ceil((start + _JOB_STARTS) / 3600)}h"
+            yield f"{name}: next Job after {duration(start)}, the simulation ends after {until}. Fix: {longer}"
 
 
 def typical(

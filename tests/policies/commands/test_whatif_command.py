@@ -967,7 +967,7 @@ def test_workloads_that_do_not_exist_are_wrong_usage(
 
 
 NOT_SIMULATED = (
-    "not simulated: CronJob reports/report: next Job after 17 h 56 min, the simulation ends after 1 h. Fix: --until"
+    "not simulated: CronJob reports/report: next Job after 17 h 56 min, the simulation ends after 1 h. Fix: --until 18h"
 )
 
 
