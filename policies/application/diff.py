@@ -16,7 +16,15 @@ from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
 from forewarn.policies.findings import listed, one_line, plural
-from forewarn.policies.kinds.registry import AUTOSCALER, DAEMON_SET, DEFAULT_NAMESPACE, is_namespaced
+from forewarn.policies.kinds.registry import (
+    AUTOSCALER,
+    DAEMON_SET,
+    DEFAULT_NAMESPACE,
+    DISRUPTION_BUDGET,
+    POD,
+    PRIORITY_CLASS,
+    is_namespaced,
+)
 from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded, is_in
 from forewarn.policies.lint.versions import (
     Owners,
@@ -30,10 +38,12 @@ from forewarn.policies.lint.versions import (
 from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
 from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
 from forewarn.policies.manifests.differences import changed_fields, differences, of_kinds, supporting
+from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, at, group_kind, mapping
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import autoscalers_of
+from forewarn.policies.whatif import class_change
 from forewarn.policies.whatif.answer import NO_CLASS
 from forewarn.policies.whatif.questions import Question, target_of
 
@@ -87,7 +97,8 @@ class ScaledDown(NamedTuple):
 
 
 class Autoscaled(NamedTuple):
-    """A changed workload that a HorizontalPodAutoscaler of the manifests or of the cluster scales.
+    """A changed workload whose number of replicas does not last, because a HorizontalPodAutoscaler of the manifests or
+    of the cluster scales it: a number beyond its limits, or one that scales down the workload in the cluster.
 
     `replicas`: in the second version. `least`, `most`: minReplicas and maxReplicas.
     """
@@ -97,6 +108,17 @@ class Autoscaled(NamedTuple):
     replicas: int
     least: int
     most: int
+
+
+class Pruned(NamedTuple):
+    """A PriorityClass that a tool deletes if it prunes, and how many workloads and running Pods keep its name.
+
+    Admission then rejects the new Pods of these workloads.
+    """
+
+    priority_class: str
+    workloads: int
+    running: int
 
 
 class Passed(NamedTuple):
@@ -118,8 +140,9 @@ class OnCluster(NamedTuple):
     that they are simulated as new. `placeholders`: preempted workloads whose Pods only reserve capacity. `scaled_down`:
     workloads that have more replicas in the cluster than in both versions, or no longer a number of replicas.
     `differing`: changed workloads with another class or other requests in the cluster than in both versions, and what
-    the change makes of these fields. `passed`: by PriorityClass, most Pods first. `applied`: changed objects that
-    concern the cluster.
+    the change makes of these fields. `passed`: by PriorityClass, most Pods first. `pruned`: without pruning.
+    `drifted_pdbs`: with too few healthy Pods, because something else has scaled up their workloads of `scaled_down`.
+    `applied`: changed objects that concern the cluster.
     """
 
     cluster: str
@@ -132,6 +155,8 @@ class OnCluster(NamedTuple):
     differing: Sequence[str] = ()
     autoscaled: Sequence[Autoscaled] = ()
     passed: Sequence[Passed] = ()
+    pruned: Sequence[Pruned] = ()
+    drifted_pdbs: Sequence[str] = ()
     reason: str = ""
     answer: WhatIf | None = None
     applied: Hidden[Sequence[ChangedObject]] = ()
@@ -276,6 +301,8 @@ def _on_cluster(
             differing=[*_differing(concerned, cluster.snapshot)],
             autoscaled=[*_autoscaled(concerned, {*(item.workload for item in scaled_down)}, live, scalers)],
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
+            drifted_pdbs=[*_drifted_pdbs(answer, concerned, scaled_down, cluster.snapshot)],
+            pruned=[] if request.prune else [*_pruned(concerned, cluster)],
             answer=answer,
             applied=[difference.changed for difference in concerned],
             omitted=[difference.changed for difference in without_effect],
@@ -294,12 +321,20 @@ def _distinct(differences: Iterable[Difference]) -> list[Difference]:
     seen: dict[tuple[str, ...], list[ApiObject]] = defaultdict(list)
     for difference in differences:
         changed, after = difference.changed, difference.after
-        content = {key: value for key, value in after.object.items() if key != "metadata"} if after else NOTHING
-        alike = seen[changed.kind, changed.namespace, changed.name]
+        content = _content(after.object) if after else NOTHING
+        alike = seen[changed.identity]
         if content not in alike:
             alike.append(content)
             distinct.append(difference)
     return distinct
+
+
+def _content(obj: ApiObject) -> ApiObject:
+    """What matters of an object: of its metadata, the order in which it is applied, and what selects a Pod."""
+    metadata = (
+        {key: at(obj, "metadata", key) for key in ("labels", "annotations")} if group_kind(obj) == POD else NOTHING
+    )
+    return {**obj, "metadata": metadata, "order": position_of(obj)}
 
 
 def _reasons(faults: Iterable[Exception], *, of_pods: bool) -> list[str]:
@@ -348,6 +383,23 @@ def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> 
             yield ScaledDown(name, now, new, base)
 
 
+def _drifted_pdbs(
+    answer: WhatIf, concerned: Iterable[Difference], scaled_down: Iterable[ScaledDown], snapshot: ClusterSnapshot
+) -> Iterator[str]:
+    drifted = {item.workload for item in scaled_down if item.base != item.before}
+    labels = [
+        (name.partition("/")[0], mapping(now, "spec", "template", "metadata", "labels"))
+        for name, *_, now in _present(concerned, snapshot)
+        if name in drifted
+    ]
+    for name in answer.answer.pdbs:
+        namespace, _, pdb = name.partition("/")
+        state = answer.answer.simulation.api.workloads.get((DISRUPTION_BUDGET, namespace, pdb))
+        budget = PodDisruptionBudget.from_api(state.object) if state else PodDisruptionBudget(namespace, pdb)
+        if any(namespace == of and budget.selects(own) for of, own in labels):
+            yield name
+
+
 def _scalers_of(cluster: Cluster) -> dict[tuple[str, str], ApiObject]:
     """Return the HorizontalPodAutoscalers of a cluster; without permission to list them, those of its files."""
     found = dict(cluster.cache.autoscalers)
@@ -373,7 +425,7 @@ def _autoscaled(
 
     `live`: the autoscalers of the cluster. `scalers`: those of the manifests.
     """
-    found = {**live, **{item.changed[2:4]: item.after.object for item in scalers if item.after}}
+    found = {**live, **{item.changed.identity[1:]: item.after.object for item in scalers if item.after}}
     by_target = {target_of(namespace, obj): (name, obj) for (namespace, name), obj in found.items()}
     for changed, _, after in concerned:
         name = f"{changed.namespace}/{changed.name}"
@@ -386,11 +438,27 @@ def _autoscaled(
         replicas, least = 1 if replicas is None else replicas, 1 if least is None else least
         if not (isinstance(replicas, int) and isinstance(least, int) and isinstance(most, int) and replicas):
             continue
-        if changed.operation == "changed" or not least <= replicas <= most:
+        if name in scaled_down or not least <= replicas <= most:
             yield Autoscaled(name, scaler, replicas, least, most)
 
 
 _SIZES: Final = ("replicas", "minReplicas", "maxReplicas")
+
+
+def _pruned(concerned: Iterable[Difference], cluster: Cluster) -> Iterator[Pruned]:
+    before, templates = cluster.snapshot, {}
+    for changed, _, after in concerned:
+        if after is not None:
+            templates[group_kind(after.object), changed.namespace, changed.name] = after.object
+    for changed, old, _ in concerned:
+        if changed.operation == "deleted" and old is not None and group_kind(old.object) == PRIORITY_CLASS:
+            cache = cluster.cache.copy()
+            cache.remove(old.object)
+            left = [
+                of for of in class_change.ranked(before, cache.snapshot(), templates) if of.before and of.after is None
+            ]
+            if left:
+                yield Pruned(changed.name, len(left), sum(sum(of.running.values()) for of in left))
 
 
 def _passed(new_pods: Sequence[Ranked], snapshot: ClusterSnapshot) -> list[Passed]:
@@ -438,10 +506,26 @@ def _affected(
     rejected.update(
         fault.ref.namespace for fault in applied.faults if isinstance(fault, InvalidObject) and fault.ref is not None
     )
-    counters = (victims[False], pending, lost, rejected, scaled, changed, victims[True], replaced)
-    counts = {name: [counter[name] for counter in counters] for name in {*chain(*counters)} - {""}}
-    affected = [AffectedNamespace(name, owner(name), *count) for name, count in counts.items() if any(count)]
-    return sorted(affected, key=lambda item: (-max(item[2:8]), -item.placeholders, item.namespace))
+    counters = {
+        "preempted": victims[False],
+        "pending": pending,
+        "lost": lost,
+        "rejected": rejected,
+        "scaled_down": scaled,
+        "new_priority": changed,
+        "placeholders": victims[True],
+        "replaced": replaced,
+    }
+    affected = [
+        AffectedNamespace(name, owner(name), **{field: counter[name] for field, counter in counters.items()})
+        for name in {name for counter in counters.values() for name in +counter} - {""}
+    ]
+    return sorted(affected, key=lambda item: (-_counted(item), -item.placeholders, item.namespace))
+
+
+def _counted(item: AffectedNamespace) -> int:
+    """The largest number of Pods or workloads without placeholder Pods."""
+    return max(item.preempted, item.pending, item.lost, item.rejected, item.scaled_down, item.new_priority)
 
 
 def conditions(diff: Diff) -> set[str]:
@@ -508,12 +592,12 @@ def question_of(
     alike: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
     for difference in differing:
         changed = difference.changed
-        alike[changed.kind, changed.namespace, changed.name].append(difference)
+        alike[changed.identity].append(difference)
     for several in alike.values():
         if len(several) > 1:
             places = listed([item.changed.directory for item in several])
             raise InvalidInput(f"{several[0].changed} changes in several directories ({places}). {FIX_OF_DIRECTORIES}")
-    needed = {(item.changed.kind, item.changed.namespace, item.changed.name): item for item in beside}.values()
+    needed = {item.changed.identity: item for item in beside}.values()
     flux = order or FluxOrder(())
 
     def position(difference: Difference) -> tuple[bool, int, tuple[int, int], int]:

@@ -100,6 +100,11 @@ class ChangedObject(NamedTuple):
     fields: Sequence[ChangedField]
 
     @property
+    def identity(self) -> tuple[str, str, str]:
+        """The kind, namespace and name."""
+        return self.kind, self.namespace, self.name
+
+    @property
     def is_restart(self) -> bool:
         """Whether the change only replaces Pods with equal ones."""
         return [field.name for field in self.fields] == [TEMPLATE]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
 from html import escape
 from itertools import chain, groupby, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.diff import FIX_OF_DIRECTORIES
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.kinds.registry import STATEFUL_SET
 from forewarn.policies.lint.versions import ALSO
 from forewarn.policies.objects.workload import NO_EVICTION
 from forewarn.policies.render import Painter, plain, whatif
@@ -26,9 +26,10 @@ from forewarn.policies.whatif.answer import NO_CLASS
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
-    from forewarn.policies.application.diff import Autoscaled, Diff, OnCluster
+    from forewarn.policies.application.diff import AffectedNamespace, Diff, OnCluster
     from forewarn.policies.application.whatif import WhatIf
     from forewarn.policies.manifests.differences import ChangedObject
+    from forewarn.policies.simulation.api_server import Event
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
 
 NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
@@ -42,13 +43,6 @@ _EFFECTS: Final = 6
 """Maximum number of effects in a line."""
 _LONGEST: Final = 160
 _LONGEST_REASON: Final = 300
-_EFFECTS_ON_PODS: Final = ("PODS LOST", "NEW PODS PENDING", "REPLACED", "REJECTED", "SCALED DOWN")
-_HEADS: Final = (
-    "CLUSTER", "STATE AT", *_EFFECTS_ON_PODS, "JOBS FAILED", "PDBS VIOLATED", "UNHEALTHY PDBS", whatif.HEADS[-1]
-)  # fmt: skip
-_HEADS_OF_NAMESPACES: Final = (
-    "NAMESPACE", "OWNER", "CLUSTERS", *_EFFECTS_ON_PODS, "NEW PRIORITY", whatif.HEADS[-1]
-)  # fmt: skip
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
 _LEGEND: Final = {
     "Pods lost": "they run now, and at the end neither they nor their replacements do.",
@@ -59,11 +53,11 @@ _LEGEND: Final = {
     "Unhealthy PDBs": "other PodDisruptionBudgets with fewer healthy Pods than they ask for, which block node drains.",
     "Rejected": "workloads that the API server rejects, or whose new Pods it rejects.",
     "Scaled down": "running replicas beyond the number in the manifests.",
-    "New priority": "workloads that the change does not edit, but whose new Pods get another priority.",
+    "Workloads with new priority": "workloads that the change does not edit, but whose new Pods get another priority.",
     "Placeholders preempted": "placeholder Pods, which only reserve capacity and are counted apart.",
 }
 """The meanings of heads."""
-_SUMS: Final = "The first line adds up the clusters; of changed objects, it counts each once."
+_SUMS: Final = "The rows of namespaces add up the clusters."
 _NO_ROLLOUT: Final = (
     "Not simulated: the rollout of these workloads, which would not complete. It deletes old Pods (up to "
     "maxUnavailable; all with Recreate), and no new Pod starts"
@@ -76,15 +70,18 @@ _FIX_OF_AUTOSCALED: Final = (
     "removes it may scale to 1 for a moment)"
 )
 _SURGE: Final = (
-    " A rolling update starts new Pods beside the old ones, so it can preempt Pods even if requests decrease."
+    "A rolling update creates new Pods before it deletes the old ones, so it can preempt Pods even if requests decrease"
 )
+_EFFECT: Final = "Effect of this change"
+_AUTOSCALING: Final = "HorizontalPodAutoscalers"
+_NOT_PREDICTED: Final = "Not predicted"
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
     "hook",
 )  # fmt: skip
 """Fields that are shown of created and deleted objects."""
-_OF_NEW: Final = ("priorityClassName", "replicas", "requests")
+_OF_NEW: Final = ("priorityClassName", "schedule", "replicas", "requests")
 
 
 def for_audience(diff: Diff, disclose: Disclose) -> Diff:
@@ -101,29 +98,74 @@ def for_audience(diff: Diff, disclose: Disclose) -> Diff:
     return replace(diff, clusters=clusters)
 
 
+class _Numbers(NamedTuple):
+    """The numbers of a row, the worst first."""
+
+    lost: int
+    pending: int
+    rejected: int
+    scaled_down: int
+    replaced: int
+    failed: int
+    violated: int
+    unhealthy: int
+    placeholders: int
+
+
+_HEADS: Final = (
+    *("PODS LOST", "NEW PODS PENDING", "REJECTED", "SCALED DOWN", "REPLACED"),
+    *("JOBS FAILED", "PDBS VIOLATED", "UNHEALTHY PDBS", whatif.HEADS[-1]),
+)
+_HEADS_OF_NAMESPACES: Final = {
+    **dict(zip(_Numbers._fields[:5], _HEADS, strict=False)),
+    "new_priority": "WORKLOADS WITH NEW PRIORITY",
+    "placeholders": whatif.HEADS[-1],
+}
+"""Field of a namespace -> head."""
+
+
 def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Iterator[str]:
     """The comparison as text lines. `details`: of each cluster, with names of Pods."""
-    yield paint(verdict(diff), "bold")
-    yield f"compared: {diff.base} → {diff.head}; {_counts(diff)}"
+    first = verdict(diff)
+    yield paint(first, "bold")
+    yield f"compared: {diff.base} → {diff.head}{f'; {_counts(diff)}' if diff.clusters else ''}"
     yield from (f"note: {note}" for note in diff.notes)
     yield from _not_compared(diff)
-    for directory, objects in groupby(diff.objects[:_MAX_OBJECTS], key=lambda changed: changed.directory):
+    objects = [*_merged(diff).items()]
+    for directory, group in groupby(objects[:_MAX_OBJECTS], key=lambda item: item[1][0]):
         yield f"{directory}:"
-        yield from (f"  {_SIGNS[changed.operation]}{_object(changed)}" for changed in objects)
-    if (more := len(diff.objects) - _MAX_OBJECTS) > 0:
+        yield from (f"  {_SIGNS[changed.operation]}{_object(changed)}{_also(among)}" for changed, among in group)
+    if (more := len(objects) - _MAX_OBJECTS) > 0:
         yield f"and {plural(more, 'more object')}; use -o json for all"
     if len(diff.clusters) > 1:
-        yield from table(*_table(diff.clusters), paint, texts=_HEADS[:2])
+        yield from table(*_table(diff.clusters), paint, texts=_TEXTS)
     for cluster in diff.clusters:
-        heading = f"{cluster.cluster}: {_effect(cluster)}"
-        if len(diff.clusters) > 1 or not verdict(diff).startswith(heading):
+        heading = f"{_title(cluster)}: {_effect(cluster)}"
+        if len(diff.clusters) > 1 or not first.startswith(heading):
             yield paint(heading, "bold")
-        sentences = _explained(diff, cluster, beside_details=True) if details and not cluster.reason else ()
-        yield from (f"  {sentence}" for sentence in sentences)
+        explained = _explained(diff, cluster, beside_details=True) if details and not cluster.reason else {}
+        for title, sentences in explained.items():
+            yield from [f"  {title}:"] if title != _EFFECT else []
+            yield from (f"  {'' if title == _EFFECT else '  '}{sentence}" for sentence in sentences)
         if cluster.answer is not None:
             yield from (f"  {line}" for line in _about(cluster, cluster.answer))
             if details:
                 yield from (f"  {line}" for line in _details(cluster.answer, paint))
+
+
+def _merged(diff: Diff) -> dict[ChangedObject, list[str]]:
+    """The changed objects, and the directories of each; an object that changes alike in several of them once."""
+    merged: dict[tuple[object, ...], list[ChangedObject]] = defaultdict(list)
+    for changed in diff.objects:
+        merged[changed.identity, changed.operation, tuple(changed.fields)].append(changed)
+    return {
+        alike[0]._replace(fields=tuple(alike[0].fields)): [changed.directory for changed in alike]
+        for alike in merged.values()
+    }
+
+
+def _also(directories: Sequence[str]) -> str:
+    return f" (also in {listed([*map(one_line, directories[1:])])})" if directories[1:] else ""
 
 
 def _not_compared(diff: Diff) -> Iterator[str]:
@@ -182,22 +224,56 @@ def _namespaces(cluster: OnCluster) -> Iterator[str]:
 
 
 def verdict(diff: Diff) -> str:
-    """Return one sentence: how many objects change, and the effects on clusters that need attention."""
-    kinds = dict.fromkeys(name.rpartition(": ")[2].partition(" ")[0] for name in map(one_line, diff.not_compared))
-    others = [f"{plural(len(diff.not_compared), 'changed object')} not compared ({listed([*kinds])})"] if kinds else []
-    others += ["not everything could be compared"] if diff.notes else []
+    """Return one sentence: what is missing, the effects on the most affected cluster, and what else needs attention."""
+    others = []
     if pdbs := _blocking(diff):
-        others.insert(0, f"{plural(len(pdbs), 'changed PDB never allows', 'changed PDBs never allow')} an eviction")
-    if not diff.objects:
-        return f"{', '.join(others)}; otherwise {NOTHING}" if others else NOTHING
+        others.append(f"{plural(len(pdbs), 'changed PDB never allows', 'changed PDBs never allow')} an eviction")
     absent = len({name for cluster in diff.clusters for name in cluster.absent})
     others += [f"{plural(absent, 'changed workload')} missing in a cluster (simulated as new)"] if absent else []
     if kept := _kept(diff):
         others.append(f"{plural(kept, 'deleted object stays', 'deleted objects stay')} unless the GitOps tool prunes")
-    effect = _effects(diff) if diff.clusters else _counts(diff)
-    if others and effect == whatif.NO_EFFECT:
-        return f"{', '.join(others)}; otherwise {effect}"
-    return "; ".join(filter(None, [effect, ", ".join(others)]))
+    nothing = whatif.NO_EFFECT if diff.clusters and diff.objects else NOTHING
+    effect = _effects(diff) if diff.clusters else _counts(diff) if diff.objects else ""
+    return _qualified(_missing_in(diff), effect, others, nothing)
+
+
+def _qualified(missing: Sequence[str], effect: str, others: Sequence[str], nothing: str) -> str:
+    """What is missing, and the effect, which is then a lower bound. `others`: further phrases."""
+    parts = [f"incomplete: {', '.join(missing)}"] if missing else []
+    parts += [f"at least: {effect}" if missing else effect] if effect else []
+    parts += [", ".join(others)] if others else []
+    parts += [] if effect else [f"otherwise {nothing}" if parts else nothing]
+    return "; ".join(parts)
+
+
+def _missing_in(diff: Diff) -> list[str]:
+    """Phrases about what the comparison and the simulations lack."""
+    kinds = dict.fromkeys(name.rpartition(": ")[2].partition(" ")[0] for name in map(one_line, diff.not_compared))
+    unanswered = [_title(cluster) for cluster in diff.clusters if cluster.reason]
+    return [
+        *([f"{plural(len(diff.not_compared), 'changed object')} not compared ({listed([*kinds])})"] if kinds else []),
+        *(["not everything could be compared"] if diff.notes else []),
+        *([f"no answer for {_all_of(unanswered, 'cluster')}"] if unanswered and diff.clusters[1:] else []),
+        *_missing(diff.clusters),
+    ]
+
+
+def _missing(clusters: Sequence[OnCluster]) -> list[str]:
+    """Phrases about what simulations lack, each object once."""
+    answers = [cluster.answer.answer for cluster in clusters if cluster.answer]
+    unread = {text.partition(": ")[0] for answer in answers for text in answer.not_simulated}
+    noun = "CronJob" if all(name.startswith("CronJob ") for name in unread) else "object"
+    phrases = (
+        _some(len(unread), noun, "not simulated"),
+        _some(
+            len({each.identity for cluster in clusters for each in _omitted(cluster)}),
+            "object",
+            "of other directories not simulated",
+        ),
+        *whatif.unfinished(answers),
+        _some(sum(map(_unknown, clusters)), "new Pod", "not predicted"),
+    )
+    return [phrase for phrase in phrases if phrase]
 
 
 def _blocking(diff: Diff) -> list[ChangedObject]:
@@ -206,7 +282,7 @@ def _blocking(diff: Diff) -> list[ChangedObject]:
 
 
 def _counts(diff: Diff) -> str:
-    operations = [changed.operation for changed in diff.objects]
+    operations = [changed.operation for changed in _merged(diff)]
     counts = [
         plural(operations.count(operation), f"object {operation}", f"objects {operation}")
         for operation in dict.fromkeys(operations)
@@ -219,15 +295,28 @@ def _title(cluster: OnCluster) -> str:
 
 
 def _effects(diff: Diff) -> str:
-    """The effect on the one affected cluster, or the sums of all."""
-    affected = [cluster for cluster in diff.clusters if needs_attention(cluster)]
+    """The effects on the most affected cluster, and the number of affected ones; "" for none."""
+    affected = [cluster for cluster in _most_affected_first(diff) if _phrases(cluster)]
     if not affected:
-        return whatif.NO_EFFECT
-    if len(affected) == 1:
-        return f"{_title(affected[0])}: {_effect(affected[0])}"
-    unanswered = sum(bool(cluster.reason) for cluster in affected)
-    sums = [*([plural(unanswered, "cluster") + " without an answer"] if unanswered else []), *_phrases(affected)]
-    return f"{_joined(sums)}; {len(affected)} of {plural(len(diff.clusters), 'cluster')} affected"
+        reasons = [cluster.reason for cluster in diff.clusters]
+        return f"{_title(diff.clusters[0])}: {reasons[0]}" if any(reasons[:1]) and len(reasons) == 1 else ""
+    worst, many = _joined(_phrases(affected[0])), len(affected)
+    if many == 1:
+        return f"{_title(affected[0])}: {worst}"
+    of_all = f"{many} of {len(diff.clusters)}" if many < len(diff.clusters) else "both" if many == 2 else f"all {many}"
+    if all(_joined(_phrases(cluster)) == worst for cluster in affected):
+        return f"{of_all} clusters: {worst}"
+    return f"worst in {_title(affected[0])}: {worst}; {of_all} clusters affected"
+
+
+def _most_affected_first(diff: Diff) -> list[OnCluster]:
+    """The affected clusters, first those without an answer."""
+
+    def harmless(cluster: OnCluster) -> list[int]:
+        new_pods = len(cluster.answer.answer.new_pods) if cluster.answer else 0
+        return [-bool(cluster.reason), *(-number for number in _numbers_of(cluster)), -new_pods]
+
+    return sorted(filter(needs_attention, diff.clusters), key=harmless)
 
 
 def _joined(effects: Sequence[str]) -> str:
@@ -252,30 +341,30 @@ def needs_attention(cluster: OnCluster) -> bool:
 def _effect(cluster: OnCluster) -> str:
     if cluster.answer is None and not any(_faults(cluster)):
         return cluster.reason or "not concerned"
-    return _joined(_phrases([cluster])) or whatif.NO_EFFECT
+    return _qualified(_missing([cluster]), _joined(_phrases(cluster)), (), whatif.NO_EFFECT)
 
 
-def _phrases(clusters: Sequence[OnCluster]) -> list[str]:
-    """The effects on clusters, summed up, the worst first. Placeholder Pods, which only reserve capacity, come last."""
-    answers = [cluster.answer.answer for cluster in clusters if cluster.answer]
-    unread = sum(len(answer.not_simulated) for answer in answers)
-    rows = [_row(cluster)[2:] for cluster in clusters if cluster.answer]
-    is_drift = all(item.base != item.before for cluster in clusters for item in cluster.scaled_down)
-    lost, pending, replaced, _, scaled_down, failed, violated, unhealthy, _ = _sums(rows) or [0] * len(_HEADS[2:])
+def _phrases(cluster: OnCluster) -> list[str]:
+    """The effects on a cluster, the worst first. Placeholder Pods, which only reserve capacity, come last."""
+    answers = [cluster.answer.answer] if cluster.answer else []
+    is_drift = all(item.base != item.before for item in cluster.scaled_down)
+    count = _numbers_of(cluster)
     phrases = [
-        _some(unread, "object", "not simulated"),
-        *whatif.unfinished(answers),
-        *_rejected(*({*map(_name_in, chain(*each))} for each in zip(*map(_faults, clusters), strict=True))),
+        _some(len(cluster.rejected), "changed object", "rejected"),
+        f"Pods of {plural(len(cluster.rejected_pods), 'changed workload')} rejected" if cluster.rejected_pods else "",
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
-        _losing(clusters),
-        _some(0 if lost else failed, "Job", "failed"),
-        _some(pending, "new Pod", "Pending"),
-        _some(sum(map(_unknown, clusters)), "new Pod", "not predicted"),
-        _some(replaced, "other Pod" if lost else "Pod", "preempted and replaced"),
-        _some(scaled_down, "running replica", f"scaled down{' (not part of this change)' if is_drift else ''}"),
-        _some(violated, "PDB", "violated"),
-        _some(unhealthy, "PDB", "with too few healthy Pods"),
+        _losing(cluster),
+        _some(0 if count.lost else count.failed, "Job", "failed"),
+        _some(count.pending, "new Pod", "Pending"),
+        _some(count.replaced, "other Pod" if count.lost else "Pod", "preempted and replaced"),
+        _some(count.scaled_down, "running replica", f"scaled down{' (not part of this change)' if is_drift else ''}"),
+        _some(count.violated, "PDB", "violated"),
+        _some(count.unhealthy, "PDB", "with too few healthy Pods"),
         *whatif.other_effects([answer._replace(workloads=(), pdbs={}) for answer in answers]),
+        *(
+            f"pruning {each.priority_class} rejects new Pods of {plural(each.workloads, 'workload')}"
+            for each in cluster.pruned
+        ),
     ]
     effects = [phrase for phrase in phrases if phrase]
     return [*effects, *whatif.on_placeholders(answers, is_only=not effects)]
@@ -286,14 +375,13 @@ def _some(count: int, noun: str, what: str) -> str:
     return f"{plural(count, noun)} {what}" if count else ""
 
 
-def _losing(clusters: Sequence[OnCluster]) -> str:
+def _losing(cluster: OnCluster) -> str:
     """A phrase about the workloads that lose Pods; with the name of the only one, if readers may see it."""
-    losing = [workload for cluster in clusters for workload in _workloads(cluster) if workload.missed]
+    losing = [workload for workload in _workloads(cluster) if workload.missed]
     if not losing:
         return ""
-    names = {workload.workload for workload in losing}
-    known = {namespace.namespace for cluster in clusters for namespace in cluster.namespaces}
-    is_named = len(names) == 1 and losing[0].namespace in known
+    known = {namespace.namespace for namespace in cluster.namespaces}
+    is_named = len(losing) == 1 and losing[0].namespace in known
     who = cut(one_line(losing[0].workload), _LONGEST) if is_named else plural(len(losing), "workload")
     failed = sum(bool(workload.failure) for workload in losing)
     jobs = f" ({plural(failed, 'Job fails', 'Jobs fail')})" if failed else ""
@@ -317,15 +405,6 @@ def _workloads(cluster: OnCluster) -> list[WorkloadCount]:
     return [workload for workload in workloads if workload.workload not in cluster.placeholders]
 
 
-def _name_in(reason: str) -> str:
-    """The object of a reason, which differs by cluster."""
-    return reason.partition(": ")[0]
-
-
-def _scaled_down(cluster: OnCluster) -> int:
-    return sum(item.before - item.after for item in cluster.scaled_down)
-
-
 def _faults(cluster: OnCluster) -> tuple[Sequence[str], Sequence[str]]:
     """The rejected objects, and those whose Pods are rejected."""
     return cluster.rejected, cluster.rejected_pods
@@ -338,44 +417,54 @@ def _rejections(cluster: OnCluster) -> Iterator[str]:
         yield from limited(lines, len(reasons), "rejected object", "rejected objects", "")
 
 
-def _rejected(objects: Collection[str], of_pods: Collection[str]) -> list[str]:
-    """Phrases with the number of rejected objects, and of objects whose Pods are rejected."""
-    kinds = (
-        (objects, plural(len(objects), "changed object")),
-        (of_pods, f"Pods of {plural(len(of_pods), 'changed workload')}"),
-    )
-    return [f"{what} rejected" for alike, what in kinds if alike]
-
-
-def _sums(rows: Sequence[Sequence[Any]]) -> list[int]:
-    return [sum(column) for column in zip(*rows, strict=True)]
-
-
-def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) -> list[str]:
-    """The effects on a cluster, each as a sentence without a full stop: its causes and the affected workloads.
+def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) -> dict[str, list[str]]:
+    """By heading, the effects on a cluster, each as a sentence without a full stop: causes and affected workloads.
 
     `beside_details`: without those that the details contain.
     """
-    if cluster.answer is None or not needs_attention(cluster):
-        return ([*_rejected_sentences(diff, cluster)] or [_effect(cluster)]) if cluster.answer is None else []
+    if not needs_attention(cluster):
+        return {}
+    if cluster.answer is None:
+        return {_EFFECT: [*_rejected_sentences(diff, cluster)] or [_effect(cluster)]}
     answer, named = cluster.answer.answer, _named(cluster)
     placeholders = [item for item in answer.workloads if item.workload in cluster.placeholders and item.lost]
-    first = [*_before(diff, cluster, answer), _omitted(cluster), _running(diff, cluster, answer)]
-    if beside_details:
-        sentences = [*first, _capital(whatif.on_new_nodes(answer)), *_drift(diff, cluster)]
-    else:
-        sentences = [
-            *first,
+    effects = [*_before(diff, cluster, answer), _running(diff, cluster, answer)]
+    if not beside_details:
+        effects += [
             *_on_pods(cluster, answer, named),
-            _told("PDBs: ", [*_pdbs(answer)], "PDB"),
+            _told("PDBs: ", [*_pdbs(answer, without=cluster.drifted_pdbs)], "PDB"),
             _told("Placeholder Pods at the end: ", [_at_end(item) for item in placeholders], "workload"),
-            *whatif.other_effects([answer._replace(workloads=(), pdbs={})]),
-            _capital(whatif.on_new_nodes(answer)),
-            *_drift(diff, cluster),
-            _told("Not simulated: ", [text.partition(". Fix: ")[0] for text in answer.not_simulated], "object"),
-            _told("Not modelled: ", [text.removeprefix("not modelled: ") for text in answer.not_modelled], "part"),
+            *map(_capital, whatif.other_effects([answer._replace(workloads=(), pdbs={})])),
         ]
-    return [sentence for sentence in sentences if sentence]
+    explained = {
+        _EFFECT: [*effects, *_pruned(cluster), _capital(whatif.on_new_nodes(answer))],
+        f"Drift, not part of this change: the cluster is not as in {diff.base}": [*_drift(diff, cluster, answer)],
+        _AUTOSCALING: [*_autoscaled(cluster)],
+        _NOT_PREDICTED: [*_unpredicted(cluster, answer, beside_details=beside_details)],
+    }
+    told = {title: [*filter(None, sentences)] for title, sentences in explained.items()}
+    return {title: sentences for title, sentences in told.items() if sentences}
+
+
+def _unpredicted(cluster: OnCluster, answer: Answer, *, beside_details: bool) -> Iterator[str]:
+    yield _other_directories(cluster)
+    if beside_details:
+        return
+    if ends := whatif.unfinished([answer]):
+        yield f"{_capital(ends[0])}: numbers of Pods are those at the end of the simulation, and Pods still change"
+    texts = [text.partition(". Fix: ")[0] for text in answer.not_simulated]
+    later = [text.removeprefix("CronJob ") for text in texts if _LATER in text]
+    yield _told(
+        "These CronJobs start their next Job after the end of the simulation, so what its Pods do is not known: ",
+        [text.partition(",")[0].replace(_LATER, " (after ") + ")" for text in later],
+        "CronJob",
+    )
+    yield "Fix: simulate until these Jobs start (--until)" if later else ""
+    yield _told("Not simulated: ", [text for text in texts if _LATER not in text], "object")
+    yield _told("Not modelled: ", [text.removeprefix("not modelled: ") for text in answer.not_modelled], "part")
+
+
+_LATER: Final = ": next Job after "
 
 
 def _on_pods(cluster: OnCluster, answer: Answer, named: dict[str, str]) -> Iterator[str]:
@@ -388,6 +477,41 @@ def _on_pods(cluster: OnCluster, answer: Answer, named: dict[str, str]) -> Itera
     yield from _ends(waiting, answer, named)
     others = [preemption for preemption in answer.preempted if preemption.workload not in told]
     yield from _preempting(others, named, cluster.placeholders)
+    yield _surge(cluster, answer, [workload for workload in losing if workload.pending])
+
+
+def _surge(cluster: OnCluster, answer: Answer, pending: Sequence[WorkloadCount]) -> str:
+    """Tell why rollouts preempt, and why their victims stay `pending` although old Pods leave; "" if none preempts."""
+    updated = {
+        f"{changed.namespace}/{changed.name}"
+        for changed in cluster.applied
+        if changed.is_rollout and changed.kind == "Deployment" and str(changed) not in cluster.absent
+    }
+    old = _old_pods(answer, updated)
+    by = {
+        preemption.by_workload
+        for preemption in answer.preempted
+        if preemption.by_workload in updated
+        and all(preemption.t < event.t for event in old.get(preemption.by_workload, ()))
+    }
+    if not by:
+        return ""
+    victims = {preemption.workload for preemption in answer.preempted if preemption.by_workload in by}
+    left = dict.fromkeys(f"node {event.node}" for name in by for event in old.get(name, ()))
+    if not left or not any(workload.workload in victims for workload in pending):
+        return _SURGE
+    return f"{_SURGE}. Later, the old Pods leave {_all_of([*left], 'node')}, where the Pending Pods do not fit either"
+
+
+def _old_pods(answer: Answer, workloads: Container[str]) -> dict[str, list[Event]]:
+    """By workload, the deletions of Pods that run before the change."""
+    deleted: dict[str, list[Event]] = defaultdict(list)
+    for event in answer.simulation.timeline.events:
+        is_old = event.event == "deleted" and event.node and event.origin is not None and event.origin.before
+        name = answer.summary.names.of(event.origin.workload) if is_old and event.origin else ""
+        if name in workloads:
+            deleted[name].append(event)
+    return deleted
 
 
 def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
@@ -401,13 +525,31 @@ def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
     yield f"{fix} until no workload has it" if fix else ""
 
 
-def _omitted(cluster: OnCluster) -> str:
-    """Tell of which of several directories with the same objects those of the cluster are; "" without such objects."""
-    used = {changed[1:4]: changed.directory for changed in cluster.applied}
-    others = [changed for changed in cluster.omitted if changed[1:4] in used]
+def _pruned(cluster: OnCluster) -> Iterator[str]:
+    """Tell what deleting a PriorityClass does to the workloads that name it."""
+    for item in cluster.pruned:
+        stay = plural(item.running, "running Pod stays, but is", "running Pods stay, but are")
+        running = f"; their {stay} not replaced when deleted, evicted or preempted" if item.running else ""
+        yield (
+            f"If the GitOps tool prunes and deletes PriorityClass {one_line(item.priority_class)}, new Pods of "
+            f"{plural(item.workloads, 'workload')} are rejected{running}"
+        )
+    if cluster.pruned:
+        yield "Fix: delete a PriorityClass only when no workload names it"
+
+
+def _omitted(cluster: OnCluster) -> list[ChangedObject]:
+    """The changed objects that are not simulated, because the cluster gets the same objects from another directory."""
+    used = {changed.identity for changed in cluster.applied}
+    return [changed for changed in cluster.omitted if changed.identity in used]
+
+
+def _other_directories(cluster: OnCluster) -> str:
+    others = _omitted(cluster)
     if not others:
         return ""
-    taken = _all_of([*dict.fromkeys(used[changed[1:4]] for changed in others)], "directory")
+    used = {changed.identity: changed.directory for changed in cluster.applied}
+    taken = _all_of([*dict.fromkeys(used[changed.identity] for changed in others)], "directory")
     left = _all_of([*dict.fromkeys(changed.directory for changed in others)], "directory")
     return (
         f"Simulated: the objects of {taken}. Not simulated: the same objects in {left}, where only running Pods would "
@@ -415,33 +557,37 @@ def _omitted(cluster: OnCluster) -> str:
     )
 
 
-def _drift(diff: Diff, cluster: OnCluster) -> Iterator[str]:
-    """Sentences about replicas that will not last, and about effects of an apply that are not part of the change."""
-    scalers = [_autoscaled(item) for item in cluster.autoscaled]
-    yield _told("Simulated with the replicas of the manifests, which will not last: ", scalers, "workload")
-    yield _FIX_OF_AUTOSCALED if scalers else ""
+def _autoscaled(cluster: OnCluster) -> Iterator[str]:
+    """Sentences about replicas that a HorizontalPodAutoscaler changes after the apply."""
+    scaled = []
+    for item in cluster.autoscaled:
+        end = min(max(item.replicas, item.least), item.most)
+        to = f"{end} ({'maxReplicas' if end < item.replicas else 'minReplicas'})"
+        to = to if end != item.replicas else f"between {item.least} and {item.most}, by load"
+        scaled.append(f"{item.workload} from {item.replicas} to {to}")
+    yield _told(
+        "After the apply, which is simulated with the replicas of the manifests, they scale ", scaled, "workload"
+    )
+    yield _FIX_OF_AUTOSCALED if scaled else ""
+
+
+def _drift(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
+    """Sentences about effects of an apply because the cluster is not as in the first version."""
     down = [item for item in cluster.scaled_down if item.base == item.before]
     removed = [f"{item.workload} from {item.before} to {item.after}" for item in down]
     yield _told("Without spec.replicas, applying scales down ", removed, "workload")
-    drifted = [item for item in cluster.scaled_down if item not in down]
     base = diff.base.partition(" (")[0]
     scaled = [
         f"{item.workload} from {item.before} ({base}: {'unset' if item.base is None else item.base}) to {item.after}"
-        for item in drifted
+        for item in cluster.scaled_down
+        if item not in down
     ]
-    yield _told(f"{_DRIFT}live workloads have more replicas, and applying scales down ", scaled, "workload")
+    yield _told("Live workloads have more replicas, and applying scales down ", scaled, "workload")
     autoscaled = {item.workload for item in cluster.autoscaled}
     yield _FIX_OF_REPLICAS if any(item.workload not in autoscaled for item in cluster.scaled_down) else ""
-    differs = f"{_DRIFT}live workloads are not as in {diff.base}, and applying changes (live → applied) "
-    yield _told(differs, cluster.differing, "workload")
-
-
-_DRIFT: Final = "Not part of this change: "
-
-
-def _autoscaled(item: Autoscaled) -> str:
-    allowed = f"{item.least} to {item.most}"
-    return f"{item.workload} ({item.replicas}, but HorizontalPodAutoscaler {item.autoscaler} allows {allowed})"
+    pdbs = [f"{name} ({_health(answer, name)})" for name in cluster.drifted_pdbs]
+    yield _told("PDBs of these workloads: ", pdbs, "PDB")
+    yield _told("Applying also changes (live → applied) ", cluster.differing, "workload")
 
 
 def _passed(cluster: OnCluster) -> str:
@@ -464,18 +610,19 @@ def _passed(cluster: OnCluster) -> str:
 def _running(diff: Diff, cluster: OnCluster, answer: Answer) -> str:
     """The sentence that changed workloads get all their Pods; "" if none does, which other sentences report."""
     names = {
-        f"{changed.namespace}/{changed.name}"
+        f"{changed.namespace}/{changed.name}": None
         for changed in cluster.applied
         if changed.kind in _LASTING and changed.operation != "deleted"
     }
-    changed = [standing for standing in answer.workloads if standing.workload in names]
+    failing = {item.workload for item in answer.workloads if item.pending or item.missed or item.failure}
     rejected = any(any(_faults(other)) for other in diff.clusters)
     fails = rejected or answer.over_quota or answer.not_simulated or not answer.summary.settled
-    failing = {item.workload for item in changed if item.pending or item.missed or item.failure}
-    if fails or not names - failing:
+    running = [one_line(name) for name in names if name not in failing]
+    if fails or not running:
         return ""
-    others = f"the other {plural(len(names - failing), 'changed workload')}" if failing else "the changed workloads"
-    return f"All Pods that {others} ask for run at the end"
+    others = "the other " if len(running) < len(names) else "the "
+    whose = f"{others}{len(running)} changed workloads" if len(running) > _NAMED else _all_of(running, "workload")
+    return f"All Pods of {whose} run at the end"
 
 
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
@@ -483,7 +630,7 @@ _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 
 def _rejected_sentences(diff: Diff, cluster: OnCluster) -> Iterator[str]:
     yield from _rejections(cluster)
-    rejected = {*map(_name_in, cluster.rejected_pods)}
+    rejected = {reason.partition(": ")[0] for reason in cluster.rejected_pods}
     if any(str(changed) in rejected for changed in diff.objects if changed.operation == "changed"):
         yield _NO_ROLLOUT
 
@@ -509,8 +656,10 @@ def _end(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, st
     name, is_one = workloads[0].workload, len(workloads) == 1
     who = _name(name, named) if is_one else plural(len(workloads), "more workload")
     pending = sum(max(workload.pending - workload.pending_before, 0) for workload in workloads)
+    is_ordered = is_one and workloads[0].kind == STATEFUL_SET and pending and not workloads[0].missed
+    later = "; until then, the StatefulSet creates no further Pods" if is_ordered else ""
     if is_one and _is_unknown(workloads[0], answer):
-        return f"{who}: {plural(pending, 'Pod')} {_UNKNOWN}"
+        return f"{who}: {plural(pending, 'Pod')} {_UNKNOWN}{later}"
     running = sum(workload.after for workload in workloads)
     if workloads[0].missed:
         rank = f" (priority {workloads[0].priority})" if is_one else ""
@@ -519,7 +668,7 @@ def _end(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, st
         waiting = f"{pending} of {pending + running} Pods Pending" if running else f"{plural(pending, 'Pod')} Pending"
     why = cut(_of_all_nodes(workloads[0].message), _LONGEST) if is_one else ""
     preempted, *others = _causes(workloads, answer, named)
-    causes = (preempted, f"{waiting}{f' ({why})' if why else ''}" if pending else "", *others)
+    causes = (preempted, f"{waiting}{f' ({why})' if why else ''}{later}" if pending else "", *others)
     return ": ".join(filter(None, (who, "; ".join(filter(None, causes)))))
 
 
@@ -532,7 +681,10 @@ def _causes(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str,
     replaced = sum(answer.replaced[name] for name in names)
     yield f"{replaced} replaced" if replaced else ""
     failed = sum(bool(workload.failure) for workload in workloads)
-    yield (plural(failed, "Job fails", "Jobs fail") if workloads[1:] else "the Job fails") if failed else ""
+    if failed:
+        jobs = plural(failed, "Job fails", "Jobs fail") if workloads[1:] else workloads[0].failure
+        others = any(workload.missed > by[workload.workload] for workload in workloads if workload.failure)
+        yield f"{one_line(jobs)}{', so its other Pods are deleted' if others else ''}"
 
 
 _UNKNOWN: Final = (
@@ -555,14 +707,18 @@ def _name(workload: str, named: dict[str, str]) -> str:
     return named.pop(workload, "") or one_line(workload)
 
 
-def _pdbs(answer: Answer) -> Iterator[str]:
-    violations = answer.summary.violated_pdbs
-    for name in sorted(violations.keys() | answer.pdbs, key=lambda name: (-violations.get(name, 0), name)):
+def _pdbs(answer: Answer, without: Iterable[str]) -> Iterator[str]:
+    """`without`: PDBs whose number of healthy Pods is not reported."""
+    violations, unhealthy = answer.summary.violated_pdbs, {*answer.pdbs}.difference(without)
+    for name in sorted(violations.keys() | unhealthy, key=lambda name: (-violations.get(name, 0), name)):
         effects = [f"{plural(violations[name], 'Pod')} preempted beyond what it allows"] if name in violations else []
-        if name in answer.pdbs:
-            healthy, desired = answer.pdbs[name]
-            effects.append(f"{healthy} of {desired} desired Pods healthy at the end")
+        effects += [_health(answer, name)] if name in unhealthy else []
         yield f"{one_line(name)} ({', '.join(effects)})"
+
+
+def _health(answer: Answer, pdb: str) -> str:
+    healthy, desired = answer.pdbs[pdb]
+    return f"{healthy} of {desired} desired Pods healthy at the end"
 
 
 def _all_of(items: Sequence[str], noun: str) -> str:
@@ -582,10 +738,12 @@ def _named(cluster: OnCluster) -> dict[str, str]:
             name = f"{changed.namespace}/{changed.name}"
             others = [field for field in changed.fields if field.name != "replicas" or name not in scaled_down]
             after = {field.name: field.after for field in changed.fields}
-            of_new = (f"{field} {after[field]}" for field in _OF_NEW if field in after)
-            fields = [f"new {changed.kind}", *of_new] if new else [*map(str, others)]
+            of_new = (f"{field} {after[field]}" for field in _OF_NEW if after.get(field))
+            absent = str(changed) in cluster.absent
+            kind = f"not in the cluster, simulated as new {changed.kind}" if absent else f"new {changed.kind}"
+            fields = [kind, *of_new] if new or absent else [*map(str, others)]
             what = listed([one_line(field) for field in fields], _NAMED + 1 if new else 2)
-            what = f"rollout: {what}" if changed.is_rollout else what
+            what = f"rollout: {what}" if changed.is_rollout and not absent else what
             named[name] = f"{one_line(name)} ({what})" if what else one_line(name)
     return named
 
@@ -644,11 +802,14 @@ def _of_all_nodes(message: str) -> str:
     if not total or count not in (f"{number} nodes", f"{number} node"):
         return first
     if number == total[1]:
-        return f"{f'all {count}' if number != '1' else count}: {reason}"
+        return f"{count if number == '1' else 'both nodes' if number == '2' else f'all {count}'}: {reason}"
+    if len(parts := [part for part in short.split("; ") if _OTHER_NODES not in part]) == 1 < short.count(": "):
+        return f"its node: {parts[0].partition(': ')[2]}"
     counted = _COUNTED.sub(r"\1:", short)
     return f"of {plural(int(total[1]), 'node')}, {counted}"
 
 
+_OTHER_NODES: Final = "not one of the nodes that the Pod names"
 _COUNTED: Final = re.compile(r"\b(\d{1,7}) nodes?:")
 _ALL_NODES: Final = re.compile(r"0/(\d{1,7}) nodes are available")
 
@@ -661,30 +822,38 @@ def _object(changed: ChangedObject) -> str:
     return ": ".join(filter(None, (str(changed), listed([one_line(field) for field in fields], _MAX_FIELDS))))
 
 
+_TEXTS: Final = ("CLUSTER", "STATE AT")
+
+
 def _table(clusters: Sequence[OnCluster]) -> tuple[list[str], list[tuple[str | int, ...]]]:
     """The heads and rows of clusters, without columns in which all numbers are 0."""
-    rows = [_row(cluster) for cluster in clusters]
-    shown = [n for n in range(len(_HEADS)) if n < 2 or any(row[n] for row in rows if row[n] != "-")]
-    return [_HEADS[n] for n in shown], [tuple(row[n] for n in shown) for row in rows]
+    numbers = [_numbers_of(cluster) for cluster in clusters]
+    shown = [column for column in range(len(_HEADS)) if any(row[column] for row in numbers)]
+    rows: list[tuple[str | int, ...]] = [
+        (cluster.cluster, cluster.answer.head.origin.time or "unknown", *(row[column] for column in shown))
+        if cluster.answer
+        else (cluster.cluster, "-", *((row[column] or "-") for column in shown))
+        for cluster, row in zip(clusters, numbers, strict=True)
+    ]
+    return [*_TEXTS, *(_HEADS[column] for column in shown)], rows
 
 
-def _row(cluster: OnCluster) -> tuple[str | int, ...]:
-    if cluster.answer is None:
-        return (cluster.cluster, *["-"] * (len(_HEADS) - 1))
-    answer, workloads = cluster.answer.answer, _workloads(cluster)
-    replaced = sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders)
-    return (
-        cluster.cluster,
-        cluster.answer.head.origin.time or "unknown",
-        sum(workload.missed for workload in workloads),
-        sum(workload.not_started for workload in workloads) - _unknown(cluster),
-        replaced,
-        sum(map(len, _faults(cluster))),
-        _scaled_down(cluster),
-        sum(bool(workload.failure) for workload in workloads),
-        len(answer.summary.violated_pdbs),
-        len(answer.pdbs.keys() - answer.summary.violated_pdbs),
-        sum(preemption.workload in cluster.placeholders for preemption in answer.preempted),
+def _numbers_of(cluster: OnCluster) -> _Numbers:
+    answer, workloads = cluster.answer.answer if cluster.answer else None, _workloads(cluster)
+    violated = answer.summary.violated_pdbs if answer else {}
+    replaced = answer.replaced.items() if answer else ()
+    return _Numbers(
+        lost=sum(workload.missed for workload in workloads),
+        pending=sum(workload.not_started for workload in workloads) - _unknown(cluster),
+        rejected=sum(map(len, _faults(cluster))),
+        scaled_down=sum(item.before - item.after for item in cluster.scaled_down),
+        replaced=sum(count for name, count in replaced if name not in cluster.placeholders),
+        failed=sum(bool(workload.failure) for workload in workloads),
+        violated=len(violated),
+        unhealthy=len(answer.pdbs.keys() - violated) if answer else 0,
+        placeholders=sum(preemption.workload in cluster.placeholders for preemption in answer.preempted)
+        if answer
+        else 0,
     )
 
 
@@ -693,8 +862,10 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
 
     `details`: of each cluster, with names of Pods.
     """
-    clusters = sorted(filter(needs_attention, diff.clusters), key=_harmless)
-    parts = chain(_summary(diff, details=details), (_details_of(cluster, details=details) for cluster in clusters))
+    clusters = _most_affected_first(diff)
+    parts = chain(
+        _summary(diff, clusters, details=details), (_details_of(cluster, details=details) for cluster in clusters)
+    )
     return "\n\n".join(_fitting(filter(None, parts), MAX_BYTES, "part"))
 
 
@@ -721,12 +892,12 @@ def _details_of(cluster: OnCluster, *, details: bool) -> str:
 
 def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
     """A list item for the clusters with the same effects. What all reject is in the first item alone."""
-    alike = defaultdict[tuple[str, ...], list[str]](list)
+    alike = defaultdict[tuple[tuple[str, ...], ...], list[str]](list)
     answered = [cluster for cluster in clusters if not cluster.reason]
     common = [_in_all(of) for of in zip(*map(_faults, answered), strict=True)] if answered[1:] else [[], []]
     if any(common):
         of_all = answered[0]._replace(rejected=common[0], rejected_pods=common[1])
-        yield from _item([cluster.cluster for cluster in answered], [*_rejected_sentences(diff, of_all)])
+        yield from _item([cluster.cluster for cluster in answered], [(_EFFECT, *_rejected_sentences(diff, of_all))])
     for cluster in clusters:
         rest = [
             [reason for reason in of if reason not in shared]
@@ -734,18 +905,22 @@ def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
         ]
         left = cluster._replace(rejected=rest[0], rejected_pods=rest[1])
         if left == cluster or needs_attention(left):
-            alike[tuple(_explained(diff, left))].append(cluster.cluster)
-    for sentences, names in alike.items():
-        yield from _item(names, sentences)
+            explained = _explained(diff, left)
+            alike[tuple((title, *sentences) for title, sentences in explained.items())].append(cluster.cluster)
+    for groups, names in alike.items():
+        yield from _item(names, groups)
 
 
-def _item(clusters: list[str], sentences: Sequence[str]) -> Iterator[str]:
-    who = f"- **{text_of(listed(clusters))}**{' (the same in each)' if len(clusters) > 1 else ''}"
-    if len(sentences) == 1:
-        yield f"{who}: {_sentence(sentences[0])}"
-    else:
-        yield who
-        yield from (f"  - {_sentence(sentence)}" for sentence in sentences)
+def _item(clusters: list[str], groups: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """The lines about clusters. `groups`: heading and sentences."""
+    who, same = text_of(listed(clusters)), " (the same in each)" if len(clusters) > 1 else ""
+    if len(groups) == 1 and len(groups[0]) == 2:
+        yield f"- **{who}**{same}: {_sentence(groups[0][1])}"
+        return
+    yield from ("", f"#### {who}{same}")
+    for title, *sentences in groups:
+        yield from ("", *([f"**{text_of(title)}**", ""] if len(groups) > 1 or title != _EFFECT else []))
+        yield from (f"- {_sentence(sentence)}" for sentence in sentences)
 
 
 def _sentence(text: str) -> str:
@@ -763,22 +938,9 @@ def _in_all(lists: Sequence[Sequence[str]]) -> list[str]:
     return [reason for reason in lists[0] if all(reason in others for others in lists)]
 
 
-def _harmless(cluster: OnCluster) -> tuple[int, int, int]:
-    """Sorts the clusters with more faults, lost replicas and preempted Pods first; those without an answer lead."""
-    if cluster.answer is None:
-        return -sys.maxsize, 0, 0
-    answer = cluster.answer.answer
-    return (
-        -sum(map(len, _faults(cluster))) - _scaled_down(cluster),
-        -sum(workload.missed for workload in answer.workloads),
-        -len(answer.preempted),
-    )
-
-
-def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
-    title, names = verdict(diff), tuple(f"{_title(cluster)}: " for cluster in diff.clusters)
+def _summary(diff: Diff, affected: Sequence[OnCluster], *, details: bool) -> Iterator[str]:
+    title, names = verdict(diff), tuple(name for name in map(_title, diff.clusters) if not name.startswith("cluster "))
     yield f"### {text_of(title if title.startswith(names) else _capital(title))}"
-    affected = sorted(filter(needs_attention, diff.clusters), key=_harmless)
     if len(diff.notes) <= _NAMED:
         notes = (note.partition(ALSO)[0] for note in diff.notes)
         yield "\n".join(f"- Not compared: {_sentence(cut(note, _LONGEST_REASON))}" for note in notes)
@@ -788,11 +950,11 @@ def _summary(diff: Diff, *, details: bool) -> Iterator[str]:
     answers = [cluster.answer.answer for cluster in affected if cluster.answer]
     if answers:
         yield _simulated(affected)
-    changes = [_of_class(changed, prunes=diff.prunes) for changed in diff.objects if changed.kind == "PriorityClass"]
+    changes = [_of_class(changed, prunes=diff.prunes) for changed in _merged(diff) if changed.kind == "PriorityClass"]
     if changes and any(answer.new_pods for answer in answers):
         yield f"- {text_of(_all_of(changes, 'PriorityClass'))}."
     if details:
-        yield "\n".join(_fitting(_sentences(diff, affected), MAX_BYTES // 2, "line"))
+        yield "\n".join(_fitting(_sentences(diff, affected), MAX_BYTES // 2, "line")).strip("\n")
     yield from _numbers(diff, affected, is_whole=not details)
     yield from _details_of_objects(diff)
 
@@ -802,10 +964,7 @@ def _simulated(clusters: Sequence[OnCluster]) -> str:
     times = {cluster.answer.head.origin.time for cluster in clusters if cluster.answer}
     state = f"state of {times.pop()}" if len(times) == 1 and "" not in times else "recorded state of each cluster"
     nodes = "" if any(answer.with_new_nodes for answer in answers) else "; autoscalers add no nodes"
-    applied = [changed for cluster in clusters for changed in cluster.applied]
-    rolled_out = {f"{changed.namespace}/{changed.name}" for changed in applied if changed.is_rollout}
-    surge = any(preemption.by_workload in rolled_out for answer in answers for preemption in answer.preempted)
-    return f"Simulation: the change is applied to the {state}{nodes}.{_SURGE if surge else ''}"
+    return f"Simulation: the change is applied to the {state}{nodes}."
 
 
 def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> Iterator[str]:
@@ -817,7 +976,7 @@ def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> It
         if heads[2:] and len(diff.clusters) > 1:
             yield "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS]))
             yield _more(affected, "cluster")
-    if rest := [cluster.cluster for cluster in diff.clusters if cluster not in affected]:
+    if rest := [cluster.cluster for cluster in diff.clusters if not needs_attention(cluster)]:
         yield text_of(f"No effect found in {listed(rest)}.")
     heads, rows = _affected(diff)
     if is_whole or "Owner" in heads or len(rows) > 1:
@@ -832,9 +991,16 @@ def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> It
 def _details_of_objects(diff: Diff) -> Iterator[str]:
     """Folded: the changed objects, and what was not compared."""
     if diff.objects:
-        objects = [f"- {text_of(f'{obj.directory}: {obj.operation} {_object(obj)}')}" for obj in diff.objects]
+        objects = [
+            f"- {text_of(f'{among[0]}: {changed.operation} {_object(changed)}{_also(among)}')}"
+            for changed, among in _merged(diff).items()
+        ]
         body = "\n".join(_fitting(objects, MAX_BYTES // 4, "object"))
-        yield _folded(f"{_counts(diff)} ({diff.base} → {diff.head})", body)
+        versions = f"{diff.base} → {diff.head}"
+        if diff.clusters or len(objects) > _FEW_ROWS:
+            yield _folded(f"{_counts(diff) if diff.clusters else 'Changed objects'} ({versions})", body)
+        else:
+            yield f"{text_of(f'Changed objects ({versions}):')}\n\n{body}"
     others = len(diff.not_compared)
     notes = diff.notes if len(diff.notes) > _NAMED else [note for note in diff.notes if ALSO in note]
     if others or notes:
@@ -847,21 +1013,22 @@ def _affected(diff: Diff) -> tuple[list[str], list[tuple[str | int, ...]]]:
     """The heads and rows of namespaces with their sums over the clusters: the most affected first, those of placeholder
     Pods last.
     """
-    alike = defaultdict[tuple[str, str], list[tuple[str, list[int]]]](list)
+    alike: dict[tuple[str, str], list[tuple[str, AffectedNamespace]]] = defaultdict(list)
     for cluster in diff.clusters:
         for each in cluster.namespaces:
-            numbers = [each.lost, each.pending, each.replaced, each.rejected, each.scaled_down, each.new_priority]
-            alike[each.namespace, each.owner].append((cluster.cluster, [*numbers, each.placeholders]))
-    sums = {key: _sums([numbers for _, numbers in rows]) for key, rows in alike.items()}
+            alike[each.namespace, each.owner].append((cluster.cluster, each))
+    sums = {
+        key: [sum(getattr(each, field) for _, each in of) for field in _HEADS_OF_NAMESPACES]
+        for key, of in alike.items()
+    }
     reserving = {name.partition("/")[0] for cluster in diff.clusters for name in cluster.placeholders}
     keys = sorted(sums, key=lambda key: (key[0] in reserving, [-number for number in sums[key]], key))
+    heads = ["NAMESPACE", "OWNER", "CLUSTERS", *_HEADS_OF_NAMESPACES.values()]
     rows: list[tuple[str | int, ...]] = [
-        (*key, listed([cluster for cluster, _ in alike[key]]), *sums[key]) for key in keys
+        (*key, listed([cluster for cluster, _ in alike[key]]) if diff.clusters[1:] else "", *sums[key]) for key in keys
     ]
-    shown = [column for column in range(len(_HEADS_OF_NAMESPACES)) if any(row[column] for row in rows)]
-    if len(diff.clusters) == 1 and rows:
-        shown.remove(2)
-    return [titles(_HEADS_OF_NAMESPACES)[column] for column in shown], [tuple(row[n] for n in shown) for row in rows]
+    shown = [column for column in range(len(heads)) if any(row[column] for row in rows)]
+    return titles(heads[column] for column in shown), [tuple(row[column] for column in shown) for row in rows]
 
 
 def _more(items: Sequence[object], noun: str) -> str:

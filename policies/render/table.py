@@ -77,7 +77,12 @@ def page_table(heads: Sequence[str], rows: Rows, width: int = 0) -> Iterator[str
 def titles(heads: Iterable[str]) -> list[str]:
     """Column heads of a text table for Markdown."""
     return [
-        head.capitalize().replace("Pdb", "PDB").replace("pdbs", "PDBs").replace("pending", "Pending") for head in heads
+        head.capitalize()
+        .replace("Pdb", "PDB")
+        .replace("pdbs", "PDBs")
+        .replace("pods", "Pods")
+        .replace("pending", "Pending")
+        for head in heads
     ]
 
 

@@ -112,12 +112,12 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     done = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "--fail-on", "preemption")
     assert done.returncode == 1
     assert done.stdout.startswith("cluster full: shop/batch loses 1 of 1 Pod\n")
-    assert "\n  All Pods that the changed workloads ask for run at the end\n" in done.stdout
+    assert "\n  All Pods of shop/web run at the end\n" in done.stdout
     assert done.stdout.count("preempts 1 Pod of shop/batch") == 1
     assert "shop/web (priority 1000) preempts 1 Pod of shop/batch" in done.stdout
     text = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "-o", "markdown").stdout
     by = "shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2)"
-    assert f"\n  - shop/batch (priority 10) loses 1 of 1 Pod: 1 preempted by {by}.\n" in text
+    assert f"\n- shop/batch (priority 10) loses 1 of 1 Pod: 1 preempted by {by}.\n" in text
 
 
 def test_new_pods_see_the_claims_of_the_change(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -243,11 +243,17 @@ def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], t
     (namespace,) = json.loads(forewarn(*given, "-o", "json").stdout)["clusters"][0]["namespaces"]
     assert [namespace[key] for key in ("preempted", "lost", "pending", "replaced")] == [4, 2, 1, 2]
     text = forewarn(*given, "-o", "markdown").stdout
-    assert "  - shop/web (priority 10) loses 2 of 4 Pods: 4 preempted by shop/new (new Deployment, " in text
-    assert "; 2 replaced.\n  - shop/new: 1 of 2 Pods Pending (" in text
+    assert "- shop/web (priority 10) loses 2 of 4 Pods: 4 preempted by shop/new (new Deployment, " in text
+    assert "; 2 replaced.\n- shop/new: 1 of 2 Pods Pending (" in text
 
 
-@pytest.mark.parametrize(("is_known", "first"), [(True, "not predicted"), (False, "Pending")])
+@pytest.mark.parametrize(
+    ("is_known", "first"),
+    [
+        (True, "incomplete: 1 new Pod not predicted; otherwise no replica lost, no Pod preempted or newly Pending"),
+        (False, "cluster c: 1 new Pod Pending"),
+    ],
+)
 def test_pods_whose_new_volumes_are_not_simulated_are_not_reported_as_pending(
     is_known: bool, first: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
@@ -263,7 +269,9 @@ def test_pods_whose_new_volumes_are_not_simulated_are_not_reported_as_pending(
     web["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
     sides = versions({}, {"web.yaml": [web, *([fast] if is_known else [])]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    assert done.stdout.splitlines()[0] == f"cluster c: 1 new Pod {first}"
+    assert done.stdout.splitlines()[0] == first
+    comment = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
+    assert comment.count("until then, the StatefulSet creates no further Pods") == 1
 
 
 def test_the_directory_of_simulated_objects_is_named(
@@ -274,8 +282,10 @@ def test_the_directory_of_simulated_objects_is_named(
     new = json.loads(json.dumps(web).replace('"image": "i"', '"image": "new"'))
     sides = versions({"test/web.yaml": [web]}, {"test/web.yaml": [new], "live/web.yaml": [web]})
     given = ("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown")
-    told = "  - Simulated: the objects of live. Not simulated: the same objects in test, "
-    assert told in forewarn(*given).stdout
+    told = "\n**Not predicted**\n\n- Simulated: the objects of live. Not simulated: the same objects in test, "
+    comment = forewarn(*given).stdout
+    assert told in comment
+    assert comment.startswith("### Incomplete: 1 object of other directories not simulated; at least: cluster c: ")
     (tmp_path / "config.yaml").write_text("exclude: [test/*]\n")
     assert told not in forewarn(*given, "-c", tmp_path / "config.yaml").stdout
 
@@ -497,7 +507,7 @@ def test_changed_objects_that_are_not_compared_are_named(
     sides = versions(before, after)
     (tmp_path / "two/d.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     lines = forewarn("diff", *sides).stdout.splitlines()
-    unread = "3 changed objects not compared (HorizontalPodAutoscaler, HelmRelease, values)"
+    unread = "incomplete: 3 changed objects not compared (HorizontalPodAutoscaler, HelmRelease, values)"
     nothing = "otherwise no change of priorities, requests, replicas, quotas or PDBs"
     assert lines[0] == f"{unread}, not everything could be compared; {nothing}"
     assert [line.removeprefix("not compared: ") for line in lines[3:]] == [
@@ -593,7 +603,7 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     (two / "new.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
     lines = done.stdout.splitlines()
-    lacks = "not everything could be compared, 1 changed workload missing in a cluster (simulated as new), "
+    lacks = "incomplete: not everything could be compared; 1 changed workload missing in a cluster (simulated as new), "
     lacks += "1 deleted object stays unless the GitOps tool prunes"
     assert (
         lines[0] == f"{lacks}; otherwise no replica lost, no Pod preempted or newly Pending"
@@ -695,30 +705,33 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     given = (*sides, "--cluster", tmp_path / "full.yaml", "--cluster", tmp_path / "one.yaml")
     kept = forewarn("diff", *given).stdout
     assert kept.startswith(
-        "cluster full: new Pods of 1 workload get priority 20 instead of 0; 1 deleted object stays"
+        "cluster full: new Pods of 1 workload get priority 20 instead of 0, "
+        "pruning low rejects new Pods of 1 workload; 1 deleted object stays"
     ), kept
+    assert "\n  If the GitOps tool prunes and deletes PriorityClass low, new Pods of 1 workload are rejected\n" in kept
     pruned = forewarn("diff", *given, "--prune").stdout
     rejected = "rejected (0 running Pods cannot be recreated)"
     first = f"cluster full: new Pods of 1 workload {rejected}, new Pods of 1 workload get priority 20 instead of 0\n"
     assert pruned.startswith(first), pruned
     effects = [
-        f"  - New Pods of shop/named with PriorityClass low {rejected}.",
+        f"- New Pods of shop/named with PriorityClass low {rejected}.",
         (
-            "  - New Pods of 1 workload get priority 20 instead of 0, and now outrank 1 running Pod of others "
+            "- New Pods of 1 workload get priority 20 instead of 0, and now outrank 1 running Pod of others "
             "(of PriorityClass low)."
         ),
-        "  - Fix: keep low until no workload has it.",
+        "- Fix: keep low until no workload has it.",
     ]
     assert "  new Pods of shop/named: priority 10 → rejected (0 Pods)\n" in pruned
     assert "ignored" not in pruned
     lines = forewarn("diff", *given, "--prune", "-o", "markdown").stdout.splitlines()
-    assert lines[4:8] == [
+    assert lines[4:9] == [
         "- PriorityClass default created (value 20, globalDefault true) and PriorityClass low deleted.",
         "",
-        "- **full**",
+        "#### full",
+        "",
         effects[0],
     ]
-    assert lines[8:10] == effects[1:]
+    assert lines[9:11] == effects[1:]
     (cluster,) = json.loads(forewarn("diff", *given, "--prune", "-o", "json").stdout)["clusters"]
     new_pods = {row["workload"]: row["newPods"]["after"] for row in cluster["answer"]["newPods"]}
     preempts = {"preemptionPolicy": "PreemptLowerPriority"}
@@ -731,7 +744,8 @@ def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[
     wrong = deployment("wrong", priorityClassName="hihg")
     sides = versions({"web.yaml": []}, {"web.yaml": [wrong, deployment("web", 1, "2", priorityClassName="high")]})
     lines = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout.splitlines()
-    assert lines[0] == "### Pods of 1 changed workload rejected, 2 workloads lose 2 of 2 Pods; 2 of 2 clusters affected"
+    worst = "Pods of 1 changed workload rejected, shop/one loses 1 of 1 Pod"
+    assert lines[0] == f"### Worst in cluster one: {worst}; both clusters affected"
     new = "shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2)"
     fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
     assert lines[4:7] == [
@@ -753,8 +767,8 @@ def test_replicas_that_something_else_has_added_are_scaled_down(
     done = forewarn("diff", *versions({"web.yaml": before}, after), "--cluster", tmp_path / "c.yaml")
     first = "cluster c: 3 running replicas scaled down (not part of this change)\n"
     assert done.stdout.startswith(first), done.stdout
-    down = "Not part of this change: live workloads have more replicas, and applying scales down shop/web from 5"
-    assert f"\n  {down} ({tmp_path / 'one'}: 1) to 2\n" in done.stdout
+    down = "Live workloads have more replicas, and applying scales down shop/web from 5"
+    assert f"\n    {down} ({tmp_path / 'one'}: 1) to 2\n" in done.stdout
     assert "\n  namespace shop: 3 running replicas scaled down\n" in done.stdout
 
 
@@ -803,14 +817,12 @@ def test_a_workload_that_is_not_as_in_the_first_version_is_named(
     after = [deployment("web", 2, priorityClassName="high"), deployment("same", 0, priorityClassName="high")]
     sides = versions({"web.yaml": before}, {"web.yaml": after})
     reported = [
-        (
-            f"Not part of this change: live workloads are not as in {sides[0]}, and applying changes "
-            "(live → applied) shop/web (requests.cpu 2 → 1)"
-        )
+        f"Drift, not part of this change: the cluster is not as in {sides[0]}:",
+        "Applying also changes (live → applied) shop/web (requests.cpu 2 → 1)",
     ]
     given = (*sides, "--cluster", tmp_path / "c.yaml")
     assert [
-        line.strip() for line in forewarn("diff", *given).stdout.splitlines() if "Not part of this change" in line
+        line.strip() for line in forewarn("diff", *given).stdout.splitlines() if re.search("Drift|Applying", line)
     ] == reported
     (cluster,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"]
     assert cluster["differing"] == ["shop/web (requests.cpu 2 → 1)"]
@@ -845,7 +857,7 @@ def test_a_change_whose_objects_are_all_rejected_has_an_answer(
     done = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "--fail-on", "rejected", "-o", "markdown")
     assert (done.returncode, done.stderr) == (1, "forewarn: fails on rejected (--fail-on)\n")
     lines = done.stdout.splitlines()
-    assert lines[0] == "### Pods of 1 changed workload rejected; 2 of 2 clusters affected"
+    assert lines[0] == "### Both clusters: Pods of 1 changed workload rejected"
     assert lines[2].startswith("- **one, two** (the same in each): Pods rejected: Deployment shop/web: ")
 
 
@@ -946,7 +958,7 @@ def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tupl
     assert (
         "shop/batch (priority 10) loses 1 of 1 Pod: 1 preempted by shop/web (rollout: new Pod template).\n" in comment
     )
-    assert "A rolling update starts new Pods beside the old ones" in comment
+    assert "\n- A rolling update creates new Pods before it deletes the old ones, so it can preempt" in comment
     (sides[0] / "web.yaml").write_text(yaml.safe_dump({**web, "spec": {**web["spec"], "replicas": 3}}))
     assert "    Deployment shop/web: replicas 3 → 1, new Pod template\n" in forewarn("diff", *sides, *given).stdout
     (sides[0] / "web.yaml").write_text(yaml.safe_dump(web))
@@ -975,11 +987,9 @@ def test_replicas_that_an_autoscaler_sets_do_not_last(
     sides = versions({"w.yaml": [deployment("web", 2), *others]}, {"w.yaml": [deployment("web", 3), *others, *new]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
     lines = [line.strip() for line in done.stdout.splitlines()]
-    (told,) = (line for line in lines if line.startswith("Simulated with the replicas of the manifests"))
-    assert set(told.partition(": ")[2].replace(") and ", "); ").split("; ")) == {
-        "shop/beyond (6, but HorizontalPodAutoscaler beyond allows 1 to 5)",
-        "shop/web (3, but HorizontalPodAutoscaler by-load allows 1 to 5)",
-    }
+    (told,) = (line for line in lines if line.startswith("After the apply, "))
+    scaled = ["shop/beyond from 6 to 5 (maxReplicas)", "shop/web from 3 to between 1 and 5, by load"]
+    assert told.partition(" they scale ")[2] in (" and ".join(scaled), " and ".join(scaled[::-1]))
     assert ("; no HorizontalPodAutoscalers" in done.stdout) is (place == "manifests")  # the cluster's
     (fix,) = (line for line in lines if line.startswith("Fix: "))
     assert fix.startswith("Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas ")
@@ -994,14 +1004,14 @@ def test_each_changed_workload_is_named_with_its_victims(
     lines = forewarn("diff", *given).stdout.splitlines()
     for name, cpu, victim in (("big", 4, "one"), ("small", 3, "two")):
         new_one = f"shop/{name} (new Deployment, priorityClassName high, replicas 1, requests cpu {cpu})"
-        assert f"  - shop/{victim} (priority 10) loses 1 of 1 Pod: 1 preempted by {new_one}." in lines
+        assert f"- shop/{victim} (priority 10) loses 1 of 1 Pod: 1 preempted by {new_one}." in lines
 
 
 def test_a_reason_of_pending_pods_has_the_number_of_all_nodes(
     versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     sides = versions({"a.yaml": []}, {"a.yaml": [deployment("web", 1, "3")]})
-    for sizes, among in (((2, 2), "all 2 nodes"), ((2, 2, 2), "of 3 nodes, 2"), ((2,), "1 node")):
+    for sizes, among in (((2, 2), "both nodes"), ((2, 2, 2), "of 3 nodes, 2"), ((2,), "1 node")):
         nodes = [
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}"}}
             | {"spec": {"unschedulable": number == 2}}
@@ -1039,5 +1049,126 @@ def test_workloads_of_other_clusters_are_not_reported_to_run(
     config.write_text("clusters: {one: [one], two: [two]}\n")
     given = ("--clusters", tmp_path / "[ot][nw][eo].yaml", "-c", config, "-o", "markdown")
     text = forewarn("diff", *versions({}, new), *given).stdout
-    items = {item.partition("**")[0]: item for item in text.split("\n- **")[1:]}
-    assert ["ask for run at the end" in items[name] for name in ("one", "two")] == [True, False]
+    items = {item.partition("\n")[0]: item for item in text.split("\n#### ")[1:]}
+    assert ["All Pods of shop/web run" in items.get(name, "") for name in ("one", "two")] == [True, False]
+
+
+def test_an_object_that_directories_change_alike_is_counted_and_listed_once(
+    versions: Callable[..., tuple[Path, Path]],
+) -> None:
+    objects = {path: [deployment("web", 2)] for path in ("a/web.yaml", "b/web.yaml")}
+    sides = versions({}, objects)
+    lines = forewarn("diff", *sides).stdout.splitlines()
+    assert lines == [
+        "1 object created",
+        f"compared: {sides[0]} → {sides[1]}",
+        "a:",
+        "  + Deployment shop/web: replicas 2, requests cpu 1 (also in b)",
+    ]
+    text = forewarn("diff", *sides, "-o", "markdown").stdout.replace("\\", "")
+    changed = f"Changed objects ({sides[0]} → {sides[1]}):"
+    listed = "- a: created Deployment shop/web: replicas 2, requests cpu 1 (also in b)"
+    assert text.split("\n") == ["### 1 object created", "", changed, "", listed]
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "is_alike"),
+    [
+        ("Deployment", {"labels": {"team": "a"}}, True),
+        ("Deployment", {"annotations": {"note": "a"}}, True),
+        ("Deployment", {"annotations": {"argocd.argoproj.io/sync-wave": "1"}}, False),
+        ("Pod", {"labels": {"app": "web"}}, False),
+        ("Pod", {"finalizers": ["a/b"]}, True),
+    ],
+)
+def test_metadata_that_matters_makes_new_objects_different(
+    kind: str,
+    metadata: dict[str, Any],
+    is_alike: bool,
+    versions: Callable[..., tuple[Path, Path]],
+    tmp_path: Path,
+) -> None:
+    web = deployment("web")
+    if kind == "Pod":
+        web = {**web, "apiVersion": "v1", "kind": "Pod", "spec": web["spec"]["template"]["spec"]}
+    other = {**web, "metadata": {**web["metadata"], **metadata}}
+    snapshot(tmp_path / "c.yaml", 8)
+    sides = versions({}, {"a/web.yaml": [web], "b/web.yaml": [other]})
+    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
+    assert ("changes in several directories" not in done.stdout) is is_alike
+
+
+def test_what_a_simulation_lacks_is_first_and_explained(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 2, ("batch", 2, "low"))
+    metadata = {"name": "yearly", "namespace": "shop", "creationTimestamp": "2026-01-02T00:00:00Z"}
+    job = {"template": {"spec": deployment("p")["spec"]["template"]["spec"] | {"restartPolicy": "Never"}}}
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata}
+    cron["spec"] = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}}
+    web = deployment("web", 1, "2", priorityClassName="high")
+    sides = versions({}, {"web.yaml": [web, cron]})
+    lines = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout.splitlines()
+    assert lines[0] == "### Incomplete: 1 CronJob not simulated; at least: cluster c: shop/batch loses 1 of 1 Pod"
+    (told,) = (line for line in lines if line.startswith("- These CronJobs start their next Job after the end"))
+    assert re.search(r": shop/yearly \(after \d+ h( \d+ min)?\)\.$", told), told
+
+
+def test_pods_that_are_deleted_because_their_job_fails_are_explained(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    """A Job without retries loses its other Pod when one is preempted."""
+    snapshot(tmp_path / "c.yaml", 4)
+    objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
+    template = {"spec": deployment("p", cpu="2", priorityClassName="low")["spec"]["template"]["spec"]}
+    template["spec"]["restartPolicy"] = "Never"
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "etl", "namespace": "shop", "uid": "j"}}
+    job["spec"] = {"parallelism": 2, "completions": 2, "backoffLimit": 0, "template": template}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "etl", "uid": "j", "controller": True}
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod"}
+        | {"metadata": {"name": f"etl-{n}", "namespace": "shop", "ownerReferences": [owner]}}
+        | {"spec": {**template["spec"], "nodeName": "node", "priority": 10}, "status": {"phase": "Running"}}
+        for n in range(2)
+    ]
+    write(tmp_path / "c.yaml", *objects, job, *pods)
+    sides = versions({}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
+    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
+    assert text.startswith("### Cluster c: shop/etl loses 2 of 2 Pods (1 Job fails)\n"), text
+    assert "; the Job fails: BackoffLimitExceeded, more Pods failed than backoffLimit 0, so its other Pods are" in text
+
+
+@pytest.mark.parametrize(("strategy", "is_told"), [("RollingUpdate", True), ("Recreate", False)])
+def test_only_a_rollout_that_starts_new_pods_first_is_said_to_do_so(
+    strategy: str, is_told: bool, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    def web(cpu: str) -> dict[str, Any]:
+        obj = deployment("web", 1, cpu, priorityClassName="high")
+        obj["spec"]["strategy"] = {"type": strategy}
+        return obj
+
+    snapshot(tmp_path / "c.yaml", 5, ("large", 2, "low"), ("small", 1, "low"))
+    objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
+    live = stored("Deployment", 1, redacted=False, cpu="2", priorityClassName="high")
+    live[0]["spec"]["strategy"] = {"type": strategy}
+    write(tmp_path / "c.yaml", *objects, *live)
+    sides = versions({"web.yaml": [web("2")]}, {"web.yaml": [web("3")]})
+    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
+    assert "shop/small (priority 10) loses 1 of 1 Pod: 1 preempted by shop/web" in text
+    assert ("A rolling update creates new Pods before" in text) is is_told
+
+
+def test_effects_of_drift_have_their_own_heading(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    """The cluster has 3 replicas, and a PDB that needs them; the manifests have 1."""
+    snapshot(tmp_path / "c.yaml", 8)
+    objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "shop"}}
+    budget["spec"] = {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}}
+    write(tmp_path / "c.yaml", *objects, budget, *stored("Deployment", 3, redacted=False, priorityClassName="low"))
+    both = [deployment("web", 1, cpu, priorityClassName="low") for cpu in ("1", "500m")]
+    sides = versions({"web.yaml": both[:1]}, {"web.yaml": both[1:]})
+    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout.replace("\\", "")
+    effect, drift = text.partition("<details>")[0].partition("\n**Effect of this change**\n")[2].split("\n**Drift, ")
+    assert "PDB" not in effect
+    assert f"Live workloads have more replicas, and applying scales down shop/web from 3 ({sides[0]}: 1) to 1." in drift
+    assert "- PDBs of these workloads: shop/b (1 of 3 desired Pods healthy at the end)." in drift
