@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.diff import FIX_OF_DIRECTORIES
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.findings import cut, duration, listed, one_line, plural
 from forewarn.policies.kinds.registry import STATEFUL_SET
 from forewarn.policies.lint.versions import ALSO
 from forewarn.policies.objects.workload import NO_EVICTION
@@ -24,7 +24,7 @@ from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.whatif.answer import NO_CLASS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
     from forewarn.policies.application.diff import AffectedNamespace, Diff, OnCluster
     from forewarn.policies.application.whatif import WhatIf
@@ -70,7 +70,8 @@ _FIX_OF_AUTOSCALED: Final = (
     "removes it may scale to 1 for a moment)"
 )
 _SURGE: Final = (
-    "A rolling update creates new Pods before it deletes the old ones, so it can preempt Pods even if requests decrease"
+    "A rolling update creates new Pods before it deletes old ones. So for a time, it needs capacity for both, also if "
+    "requests decrease"
 )
 _EFFECT: Final = "Effect of this change"
 _AUTOSCALING: Final = "HorizontalPodAutoscalers"
@@ -101,15 +102,15 @@ def for_audience(diff: Diff, disclose: Disclose) -> Diff:
 class _Numbers(NamedTuple):
     """The numbers of a row, the worst first."""
 
-    lost: int
-    pending: int
-    rejected: int
-    scaled_down: int
-    replaced: int
-    failed: int
-    violated: int
-    unhealthy: int
-    placeholders: int
+    lost: int = 0
+    pending: int = 0
+    rejected: int = 0
+    scaled_down: int = 0
+    replaced: int = 0
+    failed: int = 0
+    violated: int = 0
+    unhealthy: int = 0
+    placeholders: int = 0
 
 
 _HEADS: Final = (
@@ -184,7 +185,7 @@ def _not_compared(diff: Diff) -> Iterator[str]:
 
 def _kept(diff: Diff) -> int:
     """The number of objects that the second version lacks and that stay in the clusters, as without pruning."""
-    return sum(changed.operation == "deleted" for changed in diff.objects) if diff.clusters and not diff.prunes else 0
+    return sum(changed.operation == "deleted" for changed in _merged(diff)) if diff.clusters and not diff.prunes else 0
 
 
 def _about(cluster: OnCluster, applied: WhatIf) -> Iterator[str]:
@@ -249,13 +250,17 @@ def _qualified(missing: Sequence[str], effect: str, others: Sequence[str], nothi
 def _missing_in(diff: Diff) -> list[str]:
     """Phrases about what the comparison and the simulations lack."""
     kinds = dict.fromkeys(name.rpartition(": ")[2].partition(" ")[0] for name in map(one_line, diff.not_compared))
+    unread = sum(1 + sum(map(int, _MORE.findall(note))) for note in diff.notes)
     unanswered = [_title(cluster) for cluster in diff.clusters if cluster.reason]
     return [
         *([f"{plural(len(diff.not_compared), 'changed object')} not compared ({listed([*kinds])})"] if kinds else []),
-        *(["not everything could be compared"] if diff.notes else []),
+        *([f"{plural(unread, 'file or directory', 'files or directories')} not read"] if unread else []),
         *([f"no answer for {_all_of(unanswered, 'cluster')}"] if unanswered and diff.clusters[1:] else []),
         *_missing(diff.clusters),
     ]
+
+
+_MORE: Final = re.compile(r"\(and (\d{1,6}) more director(?:y|ies)\)")
 
 
 def _missing(clusters: Sequence[OnCluster]) -> list[str]:
@@ -278,7 +283,11 @@ def _missing(clusters: Sequence[OnCluster]) -> list[str]:
 
 def _blocking(diff: Diff) -> list[ChangedObject]:
     """The created and changed PDBs that block every drain."""
-    return [changed for changed in diff.objects if any(field[::2] in NO_EVICTION for field in changed.fields)]
+    return [
+        changed
+        for changed in _merged(diff)
+        if any((field.name, field.after) in NO_EVICTION for field in changed.fields)
+    ]
 
 
 def _counts(diff: Diff) -> str:
@@ -362,7 +371,8 @@ def _phrases(cluster: OnCluster) -> list[str]:
         _some(count.unhealthy, "PDB", "with too few healthy Pods"),
         *whatif.other_effects([answer._replace(workloads=(), pdbs={}) for answer in answers]),
         *(
-            f"pruning {each.priority_class} rejects new Pods of {plural(each.workloads, 'workload')}"
+            f"pruning PriorityClass {one_line(each.priority_class)} would reject new Pods of "
+            f"{plural(each.workloads, 'workload')}"
             for each in cluster.pruned
         ),
     ]
@@ -410,13 +420,6 @@ def _faults(cluster: OnCluster) -> tuple[Sequence[str], Sequence[str]]:
     return cluster.rejected, cluster.rejected_pods
 
 
-def _rejections(cluster: OnCluster) -> Iterator[str]:
-    """A sentence about each rejected object, and each whose Pods are rejected; of many, about the first ones."""
-    for what, reasons in (("Rejected", cluster.rejected), ("Pods rejected", cluster.rejected_pods)):
-        lines = (f"{what}: {cut(reason, _LONGEST_REASON)}" for reason in reasons)
-        yield from limited(lines, len(reasons), "rejected object", "rejected objects", "")
-
-
 def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) -> dict[str, list[str]]:
     """By heading, the effects on a cluster, each as a sentence without a full stop: causes and affected workloads.
 
@@ -450,8 +453,9 @@ def _unpredicted(cluster: OnCluster, answer: Answer, *, beside_details: bool) ->
     yield _other_directories(cluster)
     if beside_details:
         return
-    if ends := whatif.unfinished([answer]):
-        yield f"{_capital(ends[0])}: numbers of Pods are those at the end of the simulation, and Pods still change"
+    if whatif.unfinished([answer]):
+        end = duration(answer.summary.horizon)
+        yield f"Pods still change when the simulation ends after {end}: the numbers are those of this time"
     texts = [text.partition(". Fix: ")[0] for text in answer.not_simulated]
     later = [text.removeprefix("CronJob ") for text in texts if _LATER in text]
     yield _told(
@@ -497,10 +501,11 @@ def _surge(cluster: OnCluster, answer: Answer, pending: Sequence[WorkloadCount])
     if not by:
         return ""
     victims = {preemption.workload for preemption in answer.preempted if preemption.by_workload in by}
-    left = dict.fromkeys(f"node {event.node}" for name in by for event in old.get(name, ()))
+    left = sorted({one_line(event.node) for name in by for event in old.get(name, ())})
     if not left or not any(workload.workload in victims for workload in pending):
         return _SURGE
-    return f"{_SURGE}. Later, the old Pods leave {_all_of([*left], 'node')}, where the Pending Pods do not fit either"
+    nodes = f"node{'s' if left[1:] else ''} {_all_of(left, 'node')}"
+    return f"{_SURGE}. Later, the old Pods leave {nodes}, where the Pending Pods do not fit either"
 
 
 def _old_pods(answer: Answer, workloads: Container[str]) -> dict[str, list[Event]]:
@@ -629,7 +634,10 @@ _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 
 
 def _rejected_sentences(diff: Diff, cluster: OnCluster) -> Iterator[str]:
-    yield from _rejections(cluster)
+    """A sentence about each rejected object, and each whose Pods are rejected; of many, about the first ones."""
+    for what, reasons in (("Rejected", cluster.rejected), ("Pods rejected", cluster.rejected_pods)):
+        lines = (f"{what}: {cut(reason, _LONGEST_REASON)}" for reason in reasons)
+        yield from limited(lines, len(reasons), "rejected object", "rejected objects", "")
     rejected = {reason.partition(": ")[0] for reason in cluster.rejected_pods}
     if any(str(changed) in rejected for changed in diff.objects if changed.operation == "changed"):
         yield _NO_ROLLOUT
@@ -732,20 +740,27 @@ def _all_of(items: Sequence[str], noun: str) -> str:
 def _named(cluster: OnCluster) -> dict[str, str]:
     """Return workload of the change -> its name with its changed fields; without `replicas` of those scaled down."""
     named, scaled_down = {}, {item.workload for item in cluster.scaled_down}
+    drift = {text.partition(" (")[0]: one_line(text.partition(" (")[2]) for text in cluster.differing}
     for changed in cluster.applied:
         if changed.kind in _WORKLOADS and changed.operation != "deleted":
-            new = changed.operation == "created"
             name = f"{changed.namespace}/{changed.name}"
-            others = [field for field in changed.fields if field.name != "replicas" or name not in scaled_down]
-            after = {field.name: field.after for field in changed.fields}
-            of_new = (f"{field} {after[field]}" for field in _OF_NEW if after.get(field))
-            absent = str(changed) in cluster.absent
-            kind = f"not in the cluster, simulated as new {changed.kind}" if absent else f"new {changed.kind}"
-            fields = [kind, *of_new] if new or absent else [*map(str, others)]
-            what = listed([one_line(field) for field in fields], _NAMED + 1 if new else 2)
-            what = f"rollout: {what}" if changed.is_rollout and not absent else what
+            if changed.operation == "created" or str(changed) in cluster.absent:
+                what = _of_new(changed)
+            else:
+                fields = [field for field in changed.fields if field.name != "replicas" or name not in scaled_down]
+                what = listed([one_line(str(field)) for field in fields], 2)
+                what = f"rollout: {what}" if changed.is_rollout else what
+                what = what or (f"rollout because of drift: {drift[name].removesuffix(')')}" if name in drift else "")
             named[name] = f"{one_line(name)} ({what})" if what else one_line(name)
     return named
+
+
+def _of_new(changed: ChangedObject) -> str:
+    after = {field.name: field.after for field in changed.fields}
+    kind = f"new {changed.kind}"
+    kind = kind if changed.operation == "created" else f"not in the cluster, simulated as {kind}"
+    fields = (one_line(f"{field} {after[field]}") for field in _OF_NEW if after.get(field))
+    return listed([kind, *fields], _NAMED + 1)
 
 
 def _preempting(preemptions: Sequence[Preemption], named: dict[str, str], placeholders: Sequence[str]) -> Iterator[str]:
@@ -839,21 +854,20 @@ def _table(clusters: Sequence[OnCluster]) -> tuple[list[str], list[tuple[str | i
 
 
 def _numbers_of(cluster: OnCluster) -> _Numbers:
-    answer, workloads = cluster.answer.answer if cluster.answer else None, _workloads(cluster)
-    violated = answer.summary.violated_pdbs if answer else {}
-    replaced = answer.replaced.items() if answer else ()
+    rejected = sum(map(len, _faults(cluster)))
+    if cluster.answer is None:
+        return _Numbers(rejected=rejected)
+    answer, workloads = cluster.answer.answer, _workloads(cluster)
     return _Numbers(
         lost=sum(workload.missed for workload in workloads),
         pending=sum(workload.not_started for workload in workloads) - _unknown(cluster),
-        rejected=sum(map(len, _faults(cluster))),
+        rejected=rejected,
         scaled_down=sum(item.before - item.after for item in cluster.scaled_down),
-        replaced=sum(count for name, count in replaced if name not in cluster.placeholders),
+        replaced=sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders),
         failed=sum(bool(workload.failure) for workload in workloads),
-        violated=len(violated),
-        unhealthy=len(answer.pdbs.keys() - violated) if answer else 0,
-        placeholders=sum(preemption.workload in cluster.placeholders for preemption in answer.preempted)
-        if answer
-        else 0,
+        violated=len(answer.summary.violated_pdbs),
+        unhealthy=len(answer.pdbs.keys() - answer.summary.violated_pdbs),
+        placeholders=sum(preemption.workload in cluster.placeholders for preemption in answer.preempted),
     )
 
 
@@ -894,21 +908,22 @@ def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
     """A list item for the clusters with the same effects. What all reject is in the first item alone."""
     alike = defaultdict[tuple[tuple[str, ...], ...], list[str]](list)
     answered = [cluster for cluster in clusters if not cluster.reason]
-    common = [_in_all(of) for of in zip(*map(_faults, answered), strict=True)] if answered[1:] else [[], []]
-    if any(common):
-        of_all = answered[0]._replace(rejected=common[0], rejected_pods=common[1])
+    common = set.intersection(*({*chain(*_faults(cluster))} for cluster in answered)) if answered[1:] else set[str]()
+    if common:
+        of_all = _with_faults(answered[0], common.__contains__)
         yield from _item([cluster.cluster for cluster in answered], [(_EFFECT, *_rejected_sentences(diff, of_all))])
     for cluster in clusters:
-        rest = [
-            [reason for reason in of if reason not in shared]
-            for of, shared in zip(_faults(cluster), common, strict=True)
-        ]
-        left = cluster._replace(rejected=rest[0], rejected_pods=rest[1])
+        left = _with_faults(cluster, lambda reason: reason not in common)
         if left == cluster or needs_attention(left):
             explained = _explained(diff, left)
             alike[tuple((title, *sentences) for title, sentences in explained.items())].append(cluster.cluster)
     for groups, names in alike.items():
         yield from _item(names, groups)
+
+
+def _with_faults(cluster: OnCluster, is_kept: Callable[[str], bool]) -> OnCluster:
+    rejected, of_pods = ([*filter(is_kept, reasons)] for reasons in _faults(cluster))
+    return cluster._replace(rejected=rejected, rejected_pods=of_pods)
 
 
 def _item(clusters: list[str], groups: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -932,10 +947,6 @@ def _of_class(changed: ChangedObject, *, prunes: bool) -> str:
     if changed.operation == "deleted":
         return f"{name} deleted{'' if prunes else ' (stays unless the GitOps tool prunes)'}"
     return f"{name} {changed.operation}{f' ({fields})' if fields else ''}"
-
-
-def _in_all(lists: Sequence[Sequence[str]]) -> list[str]:
-    return [reason for reason in lists[0] if all(reason in others for others in lists)]
 
 
 def _summary(diff: Diff, affected: Sequence[OnCluster], *, details: bool) -> Iterator[str]:
@@ -976,7 +987,7 @@ def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> It
         if heads[2:] and len(diff.clusters) > 1:
             yield "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS]))
             yield _more(affected, "cluster")
-    if rest := [cluster.cluster for cluster in diff.clusters if not needs_attention(cluster)]:
+    if rest := [_without_effect(cluster) for cluster in diff.clusters if not needs_attention(cluster)]:
         yield text_of(f"No effect found in {listed(rest)}.")
     heads, rows = _affected(diff)
     if is_whole or "Owner" in heads or len(rows) > 1:
@@ -986,6 +997,11 @@ def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> It
     meanings = [f"{head}: {meaning}" for head, meaning in _LEGEND.items() if head in known]
     if meanings:
         yield _folded("What the numbers mean", " ".join([*meanings, *([_SUMS] if len(affected) > 1 else [])]))
+
+
+def _without_effect(cluster: OnCluster) -> str:
+    time = cluster.answer.head.origin.time if cluster.answer else ""
+    return f"{cluster.cluster}{f' (state of {time})' if time else ''}"
 
 
 def _details_of_objects(diff: Diff) -> Iterator[str]:

@@ -509,7 +509,7 @@ def test_changed_objects_that_are_not_compared_are_named(
     lines = forewarn("diff", *sides).stdout.splitlines()
     unread = "incomplete: 3 changed objects not compared (HorizontalPodAutoscaler, HelmRelease, values)"
     nothing = "otherwise no change of priorities, requests, replicas, quotas or PDBs"
-    assert lines[0] == f"{unread}, not everything could be compared; {nothing}"
+    assert lines[0] == f"{unread}, 1 file or directory not read; {nothing}"
     assert [line.removeprefix("not compared: ") for line in lines[3:]] == [
         *("a.yaml: HorizontalPodAutoscaler shop/web", "b.yaml: HelmRelease loki"),
         "prod/values.yaml: values of a chart",
@@ -603,7 +603,7 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     (two / "new.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
     lines = done.stdout.splitlines()
-    lacks = "incomplete: not everything could be compared; 1 changed workload missing in a cluster (simulated as new), "
+    lacks = "incomplete: 1 file or directory not read; 1 changed workload missing in a cluster (simulated as new), "
     lacks += "1 deleted object stays unless the GitOps tool prunes"
     assert (
         lines[0] == f"{lacks}; otherwise no replica lost, no Pod preempted or newly Pending"
@@ -627,6 +627,7 @@ def test_a_kustomization_that_cannot_be_rendered_is_named_although_it_is_the_sam
     assert f"note: {cause}\n" in done.stdout
     for side in (one, two):
         shutil.copytree(side / "base", side / "other")
+    assert forewarn("diff", one, two).stdout.startswith("incomplete: 2 files or directories not read; ")
     comment = forewarn("diff", one, two, "-o", "markdown").stdout.replace("\\", "")
     assert f"- Not compared: {cause} (and 1 more directory).\n" in comment
     assert f"\n- {cause} (and 1 more directory); also in other\n" in comment
@@ -706,7 +707,7 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     kept = forewarn("diff", *given).stdout
     assert kept.startswith(
         "cluster full: new Pods of 1 workload get priority 20 instead of 0, "
-        "pruning low rejects new Pods of 1 workload; 1 deleted object stays"
+        "pruning PriorityClass low would reject new Pods of 1 workload; 1 deleted object stays"
     ), kept
     assert "\n  If the GitOps tool prunes and deletes PriorityClass low, new Pods of 1 workload are rejected\n" in kept
     pruned = forewarn("diff", *given, "--prune").stdout
@@ -958,7 +959,9 @@ def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tupl
     assert (
         "shop/batch (priority 10) loses 1 of 1 Pod: 1 preempted by shop/web (rollout: new Pod template).\n" in comment
     )
-    assert "\n- A rolling update creates new Pods before it deletes the old ones, so it can preempt" in comment
+    assert (
+        "\n- A rolling update creates new Pods before it deletes old ones. So for a time, it needs capacity" in comment
+    )
     (sides[0] / "web.yaml").write_text(yaml.safe_dump({**web, "spec": {**web["spec"], "replicas": 3}}))
     assert "    Deployment shop/web: replicas 3 → 1, new Pod template\n" in forewarn("diff", *sides, *given).stdout
     (sides[0] / "web.yaml").write_text(yaml.safe_dump(web))
