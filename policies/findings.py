@@ -185,7 +185,7 @@ class Finding(NamedTuple):
 
     @in_json
     def message(self) -> str:
-        """The problem with all further sentences."""
+        """The problem and its details, in sentences."""
         return self.text.message
 
     @in_json

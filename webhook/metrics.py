@@ -175,8 +175,8 @@ class Metrics:
         self.predictions_shown = self._closed(
             Counter,
             "predictions_shown",
-            "Predictions by the detail in the response: everything that the requester may see (exact), or ranges "
-            "(coarse). The response shows nothing if predictionBudget is used up (budget), or if the affinity of the "
+            "Number of predictions by what the response shows: everything that the requester may see (exact), ranges "
+            "(coarse), or nothing. It shows nothing if predictionBudget is used up (budget), or if the affinity of the "
             "Pod refers to namespaces that the requester cannot read (affinity). Each new object counts twice, once "
             "for each webhook.",
             "detail",
@@ -193,18 +193,18 @@ class Metrics:
         self.prediction_results = self._closed(
             Counter,
             "prediction_results",
-            "Predictions for Pods, compared with the first action of kube-scheduler. The result is matched, explained "
-            "(different after a change of the cluster), wrong (different although the cluster did not change), or "
-            "unknown (forewarn saw no action of kube-scheduler).",
+            "Number of predictions for Pods, compared with the first action of kube-scheduler. The result is matched, "
+            "explained (different after a change of the cluster), wrong (different without such a change), "
+            "or unknown (forewarn saw no action of kube-scheduler).",
             "result",
             RESULTS,
         )
         self.workload_prediction_results = self._closed(
             Counter,
             "workload_prediction_results",
-            "Predictions for workloads and for Pods without a controller, compared with the state at the end of the "
-            "rollout. The result is matched, explained (different for a known reason), wrong (different for no known "
-            "reason), incomplete (the prediction was incomplete), or unknown (not compared for another reason).",
+            "Number of predictions for workloads and for Pods without a controller, compared with the state at the end "
+            "of the rollout. The result is matched, explained (different for a known reason), wrong (different for no "
+            "known reason), incomplete (the prediction was incomplete), or unknown (not compared for another reason).",
             "result",
             WORKLOAD_RESULTS,
         )

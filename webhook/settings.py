@@ -220,8 +220,8 @@ FLAGS: Final = (
         _seconds,
         "120",
         "SECONDS",
-        "age at which the cluster state becomes stale; forewarn then marks responses, and warns instead of denying if "
-        "a denial depends only on this state",
+        "age at which the cluster state is stale; forewarn then marks responses, and does not deny because of this "
+        "state alone",
     ),
     _Flag(
         "max-in-flight",
@@ -249,7 +249,7 @@ FLAGS: Final = (
         _switch,
         "false",
         "true|false",
-        "serve the operators' pages on --health-port, for users of the cluster; requires a watched cluster",
+        "serve the operators' pages on --health-port (not with a --cluster file)",
     ),
     _Flag(
         "keep-alive",
@@ -258,7 +258,7 @@ FLAGS: Final = (
         "SECONDS",
         f"time for which an idle connection stays open, at least {LEAST_KEEP_ALIVE}",
     ),
-    _Flag("drain", _seconds, "5", "SECONDS", "how long forewarn still accepts requests after SIGTERM"),
+    _Flag("drain", _seconds, "5", "SECONDS", "time for which forewarn still accepts requests after SIGTERM"),
     _Flag("log-level", log_level, "info", "|".join(LEVELS), "minimum level of log lines"),
 )
 LISTS: Final = {
@@ -350,9 +350,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Run the admission webhook. Each flag can also be set by an environment variable, for example "
         "FOREWARN_HOST for --host.",
         epilog="On SIGTERM, forewarn reports not ready and accepts requests for --drain seconds. Then it completes the "
-        "requests in flight and answers others with 503. A second SIGTERM skips this. --as does not exist: the webhook "
-        "needs the permissions of the service account of its Pod. Exit status: 0 stopped, 2 wrong "
-        "usage, 3 cannot start.",
+        "requests in flight and answers others with 503. A second SIGTERM stops it immediately. There is no "
+        "--as: the webhook uses the permissions of its service account. Exit status: 0: stopped. 2: wrong usage. 3: "
+        "the webhook cannot start.",
         examples=(
             "webhook serve --cluster cluster.yaml",
             "webhook serve --cluster live --config .forewarn.yaml",

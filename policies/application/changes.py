@@ -106,9 +106,9 @@ class Drain:
 class Upgrade:
     """Each node is drained, replaced and uncordoned in turn.
 
-    `pool`: only nodes with these labels, `LABEL=VALUE`. `max_unavailable`: number of nodes at the same time.
-    `max_surge`: instead, number of new nodes that are added first. `away`: seconds until a node returns.
-    `drain_timeout`: seconds after which the remaining Pods of a node are deleted; 0: never.
+    `pool`: only nodes with these labels, `LABEL=VALUE`. `max_unavailable`: number of nodes that are upgraded at the
+    same time. `max_surge`: number of new nodes that are added first, instead of `max_unavailable`. `away`: seconds
+    until a node returns. `drain_timeout`: seconds after which the remaining Pods of a node are deleted; 0: never.
     """
 
     pool: str = ""

@@ -86,7 +86,7 @@ class Cluster:
 
     @cached_property
     def autoscaling(self) -> Autoscaling:
-        """The autoscalers of the cluster, and the node groups of `load`, otherwise those whose sizes are known."""
+        """The autoscalers of the cluster, with the node groups of `load`, or else the known ones of the cluster."""
         settings = Autoscaling(self.config.options.autoscaler_cutoff, self._groups)
         return with_node_groups(settings, self.cache, self.sources)
 
@@ -124,8 +124,8 @@ def load(
 
     Several sources describe one cluster; a later source overrides earlier ones. `kubernetes_version`: such as `1.36`
     (default: that of the cluster, or the newest). `scheduler_config`: file or preset. `config`: a configuration file.
-    `node_groups`: a file of node groups, as for `--node-groups`. `progress`: called with the number of objects. Raises
-    SourceError, ConfigError, and InvalidInput for an unknown version or feature gate.
+    `node_groups`: a file of node groups, as for `--node-groups`. `progress`: called with the number of objects read so
+    far. Raises SourceError, ConfigError, and InvalidInput for an unknown version or feature gate.
     """
     if not sources:
         raise InvalidInput('no source given. Fix: pass a snapshot, or "live" for a running cluster')

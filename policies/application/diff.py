@@ -67,12 +67,12 @@ _ORDER: Final = (
 
 
 class AffectedNamespace(NamedTuple):
-    """The Pods of a namespace that a change affects. `owner`: the label that names it, otherwise of CODEOWNERS.
+    """The Pods of a namespace that a change affects. `owner`: from the label, or else from CODEOWNERS.
 
-    `preempted`, `scaled_down`, and what remains at the end: numbers of Pods, without placeholder Pods. `lost`: run no
-    more. `pending`: further Pending Pods that replace no lost ones. `replaced`: preempted, neither lost nor Pending.
-    `rejected`: workloads that the API server rejects, or Pods of which. `new_priority`: unchanged workloads whose new
-    Pods change priority. `placeholders`: preempted placeholder Pods.
+    `preempted`, `scaled_down`: numbers of Pods, without placeholder Pods. `lost`: Pods that no longer run at the end.
+    `pending`: other Pods that are Pending at the end. `replaced`: preempted Pods that are neither lost nor Pending.
+    `rejected`: workloads that the API server rejects, or whose Pods it rejects. `new_priority`: unchanged workloads
+    whose new Pods get another priority. `placeholders`: preempted placeholder Pods.
     """
 
     namespace: str
@@ -122,9 +122,7 @@ class Pruned(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """How many running Pods of other workloads new Pods outrank after a change of PriorityClasses, and did not before;
-    or rank below.
-    """
+    """Running Pods of other workloads that new Pods of a class outrank, or rank below, because of the change."""
 
     priority_class: str
     outranked: int
@@ -132,17 +130,17 @@ class Passed(NamedTuple):
 
 
 class OnCluster(NamedTuple):
-    """The effect on a cluster. `reason`: why there is no `answer`; without both, all objects are rejected, or none
-    concerns the cluster.
+    """The effect on a cluster. `reason`: why there is no `answer`; both are absent if all objects are rejected, or no
+    object affects the cluster.
 
-    `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that it accepts, but not
-    their Pods. `namespaces`: the most affected first. `absent`: workloads that change and are not in the cluster, so
-    that they are simulated as new. `placeholders`: preempted workloads whose Pods only reserve capacity. `scaled_down`:
-    workloads that have more replicas in the cluster than in both versions, or no longer a number of replicas.
-    `differing`: changed workloads with another class or other requests in the cluster than in both versions, and what
-    the change makes of these fields. `passed`: by PriorityClass, most Pods first. `pruned`: without pruning.
-    `drifted_pdbs`: with too few healthy Pods, because something else has scaled up their workloads of `scaled_down`.
-    `applied`: changed objects that concern the cluster.
+    `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that the API server
+    accepts, but whose Pods it rejects. `namespaces`: the most affected first. `absent`: workloads that change and are
+    not in the cluster, so that they are simulated as new. `placeholders`: preempted workloads whose Pods only reserve
+    capacity. `scaled_down`: workloads that have more replicas in the cluster than in both versions, or whose number of
+    replicas is removed. `differing`: changed workloads whose class or requests in the cluster differ from both
+    versions, with the values after the change. `passed`: by PriorityClass, most Pods first. `pruned`: PriorityClasses
+    that only a tool that prunes deletes. `drifted_pdbs`: PDBs with too few healthy Pods, because something else has
+    scaled up their workloads of `scaled_down`. `applied`: changed objects that the cluster gets.
     """
 
     cluster: str
@@ -207,7 +205,7 @@ class DiffRequest(NamedTuple):
 
 
 def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = NOTHING) -> Diff:
-    """Compare two versions, and simulate the change on the clusters that it concerns.
+    """Compare two versions of manifests, and simulate the change on the clusters that it affects.
 
     `clusters`: name -> a function that loads the cluster. Raises SourceError.
     """

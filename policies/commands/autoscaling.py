@@ -46,8 +46,7 @@ def add_arrival_options(add: Callable[..., object]) -> None:
     """Add the options for nodes that arrive in simulations. `add`: a parser's `add_argument`."""
     add_instance_types_option(
         add,
-        "file with a list of instance types {name, capacity, offerings}: predict the nodes that Karpenter adds for the "
-        "NodePools of the cluster",
+        "file with a list of instance types {name, capacity, offerings}, to predict the nodes that Karpenter adds",
     )
     add("--node-delay", type=_seconds, metavar="SECONDS", help="time from a scale-up to ready nodes (default: 180)")
     add_no_autoscaler_option(add, "simulate without new nodes, and ignore the node groups of the cluster")

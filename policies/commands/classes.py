@@ -58,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn classes",
-        description="Show which PriorityClasses may preempt which, the cpu and memory that their Pods request, and how "
-        "much each class could displace. `forewarn classes plan` orders a change of PriorityClasses.",
+        description="For each PriorityClass, show the cpu and memory that its Pods request, and the running Pods that "
+        "a new Pod may preempt. `forewarn classes plan` divides a change of PriorityClasses into steps.",
         epilog="Exit status: 0: shown. 2: wrong usage. 3: no answer.",
         examples=("classes --cluster cluster.json.gz -o markdown", "classes --context 'prod-*'"),
     )

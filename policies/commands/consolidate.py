@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add_cluster_option(add)
     add_instance_types_option(add, "file with a list of instance types {name, capacity, offerings} and their prices")
-    add("--spot-to-spot", action="store_true", help="Karpenter's feature gate SpotToSpotConsolidation is on")
+    add("--spot-to-spot", action="store_true", help="assume that Karpenter's gate SpotToSpotConsolidation is on")
     add_output_option(add)
     add_color_option(add)
     return parser

@@ -167,8 +167,8 @@ def _name_of(source: str) -> str:
 def _parser() -> Parser:
     parser = Parser(
         prog="forewarn diff",
-        description="Compare two versions of manifests: what changes for priorities, requests, replicas, quotas and "
-        "PDBs, and what applying the change does to each cluster. -o sarif has the new findings of forewarn lint.",
+        description="Compare two versions of manifests. Show which priorities, requests, replicas, quotas and PDBs "
+        "change, and simulate the change on each cluster. -o sarif writes the new findings of forewarn lint.",
         epilog="Exit status: 0: compared. 1: --fail-on is met. 2: wrong usage. 3: no answer for a cluster or version.",
         examples=(
             "diff",
@@ -188,9 +188,9 @@ def _parser() -> Parser:
     add(
         "--prune",
         action="store_true",
-        help="also delete removed objects from the cluster, like Argo CD or Flux with pruning",
+        help="also simulate the deletion of removed objects, as by Argo CD or Flux with pruning",
     )
-    help_text = "names from the clusters to show: all, only those in namespaces of the change, or none (default: names)"
+    help_text = "names of Pods to show: all, only those in namespaces of the change, or none (default: names)"
     add("--disclose", choices=[*Disclose], default=Disclose.NAMES, help=help_text)
     help_text = "label of Namespaces that names their owner, such as team (default: CODEOWNERS)"
     add("--owner-label", default="", metavar="LABEL", help=help_text)

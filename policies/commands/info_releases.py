@@ -109,8 +109,8 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = Parser(
         prog="forewarn info releases",
-        description="Show the supported Kubernetes releases. For each release, show its changes, the differences of "
-        "earlier patch releases, and the feature gates that change predictions (! marks locked gates).",
+        description="Show the supported Kubernetes releases. For each release, show its changes, how earlier patch "
+        "releases differ, and the feature gates that affect predictions (! marks locked gates).",
         examples=("info releases", "info releases 1.37 -o json"),
     )
     parser.add_argument("release", nargs="?", type=release_minor, metavar=KNOWN, help="only this release")

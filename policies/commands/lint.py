@@ -280,12 +280,12 @@ def lint_parser() -> argparse.ArgumentParser:
     help_text = "kustomize flag for --render: {} (repeatable)".format(" or ".join(KUSTOMIZE_FLAGS))
     add("--kustomize-flag", action="append", default=[], choices=KUSTOMIZE_FLAGS, metavar="FLAG", help=help_text)
     add("--render-network", action="store_true", help="let kustomize download remote bases for --render")
-    help_text = "environment variable that helm and kustomize get from --render (repeatable)"
+    help_text = "environment variable that --render passes to helm and kustomize (repeatable)"
     add("--render-env", action="append", default=[], type=_variable, metavar="NAME", help=help_text)
-    help_text = "report only findings that are new since a commit, and compare PriorityClasses with it (needs git)"
+    help_text = "report only findings that are new since this commit, and changes of PriorityClasses (needs git)"
     add("--base", metavar="REF", help=help_text)
     add("--one-apply", action="store_true", help="treat all files as one apply, whatever their directories")
-    add("--closed", action="store_true", help="report every PriorityClass that the input does not define as an error")
+    add("--closed", action="store_true", help="report an error for every PriorityClass that the input does not define")
     add("--allow-empty", action="store_true", help="accept an input without objects")
     add("-n", "--namespace", help="namespace of objects that name none (default: default)")
     add("--stdin-filename", default="", metavar="NAME", help="file name for standard input in reports")

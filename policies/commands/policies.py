@@ -27,8 +27,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 2 for wrong usage or configuration, 3 if the output cannot be written."""
     parser = Parser(
         prog="forewarn policies",
-        description="Write ValidatingAdmissionPolicies and a MutatingAdmissionPolicy with bindings, for the rules that "
-        "kube-apiserver can evaluate without forewarn's webhook, from the configuration.",
+        description="Write the configuration as ValidatingAdmissionPolicies and a MutatingAdmissionPolicy, with "
+        "bindings. They contain the rules that kube-apiserver can evaluate without forewarn's webhook.",
         epilog="Exit status: 0: written. 2: wrong usage or configuration. 3: the output cannot be written.",
         examples=("policies -c .forewarn.yaml | kubectl apply -f -", "policies --kubernetes-version 1.35 -o json"),
     )

@@ -48,8 +48,8 @@ class Shard(NamedTuple):
 def add_shard_option(add: Callable[..., object]) -> None:
     """Add `--shard` by a parser's `add_argument`."""
     help_text = (
-        f"run one of N parts, numbered from 0, for forewarn whatif merge; /N uses ${INDEX} as the number "
-        f"(default of N: ${COMPLETIONS})"
+        f"run only part I of N, for forewarn whatif merge; the first part is 0 (default in an Indexed Job: "
+        f"${INDEX}/${COMPLETIONS})"
     )
     add("--shard", metavar="I/N", help=help_text)
 

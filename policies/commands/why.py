@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add)
     add("-n", "--namespace", default="default", help="namespace if NAMESPACE/ is missing (default: default)")
     add_output_option(add)
-    help_text = "show the messages of conditions and Events in their own words"
+    help_text = "also show the original messages of conditions and Events"
     add("-v", "--verbose", action="store_true", help=help_text)
     help_text = (
         "exit with 1 for this state (pending, preempted, terminating, running, ended, gone) or problem id (repeatable)"

@@ -106,7 +106,7 @@ class ChangedObject(NamedTuple):
 
     @property
     def is_restart(self) -> bool:
-        """Whether the change only replaces Pods with equal ones."""
+        """Whether the change only replaces Pods with equal Pods."""
         return [field.name for field in self.fields] == [TEMPLATE]
 
     @property

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 @rule(Target.FILE, severity=Severity.WARNING)
 def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """kubectl interprets an unquoted value differently from YAML 1.2.
+    """kubectl reads an unquoted value differently from other YAML parsers.
 
-    Why: kubectl reads an unquoted yes, no, on or off as a boolean, 0777 as an octal number, and 1:30 as a string. Other
-    YAML parsers read other values.
+    Why: kubectl reads an unquoted yes, no, on or off as a boolean, 0777 as an octal number, and 1:30 as a string.
+    Parsers for other YAML versions read other values.
 
     Bad:
 
@@ -48,7 +48,7 @@ def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Probl
         PriorityClass low
         value: 8
 
-    Fix: quote the text, or write the value in decimal.
+    Fix: if you mean text, quote the value. If you mean a number, write the number in decimal.
     """
     yield from diagnostics("ambiguous-value", context)
 

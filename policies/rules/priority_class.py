@@ -93,7 +93,7 @@ def priority_value_missing(subject: ReviewedObject, context: Context) -> Iterato
     """A PriorityClass has no value.
 
     Why: kube-apiserver stores the class with value 0. Without a global default, Pods without a class also have priority
-    0. Check whether the field `value` is misspelled or at the wrong level.
+    0. Often, the field `value` is misspelled or at the wrong level.
 
     Bad:
 

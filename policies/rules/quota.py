@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """kube-apiserver rejects this ResourceQuota, because its scopes conflict with its resources or with each other.
 
-    Why: a ResourceQuota with scope PriorityClass may limit only the standard resources pods, cpu and memory. Other
-    scopes allow other resources. The operators `In` and `NotIn` require values. `Exists` and `DoesNotExist` forbid
-    values. The rule also reports invalid names and amounts.
+    Why: of the standard resources, a ResourceQuota with the scope PriorityClass may limit only pods, cpu and memory.
+    Other scopes allow other resources. The operators `In` and `NotIn` require values. `Exists` and `DoesNotExist`
+    forbid values. The rule also reports invalid names and amounts.
 
     Example:
 
@@ -143,8 +143,8 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
     """A ResourceQuota, or a part of it, matches no Pod.
 
     Why: the ResourceQuota limits nothing, because its class does not exist, its scopes exclude each other, or its
-    scopes exclude the resource. A ResourceQuota with scopes counts only Pods, so it never limits
-    count/deployments.apps.
+    scopes exclude the resource. For example, a ResourceQuota with the scope PriorityClass counts only Pods, so it never
+    limits count/deployments.apps.
 
     Details: the finding is a warning if the class name is a misspelling of a known name, otherwise a note.
 
@@ -273,7 +273,7 @@ def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Ite
 
     Why: `limitedResources` requires only that the scope of a ResourceQuota matches. A ResourceQuota with the scope
     `PriorityClass NotIn [batch]` covers every other class. A ResourceQuota without limits for Pod resources covers a
-    class, but does not limit it. Users who may create one of these ResourceQuotas can use the class.
+    class, but does not limit it. In a namespace with such a ResourceQuota, users can use the class.
 
     Options:
 
@@ -384,10 +384,10 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
     `maxSurge` also counts. For a Job, the rule counts the parallel Pods. For a CronJob, it counts the Pods of one run,
     and of the current run unless `concurrencyPolicy` forbids concurrent runs. For a DaemonSet, it counts one Pod for
     each known node that accepts the Pod. Existing Pods of the workload, and default requests of a LimitRange, also
-    count. If old Pods use the quota that new Pods need, the rule reports only rollouts that stop. If a ResourceQuota
-    has no status, the rule compares its limits with the objects of the input, and the message reports this. The linter
-    ignores patches: workloads without selector, containers or image. kube-apiserver checks the quota again, after all
-    webhooks.
+    count. If old Pods use the quota that new Pods need, the rule reports the workload only if its rollout would not
+    finish. If a ResourceQuota has no status, the rule compares its limits with the objects of the input, and the
+    message reports this. The linter ignores patches: workloads without selector, containers or image. kube-apiserver
+    checks the quota again, after all webhooks.
 
     Cluster:
 
@@ -627,9 +627,9 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
     not offer this setting of kube-apiserver, so forewarn's configuration has the same key.
 
     Details: forewarn reads `limitedResources` from its configuration, or from kube-apiserver's own file
-    (`--admission-config`). As in kube-apiserver, every ResourceQuota with the scope PriorityClass covers the class if
-    the scope matches, even with `NotIn` (see limited-resources-loophole). If you pass no cluster and the input contains
-    no ResourceQuota, the rule reports nothing.
+    (`--admission-config`). As in kube-apiserver, a ResourceQuota covers the class if its PriorityClass scope matches,
+    even with `NotIn` (see limited-resources-loophole). If you pass no cluster and the input contains no ResourceQuota,
+    the rule reports nothing.
 
     Options:
 
@@ -711,7 +711,7 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
 
     Why: GKE admits Pods of system-cluster-critical and system-node-critical only in namespaces with a ResourceQuota for
     these classes. GKE creates such a ResourceQuota only in kube-system. In other namespaces, kube-apiserver rejects
-    these Pods: insufficient quota to match these scopes.
+    these Pods, with the message "insufficient quota to match these scopes".
 
     Details: the rule assumes GKE if you set `preset: gke` in the configuration or `lint --preset gke`. It also
     recognizes GKE by a ResourceQuota named gcp-critical-pods, or a node with the label cloud.google.com/gke-nodepool.

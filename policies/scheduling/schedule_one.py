@@ -635,7 +635,7 @@ class Prediction:
 
     @cached_property
     def caveats(self) -> tuple[str, ...]:
-        """The uncertainty of the prediction."""
+        """The reasons why the prediction is uncertain."""
         if self.not_predicted:
             return (f"not predicted: {self.not_predicted}",)
         if not self.fits:

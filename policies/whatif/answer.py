@@ -56,7 +56,7 @@ class WorkloadCount(NamedTuple):
     failure: str = ""
     """The reason why the Pods' Job fails; "" if it does not."""
     unwanted: Hidden[int] = 0
-    """By how many replicas the change itself scales the workload down."""
+    """The number of replicas by which the change itself scales the workload down."""
 
     @property
     def lost(self) -> int:
@@ -76,7 +76,7 @@ class WorkloadCount(NamedTuple):
 
     @property
     def not_started(self) -> int:
-        """The number of further Pending Pods that replace no lost ones."""
+        """The number of other Pods that are Pending after the event, without replacements of lost Pods."""
         return max(self.pending - self.pending_before - self.missed, 0)
 
     @in_json
@@ -142,7 +142,7 @@ class Preemption(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """The time in seconds at which the last Pod of a workload was scheduled, among those that were scheduled."""
+    """The time in seconds at which the last scheduled Pod of a workload was scheduled."""
 
     workload: str
     namespace: str

@@ -317,8 +317,9 @@ class WithNewNodes(NamedTuple):
     """The end of the simulation if autoscalers add or remove nodes. `nodes`: by node group or NodePool.
 
     `fewer`: replicas that do not run at the end. `first_node_at`: null if nodes are only removed.
-    `nodes_not_simulated`: the nodes beyond the limit of a simulation. Of an upgrade: `upgraded`, the number of upgraded
-    nodes; `upgraded_at`, seconds until all are; absent if not all are; `preempted`, the number of preempted Pods.
+    `nodes_not_simulated`: the nodes beyond the limit of a simulation. `upgraded`: in an upgrade, the number of upgraded
+    nodes. `upgraded_at`: seconds until all nodes are upgraded; absent if they are not. `preempted`: in an upgrade, the
+    number of preempted Pods.
     """
 
     nodes: Mapping[str, int]

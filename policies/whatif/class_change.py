@@ -110,9 +110,8 @@ class MayPreempt(NamedTuple):
 
 
 class PreemptionTotal(NamedTuple):
-    """How many running Pods a new Pod of a PriorityClass may preempt, and the number of workloads for which it changes.
-
-    `changed`: these workloads, most Pods first.
+    """How many running Pods a new Pod of a PriorityClass may preempt. `changed`: the workloads for which this number
+    changes, most Pods first.
     """
 
     class_: str

@@ -202,11 +202,11 @@ class Fitting(NamedTuple):
 class Headroom(NamedTuple):
     """The headroom for one object: how many more of its Pods fit.
 
-    `without`, `preempting`: on the nodes, without preemption and with it. `byClass`: replicas that would fit with each
-    PriorityClass. `reasons`: upstream's reasons why nodes accept no more Pods, with the number of nodes, most nodes
-    first. `stranded`: unusable free capacity. `nodeGroups`: replicas for each node group, in the file's order. `quota`:
-    the ResourceQuota that rejects further Pods. `podGroup`: only if the object's Pods belong to a PodGroup. `assumes`:
-    what the cluster state lacks, as clauses.
+    `without`, `preempting`: Pods that fit on the nodes, without and with preemption. `byClass`: replicas that would fit
+    with each PriorityClass. `reasons`: kube-scheduler's reasons why nodes accept no more Pods, with the number of
+    nodes, most nodes first. `stranded`: unusable free capacity. `nodeGroups`: replicas for each node group, in the
+    file's order. `quota`: the ResourceQuota that rejects further Pods. `podGroup`: only if the object's Pods belong to
+    a PodGroup. `assumes`: what the cluster state lacks, as clauses.
     """
 
     name: Hidden[str]

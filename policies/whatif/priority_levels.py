@@ -45,8 +45,8 @@ class PreemptablePods(NamedTuple):
 class PriorityLevel(NamedTuple):
     """A PriorityClass (empty: none) with a priority value.
 
-    `newPods`: whether they may preempt; null if new Pods do not get this value. `running`: requests of running Pods.
-    `pending`: number of Pending Pods. `couldDisplace`: running Pods of lower priority that a new Pod may preempt.
+    `newPods`: whether new Pods may preempt; null if new Pods do not get this value. `running`: requests of running
+    Pods. `pending`: number of Pending Pods. `couldDisplace`: running Pods of lower priority that a new Pod may preempt.
     `mayPreempt`: these Pods by class and value.
     """
 

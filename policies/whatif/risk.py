@@ -58,8 +58,8 @@ class Amounts(NamedTuple):
 class Preemptor(NamedTuple):
     """A PriorityClass whose Pods may preempt a workload, if their requests are above `moreThan` and at most `upTo`.
 
-    `moreThan`: the most that any node has free on which the workload's Pods may run. `upTo`: the capacity of one of the
-    workload's nodes without all Pods of lower priority than the class.
+    `moreThan`: the largest free capacity of the nodes on which the workload's Pods may run. `upTo`: the free capacity
+    of one of the workload's nodes without the Pods of a lower priority than the class.
     """
 
     class_: str
@@ -69,8 +69,9 @@ class Preemptor(NamedTuple):
 
 
 class EvictedFirst(NamedTuple):
-    """Number of nodes on which one of the workload's Pods has the lowest priority of all Pods that the kubelet may
-    evict, and of all nodes with Pods of the workload.
+    """The nodes on which the kubelet evicts the workload's Pods first. `nodes`: number of nodes on which a Pod of the
+    workload has the lowest priority of all Pods that the kubelet may evict. `of`: number of nodes with Pods of the
+    workload.
     """
 
     nodes: int

@@ -27,7 +27,7 @@ class Needs(NamedTuple):
     """Nodes that autoscalers would add, by group. `noScaleUp`: number of Pods that no group helps.
 
     - `truncated`: true if the work exceeded its limit, so that the numbers are incomplete.
-    - `fewer`, `pending`: numbers of the row after the nodes have arrived. `backAt`: seconds until the last Pod was
+    - `fewer`, `pending`: as in the row, but after the nodes have arrived. `backAt`: seconds until the last Pod was
       scheduled. Absent if no nodes arrive.
     """
 

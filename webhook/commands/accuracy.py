@@ -34,11 +34,10 @@ _OF_WORKLOADS: Final = {
     "unknown": "not compared: {reasons}",
 }
 _DESCRIPTION: Final = (
-    "Compare the predictions of one replica of a running webhook with the events since its start. For Pods, forewarn "
-    "compares a prediction with the first action of kube-scheduler. For whole changes, forewarn compares a prediction "
-    "with the state at the end of the rollout, including Pods that ResourceQuotas reject. Whole changes are of "
-    "workloads (Deployment, StatefulSet, ReplicaSet, DaemonSet, Job), and of Pods without a controller. The "
-    "examples in the output name Pods, so the command works only in the replica's own Pod: use kubectl exec."
+    "Compare the predictions of a replica of the webhook, since its start, with what happened. The prediction for a "
+    "Pod is compared with the first action of kube-scheduler. The prediction for a workload (Deployment, StatefulSet, "
+    "ReplicaSet, DaemonSet, Job) is compared with the state at the end of the rollout. The examples in the output name "
+    "Pods, so the command works only in the Pod of the replica: use kubectl exec."
 )
 _EXAMPLES: Final = ("webhook accuracy", "webhook accuracy --health-port 9090 -o json")
 

@@ -73,11 +73,11 @@ def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterato
 
     Details: with `--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes, and
     every finding is an error. Otherwise, the class may exist in the cluster, so the finding is a warning. It is an
-    error if the name begins with `system-`, or is similar to a system class or to a class in the input. If no class is
-    visible in a directory, the rule reports only names similar to a class of another directory, or one letter away from
-    a more frequent name. The rule ignores names that contain a template variable ({{ … }}, ${X}, @X@, %X%). In texts,
-    values files and unknown kinds, the rule checks the keys `priorityClassName`. There, a name that is similar to no
-    class is a note.
+    error if the name begins with `system-`, or is similar to a system class or to a class in the input. If a directory
+    contains no class, the rule reports only names that are probably misspelled. Such a name is similar to a class of
+    another directory, or differs by one letter from a more frequent name. The rule ignores names that contain a
+    template variable (`${X}`, `@X@`, `%X%`, or in double braces). In texts, values files and unknown kinds, the rule
+    checks the key `priorityClassName`, and reports a name that is similar to no class as a note.
 
     Cluster:
 
@@ -249,10 +249,10 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     conditions hold. A condition with a list holds if one item of the list matches. All users may use a class that no
     entry names. The rule checks users and groups when a user creates a workload or changes its class. It does not check
     them again when a controller of kube-system creates the Pods. The rule also checks ControllerRevisions, because the
-    StatefulSet controller creates Pods from them. For workloads, the webhook warns by default. To deny workloads, set
-    the action of the rule to deny. If a Namespace has the annotation `forewarn.dev/default-priority-class`, the rule
-    treats the Namespace like a Pod of this class. If a condition needs a user, or the labels of a Namespace outside the
-    input, the linter only counts the object in its summary.
+    StatefulSet controller creates Pods from them. For workloads, the webhook warns by default. To deny workloads, too,
+    set the action `deny`. If a Namespace has the annotation `forewarn.dev/default-priority-class`, the rule treats the
+    Namespace like a Pod of this class. The linter does not know users, or labels of a Namespace outside the input. If a
+    condition depends on them, the linter only counts the object in its summary.
 
     Options:
 
@@ -382,7 +382,7 @@ _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 def system_class_outside_kube_system(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod outside kube-system uses a system class.
 
-    Why: Pods with the class system-cluster-critical or system-node-critical can preempt all your workloads, and
+    Why: Pods with the class system-cluster-critical or system-node-critical can preempt all your workloads.
     kube-apiserver allows these classes in every namespace. Both classes are meant for components that the cluster needs
     to work.
 
@@ -447,9 +447,9 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
 
     Details: the finding is a warning if the DaemonSet has no class, and its name or images are those of an agent (CNI,
     CSI, logs, metrics, devices). It is a note for other DaemonSets, for those that do their work once, and in
-    directories for tests, examples or documentation. It is also a note in a chart with an empty value for the class, if
-    rendered with default values. DaemonSets that register a CNI, CSI or device plugin remain warnings. A global default
-    with a positive value counts as a class. The rule does not compare with workloads of a system class.
+    directories for tests, examples or documentation. It is also a note if the class is an empty default value of a
+    chart, unless the agent registers a CNI, CSI or device plugin. A global default with a positive value counts as a
+    class. The rule does not compare with workloads of a system class.
 
     Example:
 

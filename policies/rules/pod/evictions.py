@@ -161,8 +161,8 @@ _SCALED: Final = (DEPLOYMENT, STATEFUL_SET)
 def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodDisruptionBudget never allows an eviction.
 
-    Why: the Eviction API rejects every eviction of the selected Pods while they are Ready, so `kubectl drain` retries
-    without end. kube-scheduler can still preempt these Pods.
+    Why: while the selected Pods are Ready, the Eviction API rejects every eviction, so `kubectl drain` retries without
+    end. kube-scheduler can still preempt these Pods.
 
     Details: the finding is a warning if `minAvailable` is at least `replicas` of a selected workload. It is a note for
     `maxUnavailable: 0` and `minAvailable: 100%`, which are often intended. The rule ignores workloads without
@@ -236,13 +236,12 @@ _JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
 def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Job can fail if its Pods are evicted or preempted.
 
-    Why: a Pod that is preempted, drained or evicted counts as failed. A Job fails if more of its Pods fail than
-    `backoffLimit` (6 by default).
+    Why: a preempted or evicted Pod counts as failed. A Job fails if more of its Pods fail than `backoffLimit` (6 by
+    default).
 
     Details: the rule reports a Job with `backoffLimit: 0`, or with more parallel Pods than `backoffLimit`. If a rule of
     the `podFailurePolicy` has `action: Ignore` for the Pod condition DisruptionTarget, preempted and evicted Pods do
-    not count as failed. An earlier rule that fails the Job for the exit codes of terminated containers (137, 143) takes
-    precedence.
+    not count as failed. An earlier rule that fails the Job for the exit codes 137 or 143 takes precedence.
 
     Example:
 

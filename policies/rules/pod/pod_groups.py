@@ -199,8 +199,8 @@ _FIXES: Final = (
 def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """kube-apiserver rejects this PodGroup, Workload or `schedulingGroup`.
 
-    Why: a PodGroup needs exactly one scheduling policy and at most one disruption mode. The `minCount` of a gang is at
-    least 1, and is the only field that an update may change. All templates of a Workload have the same priority.
+    Why: a PodGroup needs exactly one scheduling policy and at most one disruption mode. The `minCount` of a gang must
+    be at least 1. An update may change only this field. All templates of a Workload must have the same priority.
 
     Details: the rule checks `scheduling.k8s.io/v1beta1` of Kubernetes 1.37 and `v1alpha2` of Kubernetes 1.36. PodGroups
     need the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default). Other rules report missing classes

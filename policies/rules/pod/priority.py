@@ -138,9 +138,8 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
 def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod template sets `spec.priority`, or a Pod sets `spec.priority` without a class.
 
-    Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If you
-    recreate the class with another value, or if the class of another cluster has another value, kube-apiserver rejects
-    every new Pod.
+    Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If the
+    class has another value in another cluster, or after you recreate it, kube-apiserver rejects every new Pod.
 
     Cluster:
 
@@ -227,8 +226,8 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
     class. If kube-apiserver calls a mutating webhook a second time, the webhook can set any priority. kube-scheduler
     uses only `spec.priority`.
 
-    Details: the rule accepts a Pod that has priority 0 and no class. kube-apiserver stores such a Pod if it does not
-    know a new global default yet.
+    Details: the rule accepts a Pod that has priority 0 and no class. kube-apiserver creates such Pods as long as it
+    does not know a new global default.
 
     Cluster:
 

@@ -135,18 +135,17 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
     Why: to free capacity for a Pod, kube-scheduler preempts Pods with a lower priority. Kubernetes reports a preemption
     only afterwards, in an Event.
 
-    Details: forewarn runs kube-scheduler's algorithm on every node. If nodes or victims tie, or kube-scheduler tries
-    only a random part of the nodes, the message contains "or another node" or "possibly". For a changed template,
-    forewarn predicts all new Pods of the rollout. If time remains, forewarn also predicts whether controllers recreate
-    the victims, and whether the replacement Pods fit, stay Pending or preempt more Pods. The message names the custom
-    resources and Jobs that fail without a victim, such as a SparkApplication without its driver. If all victims are
-    placeholder Pods, the finding is a note, and the webhook does not warn. By default, placeholder Pods have a negative
-    priority and only the pause image (`placeholderPods` in the configuration). If a rollout terminates old Pods,
-    Pending Pods of other workloads may use the free capacity. The rule also reports running Pods that these Pending
-    Pods preempt. The rule ignores changes that create no Pods, such as fewer replicas or a deletion. For such changes,
-    run `forewarn whatif scale` or `forewarn whatif delete`. For a Pod of a PodGroup, the rule reports the victims of
-    the whole group. If the prediction does not finish in time and no victim is known, the id of the message is
-    `prediction-incomplete`, and the webhook only warns.
+    Details: if kube-scheduler can choose other nodes or victims (ties, or a random part of many nodes), the message
+    contains "or another node" or "possibly". For a changed template, forewarn predicts all new Pods of the rollout. If
+    time remains, forewarn also predicts what happens to the replacement Pods of the victims. The message names the
+    custom resources and Jobs that fail without a victim, such as a SparkApplication without its driver. If all victims
+    are placeholder Pods, the finding is a note, and the webhook does not warn. By default, placeholder Pods have a
+    negative priority and only the pause image (`placeholderPods` in the configuration). If a rollout terminates old
+    Pods, Pending Pods of other workloads can use the free capacity, and preempt running Pods. The rule also reports
+    these preemptions. The rule ignores changes that create no Pods, such as fewer replicas or a deletion. To simulate
+    such a change, run `forewarn whatif scale` or `forewarn whatif delete`. For a Pod of a PodGroup, the rule reports
+    the victims of the whole group. If the prediction does not finish in time, and no victim is known, the webhook only
+    warns. The warning then ends with `[prediction-incomplete]`.
 
     Cluster:
 
@@ -240,9 +239,9 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
     Why: if the new template has a higher priority than the running Pods, new Pods can preempt all old Pods at once.
     `maxUnavailable` does not limit preemption.
 
-    Details: if `maxUnavailable` allows the Deployment to terminate old Pods immediately, timing determines which old
-    Pods are preempted. The message then contains "may" instead of "would". `maxSurge: 0` does not prevent the
-    preemption, because the Deployment creates the new Pod while the old Pod still terminates.
+    Details: if `maxUnavailable` allows the Deployment to terminate old Pods at once, timing determines which old Pods
+    are preempted. The message then contains "may" instead of "would". `maxSurge: 0` does not prevent the preemption,
+    because the Deployment creates the new Pod while the old Pod still terminates.
 
     Cluster:
 
@@ -280,8 +279,8 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
         -         resources: {requests: {cpu: 1500m}}
         +         resources: {requests: {cpu: 400m}}
 
-    Fix: free capacity before the rollout, or use the strategy Recreate. Or raise the priority at a time when the
-    workload may have fewer Pods.
+    Fix: free capacity before the rollout, or use the strategy Recreate. Or change the class when the workload may have
+    fewer Pods for a short time.
     """
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
@@ -314,9 +313,9 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
     Details: each entry of `expectations` selects protected Pods and preemptors, as in `forewarn test`. The rule checks
     the victims of the new Pods. `forewarn test` also checks the victims of replacement Pods. If several nodes tie, the
     rule uses the first node by name. By default, the webhook warns. With `actions: {violates-expectation: deny}`, it
-    denies Pods and workloads. It then also denies a Pod that exceeds a limit for predictions, and names the field and
-    the limit. The webhook never denies an update that only removes replicas, or a request for which the prediction took
-    too long. forewarn records these two cases in the audit log.
+    denies Pods and workloads. It then also denies a Pod that is too large for a prediction, and names the field and the
+    limit. The webhook never denies an update that only removes replicas, or a request for which the prediction took too
+    long. forewarn records these two cases in the audit log.
 
     Options:
 
@@ -459,12 +458,12 @@ _MAX_TERMS: Final = 20
 def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Pods require affinity to Pods of a lower priority.
 
-    Why: kube-scheduler does not preempt the Pods that satisfy the affinity, because the preemptor then could not run on
-    their node. If no other node fits, the preemptor stays Pending. Kubernetes recommends affinity only to Pods of equal
-    or higher priority.
+    Why: to find victims, kube-scheduler evaluates a node without its Pods of lower priority. If these Pods satisfy the
+    affinity, preemption does not help on this node. If no other node fits, the new Pod stays Pending. Kubernetes
+    recommends affinity only to Pods of equal or higher priority.
 
     Details: the rule compares required affinity with the workloads of the input. It ignores affinity that a workload of
-    equal or higher priority also satisfies.
+    the same or a higher priority also satisfies.
 
     Bad:
 
@@ -560,7 +559,8 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
     """Pods of a high, preempting class have no requests for cpu and memory.
 
     Why: a Pod without requests fits even on nodes without free cpu and memory, so it preempts no Pods for them. Under
-    node pressure, the kubelet first evicts Pods that use more than they request, whatever their priority.
+    memory pressure, the kubelet first evicts Pods that use more memory than they request. A high priority below
+    2000000000 does not protect such a Pod.
 
     Details: a class is high if its value is at least 1000000. Limits and the defaults of a LimitRange count as
     requests.
