@@ -90,8 +90,8 @@ actions: {RULE: "off"}
 
 ## Suppress a finding
 
-To suppress a finding of the linter, write a comment above the field, or add an annotation to the object (not for
-files):
+To suppress a finding of the linter, write a comment above the field. For a finding about an object, you can add an
+annotation instead:
 
 ```yaml
 metadata:

@@ -105,7 +105,7 @@ _PAGE: Final = """\
 Generated from the code by `make docs`.
 
 Every command accepts `-o json`. `-o json=FILE` writes the output to a file. The JSON Schema of each output explains
-its keys. Times are in seconds, `milliCpu` in thousandths of a core, `memory` in bytes.
+its keys. Durations are in seconds, `milliCpu` in thousandths of a core, `memory` in bytes.
 
 - "Each line of `predict`" means that every line of the output is a JSON object.
 - Releases can add keys. Within a `version`, no key disappears or changes its meaning. Formats without a `version` can

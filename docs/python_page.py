@@ -80,7 +80,7 @@ not on this page may change in a minor release.
 
 Results have a [`head`](json.md#head): `head.assumes` lists what the answer assumes because the cluster state lacks it.
 `to_dict()` and `documents()` return the JSON of [`-o json`](json.md). A `Manifest` is a path (file or directory), or an
-API object as a `dict`. Times are in seconds.
+API object as a `dict`. Durations are in seconds.
 
 forewarn calls `progress` repeatedly, with the number of finished cases and of all cases. In `whatif` and
 `plan_classes`, it passes simulated seconds and steps. An exception of `progress` stops the function. Functions that use

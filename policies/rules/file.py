@@ -48,7 +48,7 @@ def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Probl
         PriorityClass low
         value: 8
 
-    Fix: if you mean text, quote the value. If you mean a number, write the number in decimal.
+    Fix: if you mean text, quote the value. Otherwise, write a decimal number.
     """
     yield from diagnostics("ambiguous-value", context)
 

@@ -302,8 +302,8 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
 
     Why: kubectl and kube-apiserver reject the object. Kubernetes 1.22 removed v1alpha1 and v1beta1 of PriorityClasses.
 
-    Details: the rule checks PriorityClasses, workloads, PodDisruptionBudgets and HorizontalPodAutoscalers. It ignores
-    versions of templates that depend on the version of the cluster.
+    Details: the rule checks PriorityClasses, workloads, PodDisruptionBudgets and HorizontalPodAutoscalers. In a
+    template, the rule ignores a version that depends on the version of the cluster.
 
     Bad:
 

@@ -64,7 +64,7 @@ RETRY: Final = 5.0
 
 
 def drain(clock: Clock, api: ApiServer, latencies: Latencies, name: str) -> None:
-    """Drain a node as `kubectl drain --ignore-daemonsets --force` does."""
+    """Drain a node as `kubectl drain --ignore-daemonsets --force --delete-emptydir-data` does."""
     node = api.nodes.get(name)
     if node is not None:
         api.put_node(replace(node, unschedulable=True))

@@ -153,8 +153,8 @@ class Stranded(NamedTuple):
 class OfGroup(NamedTuple):
     """The number of additional Pods that fit if a node group grows by `nodes` nodes, usually to its maximum size.
 
-    `capped`: one scale-up adds no more nodes, although the group may grow further. `why_not`: upstream's reason if no
-    Pod fits. `quota`: as in `Headroom`, after the Pods that fit on existing nodes.
+    `capped`: one scale-up adds no more nodes, although the group may grow further. `why_not`: kube-scheduler's reason
+    if no Pod fits. `quota`: as in `Headroom`, after the Pods that fit on existing nodes.
     """
 
     name: str

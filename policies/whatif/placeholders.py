@@ -63,8 +63,8 @@ class PlaceholderPool(NamedTuple):
 
 
 class PlaceholderNodes(NamedTuple):
-    """The number of new nodes of a node group for placeholder Pods that do not fit; null: more than the group can
-    add. `pods`: how many of these Pods fit on nodes of this group alone.
+    """New nodes of a node group for the placeholder Pods that do not fit. `nodes`: number of nodes; null if the group
+    cannot add enough. `pods`: how many of these Pods fit on nodes of this group alone.
     """
 
     group: str

@@ -249,10 +249,10 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     conditions hold. A condition with a list holds if one item of the list matches. All users may use a class that no
     entry names. The rule checks users and groups when a user creates a workload or changes its class. It does not check
     them again when a controller of kube-system creates the Pods. The rule also checks ControllerRevisions, because the
-    StatefulSet controller creates Pods from them. For workloads, the webhook warns by default. To deny workloads, too,
-    set the action `deny`. If a Namespace has the annotation `forewarn.dev/default-priority-class`, the rule treats the
-    Namespace like a Pod of this class. The linter does not know users, or labels of a Namespace outside the input. If a
-    condition depends on them, the linter only counts the object in its summary.
+    StatefulSet controller creates Pods from them. For workloads, the webhook warns by default. To deny workloads, set
+    the action of the rule to deny. If a Namespace has the annotation `forewarn.dev/default-priority-class`, the rule
+    treats the Namespace like a Pod of this class. The linter does not know users, or labels of a Namespace outside the
+    input. If a condition depends on them, the linter only counts the object in its summary.
 
     Options:
 

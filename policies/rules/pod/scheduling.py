@@ -56,7 +56,7 @@ _MAX_CHECKED: Final = 100
 def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods would stay Pending, because they fit on no node, even after preemption.
 
-    Why: kube-apiserver accepts the workload, but its Pods do not run until a node is added or other Pods terminate.
+    Why: kube-apiserver accepts the workload, but its Pods stay Pending until they fit on a node.
 
     Details: forewarn considers only the current nodes. An autoscaler may add nodes. If a rollout terminates old Pods
     and its new Pods then stay Pending, the message shows how many old Pods the rollout terminates. A Pod of a PodGroup
