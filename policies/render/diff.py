@@ -76,6 +76,7 @@ _SURGE: Final = (
 _EFFECT: Final = "Effect of this change"
 _AUTOSCALING: Final = "HorizontalPodAutoscalers"
 _NOT_PREDICTED: Final = "Not predicted"
+_NOT_CONCERNED: Final = "not concerned"
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
@@ -249,15 +250,19 @@ def _qualified(missing: Sequence[str], effect: str, others: Sequence[str], nothi
 
 def _missing_in(diff: Diff) -> list[str]:
     """Phrases about what the comparison and the simulations lack."""
-    kinds = dict.fromkeys(name.rpartition(": ")[2].partition(" ")[0] for name in map(one_line, diff.not_compared))
-    unread = sum(1 + sum(map(int, _MORE.findall(note))) for note in diff.notes)
     unanswered = [_title(cluster) for cluster in diff.clusters if cluster.reason]
-    return [
-        *([f"{plural(len(diff.not_compared), 'changed object')} not compared ({listed([*kinds])})"] if kinds else []),
-        *([f"{plural(unread, 'file or directory', 'files or directories')} not read"] if unread else []),
-        *([f"no answer for {_all_of(unanswered, 'cluster')}"] if unanswered and diff.clusters[1:] else []),
-        *_missing(diff.clusters),
-    ]
+    without = [f"no answer for {_all_of(unanswered, 'cluster')}"] if unanswered and diff.clusters[1:] else []
+    return [*_uncompared(diff), *without, *_missing(diff.clusters)]
+
+
+def _uncompared(diff: Diff) -> Iterator[str]:
+    """Phrases with the numbers of changed objects that are not compared, and of files and directories not read."""
+    if diff.not_compared:
+        kinds = dict.fromkeys(name.rpartition(": ")[2].partition(" ")[0] for name in map(one_line, diff.not_compared))
+        yield f"{plural(len(diff.not_compared), 'changed object')} not compared ({listed([*kinds])})"
+    if diff.notes:
+        unread = sum(1 + sum(map(int, _MORE.findall(note))) for note in diff.notes)
+        yield f"{plural(unread, 'file or directory', 'files or directories')} not read"
 
 
 _MORE: Final = re.compile(r"\(and (\d{1,6}) more director(?:y|ies)\)")
@@ -343,13 +348,12 @@ def needs_comment(diff: Diff) -> bool:
 
 def needs_attention(cluster: OnCluster) -> bool:
     """Report whether a change affects a cluster, or has no answer about it."""
-    concerned = cluster.reason or cluster.answer is not None or any(_faults(cluster))
-    return bool(concerned) and _effect(cluster) != whatif.NO_EFFECT
+    return _effect(cluster) not in (whatif.NO_EFFECT, _NOT_CONCERNED)
 
 
 def _effect(cluster: OnCluster) -> str:
     if cluster.answer is None and not any(_faults(cluster)):
-        return cluster.reason or "not concerned"
+        return cluster.reason or _NOT_CONCERNED
     return _qualified(_missing([cluster]), _joined(_phrases(cluster)), (), whatif.NO_EFFECT)
 
 
@@ -456,15 +460,13 @@ def _unpredicted(cluster: OnCluster, answer: Answer, *, beside_details: bool) ->
     if whatif.unfinished([answer]):
         end = duration(answer.summary.horizon)
         yield f"Pods still change when the simulation ends after {end}: the numbers are those of this time"
-    texts = [text.partition(". Fix: ")[0] for text in answer.not_simulated]
-    later = [text.removeprefix("CronJob ") for text in texts if _LATER in text]
-    yield _told(
-        "These CronJobs start their next Job after the end of the simulation, so what its Pods do is not known: ",
-        [text.partition(",")[0].replace(_LATER, " (after ") + ")" for text in later],
-        "CronJob",
-    )
-    yield "Fix: simulate until these Jobs start (--until)" if later else ""
-    yield _told("Not simulated: ", [text for text in texts if _LATER not in text], "object")
+    later = [text.removeprefix("CronJob ") for text in answer.not_simulated if _LATER in text]
+    names = [text.partition(",")[0].replace(_LATER, " (after ") + ")" for text in later]
+    yield _told("CronJobs start their next Job after the end of the simulation: ", names, "CronJob")
+    fixes = sorted((text.partition(". Fix: ")[2] for text in later), key=lambda fix: (len(fix), fix))
+    yield f"Fix: {fixes[-1]}" if fixes and fixes[-1] else ""
+    others = [text.partition(". Fix: ")[0] for text in answer.not_simulated if _LATER not in text]
+    yield _told("Not simulated: ", others, "object")
     yield _told("Not modelled: ", [text.removeprefix("not modelled: ") for text in answer.not_modelled], "part")
 
 
@@ -796,8 +798,9 @@ def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
     of = Counter(one_line(preemption.workload) for preemption in preemptions).most_common()
     if len(of) == 1:
         return f"{plural(of[0][1], noun)} of {of[0][0]}"
-    names = [f"{count} of {name}" for name, count in of[:_NAMED]]
-    if others := of[_NAMED:]:
+    shown = len(of) if len(of) == _NAMED + 1 else _NAMED
+    names = [f"{count} of {name}" for name, count in of[:shown]]
+    if others := of[shown:]:
         names.append(f"{sum(count for _, count in others)} in {plural(len(others), 'other workload')}")
     return f"{plural(len(preemptions), noun)} ({', '.join(names)})" if of else ""
 
@@ -1017,12 +1020,10 @@ def _details_of_objects(diff: Diff) -> Iterator[str]:
             yield _folded(f"{_counts(diff) if diff.clusters else 'Changed objects'} ({versions})", body)
         else:
             yield f"{text_of(f'Changed objects ({versions}):')}\n\n{body}"
-    others = len(diff.not_compared)
     notes = diff.notes if len(diff.notes) > _NAMED else [note for note in diff.notes if ALSO in note]
-    if others or notes:
-        unread = plural(others, "changed object not compared", "changed objects not compared") if others else ""
-        what = ", ".join(filter(None, [unread, plural(len(notes), "note") if notes else ""]))
-        yield _folded(what, "\n".join(f"- {text_of(line)}" for line in [*notes, *_not_compared(diff)]))
+    if notes or diff.not_compared:
+        body = "\n".join(f"- {text_of(line)}" for line in [*notes, *_not_compared(diff)])
+        yield _folded(_capital(", ".join(_uncompared(diff))), body)
 
 
 def _affected(diff: Diff) -> tuple[list[str], list[tuple[str | int, ...]]]:

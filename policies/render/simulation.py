@@ -70,7 +70,7 @@ def new_pods(summary: Summary, noun: str = "new Pod") -> str:
     after = duration(summary.all_run_at)
     if summary.new_pods == 1:
         return f"the {noun} is scheduled after {after}"
-    return f"all {summary.new_pods} {noun}s are scheduled after {after}"
+    return f"{'both' if summary.new_pods == 2 else f'all {summary.new_pods}'} {noun}s are scheduled after {after}"
 
 
 def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Painter) -> Iterator[str]:

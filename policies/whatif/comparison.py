@@ -46,6 +46,8 @@ _RUNS: Final = 24
 """Number of runs if races decide how long Pods wait."""
 _JOB_STARTS: Final = 5.0
 """Seconds after the time of a CronJob until its Pods exist, in which the run does not end."""
+_MAX_HOURS: Final = 31 * 24
+"""Maximum duration of a simulation."""
 _MAX_REPEATED: Final = 5_000
 """Maximum number of Pods, nodes and events of a simulation that is repeated: about a minute of CPU time."""
 
@@ -170,8 +172,9 @@ def _starting_later(question: Question, world: World) -> Iterator[str]:
         if start > world.horizon:
             ref, until = ref_of(obj, DEFAULT_NAMESPACE), duration(world.horizon)
             name = f"CronJob {ref.namespace}/{ref.name}"
-            longer = f"--until {math.ceil((start + _JOB_STARTS) / 3600)}h"
-            yield f"{name}: next Job after {duration(start)}, the simulation ends after {until}. Fix: {longer}"
+            hours = math.ceil((start + _JOB_STARTS) / 3600)
+            fix = f". Fix: --until {hours}h" if hours <= _MAX_HOURS else ""
+            yield f"{name}: next Job after {duration(start)}, the simulation ends after {until}{fix}"
 
 
 def typical(

@@ -1104,17 +1104,27 @@ def test_metadata_that_matters_makes_new_objects_different(
 def test_what_a_simulation_lacks_is_first_and_explained(
     versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
+    """One CronJob starts its next Job within a day, and the other within a year. The time of the state is midnight."""
     snapshot(tmp_path / "c.yaml", 2, ("batch", 2, "low"))
-    metadata = {"name": "yearly", "namespace": "shop", "creationTimestamp": "2026-01-02T00:00:00Z"}
     job = {"template": {"spec": deployment("p")["spec"]["template"]["spec"] | {"restartPolicy": "Never"}}}
-    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata}
-    cron["spec"] = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}}
+
+    def cron(name: str, schedule: str) -> dict[str, Any]:
+        metadata = {"name": name, "namespace": "shop", "creationTimestamp": "2026-01-02T03:00:00Z"}
+        spec = {"schedule": schedule, "jobTemplate": {"spec": job}}
+        return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": spec}
+
     web = deployment("web", 1, "2", priorityClassName="high")
-    sides = versions({}, {"web.yaml": [web, cron]})
-    lines = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout.splitlines()
-    assert lines[0] == "### Incomplete: 1 CronJob not simulated; at least: cluster c: shop/batch loses 1 of 1 Pod"
-    (told,) = (line for line in lines if line.startswith("- These CronJobs start their next Job after the end"))
-    assert re.search(r": shop/yearly \(after \d+ h( \d+ min)?\)\.$", told), told
+    given = ("--cluster", tmp_path / "c.yaml", "-o", "markdown")
+    for schedules, fixes in ((["0 15 * * *", "0 0 1 1 *"], ["- Fix: --until 15h."]), (["0 0 1 1 *"], [])):
+        crons = [cron(f"c{number}", schedule) for number, schedule in enumerate(schedules)]
+        shutil.rmtree(tmp_path / "one", ignore_errors=True)
+        shutil.rmtree(tmp_path / "two", ignore_errors=True)
+        lines = forewarn("diff", *versions({}, {"web.yaml": [web, *crons]}), *given).stdout.splitlines()
+        unread = f"{len(crons)} CronJob{'s' if crons[1:] else ''} not simulated"
+        assert lines[0] == f"### Incomplete: {unread}; at least: cluster c: shop/batch loses 1 of 1 Pod"
+        (told,) = (line for line in lines if line.startswith("- CronJobs start their next Job after the end of the"))
+        assert told.count(" (after ") == len(crons)
+        assert [line for line in lines if line.startswith("- Fix: --until")] == fixes
 
 
 def test_pods_that_are_deleted_because_their_job_fails_are_explained(

@@ -321,11 +321,11 @@ def train_and_pods(directory: Path, cluster: list[Made]) -> list[str]:
 @pytest.mark.parametrize(
     ("there", "expected"),
     [
-        ([], ["all 2 new Pods are scheduled", "no Pods are preempted"]),
+        ([], ["both new Pods are scheduled", "no Pods are preempted"]),
         (
             [grouped("train-0", "3").on("node-1"), grouped("train-1", "3").on("node-2"), group()],
             [
-                "all 2 new Pods are scheduled",
+                "both new Pods are scheduled",
                 "PodGroup ml/new (priority 1000) preempts 1 Pod of ml/train-0 (priority 100)",
             ],
         ),
