@@ -104,8 +104,8 @@ _PAGE: Final = """\
 
 Generated from the code by `make docs`.
 
-Every command accepts `-o json`. `-o json=FILE` writes the output to a file. The JSON Schema of each output explains
-its keys. Durations are in seconds, `milliCpu` in thousandths of a core, `memory` in bytes.
+Every command that prints an answer accepts `-o json`. `-o json=FILE` writes the answer to a file. The JSON Schema of
+each output explains its keys. Durations are in seconds, `milliCpu` in thousandths of a core, `memory` in bytes.
 
 - "Each line of `predict`" means that every line of the output is a JSON object.
 - Releases can add keys. Within a `version`, no key disappears or changes its meaning. Formats without a `version` can

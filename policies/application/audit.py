@@ -73,8 +73,8 @@ def audit(
     autoscaling: Autoscaling | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Check each object of a cluster, the cluster as a whole, and the effect that a restart of each workload would have
-    now. `all_restarts`: simulate all restarts, even if they have many Pods. `autoscaling`: settings of autoscalers
+    """Check the PriorityClasses, Namespaces, ResourceQuotas and workloads of a cluster, and simulate a restart of each
+    workload. `all_restarts`: simulate all restarts, even if they have many Pods. `autoscaling`: settings of autoscalers
     (default: those of the cluster). Rules and options are those of the configuration file of `load`.
     """
     from forewarn.policies.application.cluster import autoscaling_for

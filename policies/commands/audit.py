@@ -265,8 +265,8 @@ def argument_parser() -> argparse.ArgumentParser:
     """The parser of the options."""
     parser = Parser(
         prog="forewarn audit",
-        description="Check every object of a cluster, the cluster as a whole, and the effect that a restart of each "
-        "workload would have now.",
+        description="Check the PriorityClasses, Namespaces, ResourceQuotas and workloads of a cluster. Simulate a "
+        "restart of each Deployment, StatefulSet and DaemonSet.",
         epilog="Exit status: 0: no finding at or above --fail-on. 1: findings. 2: wrong usage or configuration. 3: no "
         "answer.",
         examples=(
