@@ -14,6 +14,7 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, duration, listed, one_line, plural
 from forewarn.policies.kinds.registry import STATEFUL_SET
 from forewarn.policies.lint.versions import ALSO
+from forewarn.policies.objects.fields import int32
 from forewarn.policies.objects.workload import NO_EVICTION
 from forewarn.policies.render import Painter, plain, whatif
 from forewarn.policies.render.head import line_of
@@ -666,8 +667,7 @@ def _end(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, st
     name, is_one = workloads[0].workload, len(workloads) == 1
     who = _name(name, named) if is_one else plural(len(workloads), "more workload")
     pending = sum(max(workload.pending - workload.pending_before, 0) for workload in workloads)
-    is_ordered = is_one and workloads[0].kind == STATEFUL_SET and pending and not workloads[0].missed
-    later = "; until then, the StatefulSet creates no further Pods" if is_ordered else ""
+    later = _not_created(workloads[0], answer) if is_one else ""
     if is_one and _is_unknown(workloads[0], answer):
         return f"{who}: {plural(pending, 'Pod')} {_UNKNOWN}{later}"
     running = sum(workload.after for workload in workloads)
@@ -680,6 +680,15 @@ def _end(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, st
     preempted, *others = _causes(workloads, answer, named)
     causes = (preempted, f"{waiting}{f' ({why})' if why else ''}{later}" if pending else "", *others)
     return ": ".join(filter(None, (who, "; ".join(filter(None, causes)))))
+
+
+def _not_created(workload: WorkloadCount, answer: Answer) -> str:
+    """A clause about the Pods that a StatefulSet creates only after its Pending one; "" for none."""
+    namespace, _, name = workload.workload.partition("/")
+    state = answer.simulation.api.workloads.get((STATEFUL_SET, namespace, name))
+    wanted = (int32(state.object, "spec", "replicas") or 0) if state else 0
+    more = wanted - workload.after - workload.pending if workload.pending else 0
+    return f"; the StatefulSet creates {plural(more, 'more Pod')} only after that" if more > 0 else ""
 
 
 def _causes(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, str]) -> Iterator[str]:

@@ -265,13 +265,13 @@ def test_pods_whose_new_volumes_are_not_simulated_are_not_reported_as_pending(
     fast = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "p"}
     claim: dict[str, Any] = {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"]}
     claim["resources"] = {"requests": {"storage": "1Gi"}}
-    web = deployment("web") | {"kind": "StatefulSet"}
+    web = deployment("web", 3) | {"kind": "StatefulSet"}
     web["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
     sides = versions({}, {"web.yaml": [web, *([fast] if is_known else [])]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
     assert done.stdout.splitlines()[0] == first
     comment = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-    assert comment.count("until then, the StatefulSet creates no further Pods") == 1
+    assert comment.count("; the StatefulSet creates 2 more Pods only after that.\n") == 1
 
 
 def test_the_directory_of_simulated_objects_is_named(
