@@ -157,15 +157,19 @@ def _scaled_up(scale_up: ScaleUp) -> str:
     which = listed([f"{of.workload} ({plural(of.pods, 'Pod')})" for of in scale_up.workloads])
     nodes = [f"{plural(nodes, 'node')} of group {group}" for group, nodes in scale_up.added]
     line = f"scale-up: {listed(nodes)} for {which}"
+    grown = {group for group, _ in scale_up.added}
     others = [
         f"{plural(other.nodes, 'node')} of {other.group} for {plural(other.pods, 'Pod')} {_idle(other)}"
         for other in scale_up.options
-        if other.group != scale_up.group
+        if other.group != scale_up.group and other.group not in grown
     ]
+    balanced = ""
+    if grown != {scale_up.group}:
+        line, balanced = f"{line}; similar groups balanced", f"{scale_up.group} "
     if not others:
         return line
     lots = "; random choice among equals" if scale_up.ties else ""
-    return f"{line}; {scale_up.expander}: {_idle(scale_up)} idle, instead of {listed(others)}{lots}"
+    return f"{line}; {scale_up.expander}: {balanced}{_idle(scale_up)} idle, instead of {listed(others)}{lots}"
 
 
 def limits_of(reaction: Autoscalers) -> list[str]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.answer import Answer, Preemption, WithoutChange, WorkloadCount
+    from forewarn.policies.whatif.autoscalers import WithNewNodes
     from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
 
@@ -119,10 +120,16 @@ def on_new_nodes(answer: Answer) -> str:
     noun = "lost Pod" if _counts(answer, placeholders=True)[2] else "lost replica"
     lost = plural(answer.fewer, noun), answer.fewer - arrived.fewer
     of, back = lost if answer.fewer else (plural(pending, "Pending Pod"), pending - arrived.pending)
-    times = [row.at for row in arrived.workloads if row.after > row.without_new_nodes]
-    known = [time for time in times if time is not None]  # not of a workload with further Pending Pods
-    when = f" within {duration(max(known))}" if back > 0 and known and known == times else ""
+    when = _until(arrived) if back > 0 else ""
     return f"with new nodes, {max(back, 0)} of {of} {'run again' if answer.fewer else 'run'}{when}"
+
+
+def _until(arrived: WithNewNodes) -> str:
+    """A phrase with the time until all workloads that new nodes help run; "" if some of them have Pending Pods."""
+    helped = [row for row in arrived.workloads if row.after > row.without_new_nodes]
+    times = [row.at for row in helped if row.at is not None or row.pending or row.worst < row.before]
+    known = [time for time in times if time is not None]
+    return f" within {duration(max(known))}" if known and known == times else ""
 
 
 def on_removed_nodes(answer: Answer) -> str:

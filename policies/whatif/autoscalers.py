@@ -292,7 +292,7 @@ class WorkloadBack(NamedTuple):
     """Running Pods of a workload: before the event, at its worst moment, at the end, and at the end without new nodes.
 
     `pending`: Pods that stay Pending, for the reason `message`. `at`: seconds until its last Pod was scheduled; null if
-    Pods stay Pending.
+    Pods stay Pending, or if no Pod was scheduled.
     """
 
     workload: str

@@ -12,11 +12,13 @@ import yaml
 
 import forewarn
 from forewarn.policies.cli import main
+from forewarn.policies.render.whatif import on_new_nodes
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif import arrivals, questions, scale_up
 from forewarn.policies.whatif.arrivals import Worst
+from forewarn.policies.whatif.autoscalers import WorkloadBack
 from forewarn.policies.whatif.comparison import count_by_workload
 from forewarn.policies.whatif.new_nodes import namer
 from tests.builders import Made, cluster_text, make_node, make_pod
@@ -186,6 +188,27 @@ def test_a_group_over_several_zones_grows_in_the_zones_that_are_left(tmp_path: P
     answer = lost(capsys, cluster=labelled(tmp_path, dict.fromkeys(ZONAL, "all"), status(("all", 4, 0, 9))))
     assert answer["autoscalers"]["nodeGroups"]["lost"] == []
     assert answer["withNewNodes"]["pending"] == 0
+
+
+def test_nodes_of_similar_groups_are_no_alternatives(tmp_path: Path, capsys: Capture) -> None:
+    groups = {"a-1": "b-3", "a-2": "b-3", "b-1": "b-1", "b-2": "b-2"}
+    more = (status(("b-1", 1, 0, 9), ("b-2", 1, 0, 9)), autoscaler("--balance-similar-node-groups"))
+    main(["whatif", "lose", "zone", "a", "--cluster", labelled(tmp_path, groups, *more)])
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    start = "scale-up: 1 node of group b-1, 1 node of group b-2 for reports/nightly (4 Pods)"
+    assert f"{start}; similar groups balanced" in lines
+
+
+def test_a_workload_that_never_loses_pods_with_new_nodes_does_not_hide_the_time(tmp_path: Path) -> None:
+    cluster = forewarn.load(labelled(tmp_path, ZONAL, status(("a", 2, 0, 9), ("b", 2, 0, 9))))
+    answer = forewarn.whatif(cluster, forewarn.LoseZone("a")).answer
+    arrived = answer.with_new_nodes
+    assert arrived is not None
+    kept = WorkloadBack("shop/kept", 2, 2, 2, without_new_nodes=1, pending=0, message="", at=None)
+    more = answer._replace(with_new_nodes=arrived._replace(workloads=[*arrived.workloads, kept]))
+    assert on_new_nodes(more) == on_new_nodes(answer)
+    waiting = more._replace(with_new_nodes=arrived._replace(workloads=[*arrived.workloads, kept._replace(pending=1)]))
+    assert f"{on_new_nodes(waiting)} within" in on_new_nodes(answer)
 
 
 def test_groups_without_known_sizes_are_not_used(tmp_path: Path, capsys: Capture) -> None:
