@@ -203,7 +203,7 @@ class Scale:
     namespace: str = "default"
 
     def question(self, start: Start) -> Question:
-        return questions.scaled(start.cluster, self.workload, self.replicas, self.namespace)
+        return questions.scaled(start.cluster, self.workload, self.replicas, self.namespace, start.cache.autoscalers)
 
 
 @dataclass(frozen=True)

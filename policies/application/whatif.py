@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from forewarn.policies.application.changes import Apply, ChangeClass, Events, MaxReplicas, Start
+from forewarn.policies.application.changes import Apply, ChangeClass, Events, MaxReplicas, Scale, Start
 from forewarn.policies.application.cluster import autoscaling_for, require_nodes
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import (
@@ -262,8 +263,10 @@ def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: Questio
 def _cache_for(change: Change, cluster: Cluster) -> DumpCache:
     """Return a copy of the cache, with the objects of running clusters on which only this change depends."""
     cache = cluster.cache.copy()
-    for obj in (obj for source in cluster.sources if isinstance(change, MaxReplicas) for obj in autoscalers_of(source)):
-        cache.add(obj)
+    with suppress(SourceError) if isinstance(change, Scale) else nullcontext():  # without permission to list them
+        for source in cluster.sources if isinstance(change, MaxReplicas | Scale) else ():
+            for obj in autoscalers_of(source):
+                cache.add(obj)
     return cache
 
 

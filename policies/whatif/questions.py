@@ -181,13 +181,30 @@ def _models(cluster: ClusterSnapshot, scope: str, name: str) -> list[Node]:
     return _selected(cluster, _labels(name, cluster), f"pool {name}")
 
 
-def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: str) -> Question:
-    """Return the question of scaling a workload, given as `KIND/NAME`, to `replicas`. Raises InvalidInput."""
+def scaled(
+    cluster: ClusterSnapshot,
+    workload: str,
+    replicas: int,
+    namespace: str,
+    autoscalers: Mapping[tuple[str, str], ApiObject],
+) -> Question:
+    """Return the question of scaling a workload, given as `KIND/NAME`, to `replicas`. Raises InvalidInput.
+
+    `autoscalers`: HorizontalPodAutoscalers, of which a note names those that change the number again.
+    """
     if replicas > MAX_REPLICAS:
         raise InvalidInput(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")
     version, kind, namespace, name = _named(cluster, workload, namespace, _KINDS)
     arrival = _scaling(f"{version} {kind}", namespace, name, replicas)
-    return Question(f"{kind} {namespace}/{name} scaled to {plural(replicas, 'replica')}", [arrival])
+    target = f"{version.rpartition('/')[0]}/{kind}", namespace, name
+    notes = [
+        f"HorizontalPodAutoscaler {'/'.join(key)} allows {integer(at(obj, 'spec', 'minReplicas')) or 1} to "
+        f"{plural(integer(at(obj, *_MOST)) or 0, 'replica')}; its changes are not simulated"
+        for key, obj in autoscalers.items()
+        if replicas and target_of(key[0], obj) == target
+    ]
+    title = f"{kind} {namespace}/{name} scaled to {plural(replicas, 'replica')}"
+    return Question(title, [arrival], notes=notes[:1])  # two autoscalers of a workload change nothing
 
 
 def _scaling(resource: str, namespace: str, name: str, replicas: int) -> Arrival:

@@ -18,6 +18,8 @@ from tests.builders import cluster_text, make_node
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from forewarn.policies.application.changes import Change
+
 CLUSTER = "docs/examples/whatif/cluster.yaml", "docs/examples/whatif/autoscalers.yaml"
 
 
@@ -36,11 +38,11 @@ def autoscaler(name: str, most: Any, target: Any = None, kind: str = "Deployment
     return {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": metadata, "spec": spec}
 
 
-def asked(tmp_path: Path, *objects: Any) -> forewarn.WhatIf:
+def asked(tmp_path: Path, *objects: Any, change: Change | None = None) -> forewarn.WhatIf:
     empty = [{"apiVersion": "v1", "kind": f"{kind}List", "items": []} for kind in ("Pod", "ResourceQuota")]
     file = tmp_path / "cluster.yaml"
     file.write_text(cluster_text([make_node("n").has(cpu="32").obj, *objects, *empty]), encoding="utf-8")
-    return forewarn.whatif(forewarn.load(str(file)), forewarn.MaxReplicas())
+    return forewarn.whatif(forewarn.load(str(file)), change or forewarn.MaxReplicas())
 
 
 def test_the_workloads_of_all_autoscalers_are_scaled(capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,3 +135,13 @@ def test_the_total_is_bounded_and_small_workloads_come_first(tmp_path: Path, mon
 def test_without_autoscalers_there_is_no_answer(tmp_path: Path) -> None:
     with pytest.raises(forewarn.SourceError, match="no HorizontalPodAutoscalers"):
         asked(tmp_path, workload("a"))
+
+
+@pytest.mark.parametrize(("replicas", "scaler", "noted"), [(2, "a", True), (0, "a", False), (2, "b", False)])
+def test_scaling_a_workload_names_the_autoscaler_that_may_change_it_again(
+    replicas: int, scaler: str, noted: bool, tmp_path: Path
+) -> None:
+    change = forewarn.Scale("deployment/a", replicas, "team")
+    result = asked(tmp_path, workload("a"), workload("b"), autoscaler(scaler, 3), change=change)
+    note = "HorizontalPodAutoscaler team/a allows 1 to 3 replicas; its changes are not simulated"
+    assert (note in result.notes) is noted
