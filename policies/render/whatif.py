@@ -120,13 +120,14 @@ def on_new_nodes(answer: Answer) -> str:
     noun = "lost Pod" if _counts(answer, placeholders=True)[2] else "lost replica"
     lost = plural(answer.fewer, noun), answer.fewer - arrived.fewer
     of, back = lost if answer.fewer else (plural(pending, "Pending Pod"), pending - arrived.pending)
-    when = _until(arrived) if back > 0 else ""
+    when = _until(answer, arrived) if back > 0 else ""
     return f"with new nodes, {max(back, 0)} of {of} {'run again' if answer.fewer else 'run'}{when}"
 
 
-def _until(arrived: WithNewNodes) -> str:
-    """A phrase with the time until all workloads that new nodes help run; "" if some of them have Pending Pods."""
-    helped = [row for row in arrived.workloads if row.after > row.without_new_nodes]
+def _until(answer: Answer, arrived: WithNewNodes) -> str:
+    """A phrase with the time until new nodes have helped all workloads; "" if some of these have Pending Pods."""
+    counted = {each.workload for each in answer.workloads if (each.missed if answer.fewer else each.pending)}
+    helped = [row for row in arrived.workloads if row.workload in counted and row.after > row.without_new_nodes]
     times = [row.at for row in helped if row.at is not None or row.pending or row.worst < row.before]
     known = [time for time in times if time is not None]
     return f" within {duration(max(known))}" if known and known == times else ""

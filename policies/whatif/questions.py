@@ -186,7 +186,7 @@ def scaled(
     workload: str,
     replicas: int,
     namespace: str,
-    autoscalers: Mapping[tuple[str, str], ApiObject],
+    autoscalers: Mapping[tuple[str, str], ApiObject] | None = None,
 ) -> Question:
     """Return the question of scaling a workload, given as `KIND/NAME`, to `replicas`. Raises InvalidInput.
 
@@ -200,7 +200,7 @@ def scaled(
     notes = [
         f"HorizontalPodAutoscaler {'/'.join(key)} allows {integer(at(obj, 'spec', 'minReplicas')) or 1} to "
         f"{plural(integer(at(obj, *_MOST)) or 0, 'replica')}; its changes are not simulated"
-        for key, obj in autoscalers.items()
+        for key, obj in (autoscalers or {}).items()
         if replicas and target_of(key[0], obj) == target
     ]
     title = f"{kind} {namespace}/{name} scaled to {plural(replicas, 'replica')}"

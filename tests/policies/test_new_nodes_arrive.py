@@ -199,16 +199,21 @@ def test_nodes_of_similar_groups_are_no_alternatives(tmp_path: Path, capsys: Cap
     assert f"{start}; similar groups balanced" in lines
 
 
-def test_a_workload_that_never_loses_pods_with_new_nodes_does_not_hide_the_time(tmp_path: Path) -> None:
+def test_the_time_in_the_first_line_is_that_of_lost_replicas(tmp_path: Path) -> None:
+    """One workload loses Pods only without new nodes. A DaemonSet gets its last Pod later, with a node for others."""
     cluster = forewarn.load(labelled(tmp_path, ZONAL, status(("a", 2, 0, 9), ("b", 2, 0, 9))))
     answer = forewarn.whatif(cluster, forewarn.LoseZone("a")).answer
-    arrived = answer.with_new_nodes
+    arrived, lost = answer.with_new_nodes, answer.workloads[0]
     assert arrived is not None
-    kept = WorkloadBack("shop/kept", 2, 2, 2, without_new_nodes=1, pending=0, message="", at=None)
-    more = answer._replace(with_new_nodes=arrived._replace(workloads=[*arrived.workloads, kept]))
-    assert on_new_nodes(more) == on_new_nodes(answer)
-    waiting = more._replace(with_new_nodes=arrived._replace(workloads=[*arrived.workloads, kept._replace(pending=1)]))
-    assert f"{on_new_nodes(waiting)} within" in on_new_nodes(answer)
+    kept, agent = lost._replace(workload="kept", after=3), lost._replace(workload="agent", after=2, with_node=2)
+    rows = [
+        WorkloadBack("kept", 4, 4, 4, without_new_nodes=3, pending=0, message="", at=None),
+        WorkloadBack("agent", 4, 2, 3, without_new_nodes=2, pending=0, message="", at=9999.0),
+    ]
+    more = answer._replace(workloads=[*answer.workloads, kept, agent])
+    more = more._replace(with_new_nodes=arrived._replace(workloads=[*arrived.workloads, *rows]))
+    assert on_new_nodes(more).endswith(on_new_nodes(answer)[-len(" run again within 4 min 15 s") :])
+    assert "within" in on_new_nodes(more)
 
 
 def test_groups_without_known_sizes_are_not_used(tmp_path: Path, capsys: Capture) -> None:
