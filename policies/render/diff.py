@@ -282,7 +282,7 @@ def _missing(clusters: Sequence[OnCluster]) -> list[str]:
             "of other directories not simulated",
         ),
         *whatif.unfinished(answers),
-        _some(sum(map(_unknown, clusters)), "new Pod", "not predicted"),
+        _some(sum(each.not_started for of in map(_unknown, clusters) for each in of), "new Pod", "not predicted"),
     )
     return [phrase for phrase in phrases if phrase]
 
@@ -408,10 +408,11 @@ def _loss(workloads: Collection[WorkloadCount]) -> str:
     return f"{'loses' if len({each.workload for each in workloads}) == 1 else 'lose'} {lost} of {plural(before, 'Pod')}"
 
 
-def _unknown(cluster: OnCluster) -> int:
-    """The number of new Pods that are Pending only because their volumes are not simulated."""
-    pending = (each for each in _workloads(cluster) if each.not_started and not each.missed)
-    return sum(each.not_started for each in pending if cluster.answer and _is_unknown(each, cluster.answer.answer))
+def _unknown(cluster: OnCluster) -> list[WorkloadCount]:
+    """The workloads with new Pods that are Pending only because their volumes are not simulated."""
+    answer = cluster.answer.answer if cluster.answer else None
+    new = (each for each in _workloads(cluster) if each.not_started and not each.missed)
+    return [each for each in new if answer and _is_unknown(each, answer)]
 
 
 def _workloads(cluster: OnCluster) -> list[WorkloadCount]:
@@ -448,16 +449,17 @@ def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) 
         _EFFECT: [*effects, *_pruned(cluster), _capital(whatif.on_new_nodes(answer))],
         f"Drift, not part of this change: the cluster is not as in {diff.base}": [*_drift(diff, cluster, answer)],
         _AUTOSCALING: [*_autoscaled(cluster)],
-        _NOT_PREDICTED: [*_unpredicted(cluster, answer, beside_details=beside_details)],
+        _NOT_PREDICTED: [
+            _other_directories(cluster),
+            *([] if beside_details else _unpredicted(cluster, answer, named)),
+        ],
     }
     told = {title: [*filter(None, sentences)] for title, sentences in explained.items()}
     return {title: sentences for title, sentences in told.items() if sentences}
 
 
-def _unpredicted(cluster: OnCluster, answer: Answer, *, beside_details: bool) -> Iterator[str]:
-    yield _other_directories(cluster)
-    if beside_details:
-        return
+def _unpredicted(cluster: OnCluster, answer: Answer, named: dict[str, str]) -> Iterator[str]:
+    yield from _ends(_unknown(cluster), answer, named)
     if whatif.unfinished([answer]):
         end = duration(answer.summary.horizon)
         yield f"Pods still change when the simulation ends after {end}: the numbers are those of this time"
@@ -481,7 +483,7 @@ def _on_pods(cluster: OnCluster, answer: Answer, named: dict[str, str]) -> Itera
     told = {workload.workload for workload in (*losing, *waiting)}
     yield from _ends(losing, answer, named)
     yield from whatif.fix_of_failures(answer)
-    yield from _ends(waiting, answer, named)
+    yield from _ends([workload for workload in waiting if not _is_unknown(workload, answer)], answer, named)
     others = [preemption for preemption in answer.preempted if preemption.workload not in told]
     yield from _preempting(others, named, cluster.placeholders)
     yield _surge(cluster, answer, [workload for workload in losing if workload.pending])
@@ -872,7 +874,7 @@ def _numbers_of(cluster: OnCluster) -> _Numbers:
     answer, workloads = cluster.answer.answer, _workloads(cluster)
     return _Numbers(
         lost=sum(workload.missed for workload in workloads),
-        pending=sum(workload.not_started for workload in workloads) - _unknown(cluster),
+        pending=sum(workload.not_started for workload in workloads if workload not in _unknown(cluster)),
         rejected=rejected,
         scaled_down=sum(item.before - item.after for item in cluster.scaled_down),
         replaced=sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders),
