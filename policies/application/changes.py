@@ -248,8 +248,8 @@ class Events:
     """Several events at different times, and manifests that are applied at time 0. `events`: path of a file with a list
     of events, as for `forewarn whatif events`.
 
-    `runs`: number of runs; all except the first decide ties and races at random. `outcomes` of `to_dict()` has their
-    different results. `seed`: random seed of the runs.
+    `runs`: number of runs; all except the first decide ties and races at random. `outcomes` of `to_dict()` contains the
+    different results of the runs. `seed`: random seed of the runs.
     """
 
     events: str = ""

@@ -670,7 +670,7 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
     """cluster-autoscaler adds no nodes for Pods of a class, because the value of the class is below the cutoff.
 
     Why: cluster-autoscaler treats Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) as
-    expendable. It adds no nodes for these Pods, and can delete nodes that run only expendable Pods.
+    expendable. cluster-autoscaler adds no nodes for these Pods, and can delete nodes that run only expendable Pods.
 
     Details: forewarn reads the cutoff from `autoscalerCutoff` in the configuration. If this key is not set, forewarn
     uses the flag of an autoscaler in the input, or -10.
@@ -738,7 +738,7 @@ def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Pr
     superfluous, or a mistake in a value.
 
     Details: the linter runs the rule only if you select it (`--select equal-class-values`), or set its severity in the
-    configuration. It ignores classes with different preemption policies.
+    configuration. The rule ignores classes with different preemption policies.
 
     Options:
 

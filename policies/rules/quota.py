@@ -713,7 +713,7 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
     these classes. GKE creates such a ResourceQuota only in kube-system. In other namespaces, kube-apiserver rejects
     these Pods, with the message "insufficient quota to match these scopes".
 
-    Details: the rule assumes GKE if you set `preset: gke` in the configuration or `lint --preset gke`. It also
+    Details: the rule assumes GKE if you set `preset: gke` in the configuration or `lint --preset gke`. The rule also
     recognizes GKE by a ResourceQuota named gcp-critical-pods, or a node with the label cloud.google.com/gke-nodepool.
     If forewarn does not know the ResourceQuotas, the rule also reports system classes that `limitedResources` limits.
     If forewarn knows the ResourceQuotas, limited-class-without-quota reports these classes.

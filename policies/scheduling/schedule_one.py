@@ -511,7 +511,7 @@ class Prediction:
 
     @property
     def victims(self) -> tuple[Pod, ...]:
-        """The Pods that preemption evicts, most important first."""
+        """The Pods that kube-scheduler preempts, most important first."""
         return self._nominated.victims if self._nominated else ()
 
     @property

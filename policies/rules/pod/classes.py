@@ -72,11 +72,11 @@ def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterato
     ReplicaFailure.
 
     Details: with `--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes, and
-    every finding is an error. Otherwise, the class may exist in the cluster, so the finding is a warning. It is an
-    error if the name begins with `system-`, or is similar to a system class or to a class in the input. If a directory
-    contains no class, the rule reports only names that are probably misspelled. Such a name is similar to a class of
-    another directory, or differs by one letter from a more frequent name. The rule ignores names that contain a
-    template variable (`${X}`, `@X@`, `%X%`, or in double braces). In texts, values files and unknown kinds, the rule
+    every finding is an error. Otherwise, the class may exist in the cluster, so the finding is a warning. The finding
+    is an error if the name begins with `system-`, or is similar to a system class or to a class in the input. If a
+    directory contains no class, the rule reports only names that are probably misspelled. Such a name is similar to a
+    class of another directory, or differs by one letter from a more frequent name. The rule ignores names that contain
+    a template variable (`${X}`, `@X@`, `%X%`, or in double braces). In texts, values files and unknown kinds, the rule
     checks the key `priorityClassName`, and reports a name that is similar to no class as a note.
 
     Cluster:
@@ -172,8 +172,8 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     (WorkloadPriorityClassNotFound).
 
     Details: forewarn checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass. If
-    the name is a misspelling of a class in the input, the finding is an error. Otherwise, it is a warning, because the
-    class may exist in the cluster.
+    the name is a misspelling of a class in the input, the finding is an error. Otherwise, the finding is a warning,
+    because the class may exist in the cluster.
 
     Example:
 
@@ -247,12 +247,13 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Details: if `allowedClasses` has entries for a class, at least one entry must match. An entry matches if all its
     conditions hold. A condition with a list holds if one item of the list matches. All users may use a class that no
-    entry names. The rule checks users and groups when a user creates a workload or changes its class. It does not check
-    them again when a controller of kube-system creates the Pods. The rule also checks ControllerRevisions, because the
-    StatefulSet controller creates Pods from them. For workloads, the webhook warns by default. To deny workloads, set
-    the action of the rule to deny. If a Namespace has the annotation `forewarn.dev/default-priority-class`, the rule
-    treats the Namespace like a Pod of this class. The linter does not know users, or labels of a Namespace outside the
-    input. If a condition depends on them, the linter only counts the object in its summary.
+    entry names. The rule checks users and groups when a user creates a workload or changes its class. When a controller
+    of kube-system creates the Pods, the rule does not check the user again. The rule also checks ControllerRevisions,
+    because the StatefulSet controller creates Pods from them. For workloads, the webhook warns by default. To deny
+    workloads, set the action of the rule to deny. If a Namespace has the annotation
+    `forewarn.dev/default-priority-class`, the rule treats the Namespace like a Pod of this class. The linter does not
+    know users, or labels of a Namespace outside the input. If a condition depends on them, the linter only counts the
+    object in its summary.
 
     Options:
 
@@ -446,10 +447,10 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     stays Pending. The node then lacks its log collector, CNI plugin, CSI driver or device plugin.
 
     Details: the finding is a warning if the DaemonSet has no class, and its name or images are those of an agent (CNI,
-    CSI, logs, metrics, devices). It is a note for other DaemonSets, for those that do their work once, and in
-    directories for tests, examples or documentation. It is also a note if the class is an empty default value of a
-    chart, unless the agent registers a CNI, CSI or device plugin. A global default with a positive value counts as a
-    class. The rule does not compare with workloads of a system class.
+    CSI, logs, metrics, devices). The finding is a note for other DaemonSets, for DaemonSets that do their work once,
+    and in directories for tests, examples or documentation. The finding is also a note if the class is an empty default
+    value of a chart, unless the agent registers a CNI, CSI or device plugin. A global default with a positive value
+    counts as a class. The rule does not compare with workloads of a system class.
 
     Example:
 

@@ -30,11 +30,11 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     of the workload. kube-scheduler up to 1.37 handles `{}` differently: a topology spread constraint counts no Pod, and
     preemption ignores the PodDisruptionBudget.
 
-    Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. It is
-    also a warning for a PodDisruptionBudget with `{}` if the namespace has another PodDisruptionBudget, because the
-    Eviction API rejects evictions of Pods with two of them. Otherwise, the finding is a note. The rule ignores `{}` in
-    a topology spread constraint with `matchLabelKeys`, because these keys select Pods. Without `--kubernetes-version`
-    or a cluster, the rule assumes a release up to 1.37.
+    Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. The
+    finding is also a warning for a PodDisruptionBudget with `{}` if the namespace has another PodDisruptionBudget. The
+    Eviction API rejects evictions of Pods with two PodDisruptionBudgets. Otherwise, the finding is a note. The rule
+    ignores `{}` in a topology spread constraint with `matchLabelKeys`, because these keys select Pods. Without
+    `--kubernetes-version` or a cluster, the rule assumes a release up to 1.37.
 
     Example:
 
@@ -164,8 +164,8 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Why: while the selected Pods are Ready, the Eviction API rejects every eviction, so `kubectl drain` retries without
     end. kube-scheduler can still preempt these Pods.
 
-    Details: the finding is a warning if `minAvailable` is at least `replicas` of a selected workload. It is a note for
-    `maxUnavailable: 0` and `minAvailable: 100%`, which are often intended. The rule ignores workloads without
+    Details: the finding is a warning if `minAvailable` is at least `replicas` of a selected workload. The finding is a
+    note for `maxUnavailable: 0` and `minAvailable: 100%`, which are often intended. The rule ignores workloads without
     `replicas`, because an autoscaler may scale them. The rule also reports a PodDisruptionBudget with both fields,
     because kube-apiserver rejects it.
 
@@ -321,8 +321,8 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     a workload at once.
 
     Details: the finding is a warning if a value of the selector is a misspelled label of a workload in the namespace.
-    Otherwise, it is a note, because a controller may create the Pods. The rule ignores namespaces without workloads in
-    the input, and PodDisruptionBudgets that select Pods of the cluster.
+    Otherwise, the finding is a note, because a controller may create the Pods. The rule ignores namespaces without
+    workloads in the input, and PodDisruptionBudgets that select Pods of the cluster.
 
     Bad:
 

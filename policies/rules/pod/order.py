@@ -36,7 +36,7 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
     `kubectl apply` creates the objects of a file in their order, and fails for a Pod before its class.
 
     Details: the rule compares `helm.sh/hook` with its weight, `argocd.argoproj.io/hook`, and
-    `argocd.argoproj.io/sync-wave`. It compares Flux Kustomizations by `path` and `dependsOn`. The order in a file
+    `argocd.argoproj.io/sync-wave`. The rule compares Flux Kustomizations by `path` and `dependsOn`. The order in a file
     matters only for Pods without a controller, because controllers try again. The rule ignores classes that exist in
     the cluster.
 

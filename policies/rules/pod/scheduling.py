@@ -313,9 +313,9 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
     Details: each entry of `expectations` selects protected Pods and preemptors, as in `forewarn test`. The rule checks
     the victims of the new Pods. `forewarn test` also checks the victims of replacement Pods. If several nodes tie, the
     rule uses the first node by name. By default, the webhook warns. With `actions: {violates-expectation: deny}`, it
-    denies Pods and workloads. It then also denies a Pod that is too large for a prediction, and names the field and the
-    limit. The webhook never denies an update that only removes replicas, and no request whose prediction takes too long
-    and shows no violation. forewarn records both cases in the audit log.
+    denies Pods and workloads. With this action, the webhook also denies a Pod that is too large for a prediction, and
+    names the field and the limit. The webhook never denies an update that only removes replicas, and no request whose
+    prediction takes too long and shows no violation. forewarn records both cases in the audit log.
 
     Options:
 
@@ -462,8 +462,8 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
     affinity, preemption does not help on this node. If no other node fits, the new Pod stays Pending. Kubernetes
     recommends affinity only to Pods of equal or higher priority.
 
-    Details: the rule compares required affinity with the workloads of the input. It ignores affinity that a workload of
-    the same or a higher priority also satisfies.
+    Details: the rule compares required affinity with the workloads of the input. The rule ignores affinity that a
+    workload of the same or a higher priority also satisfies.
 
     Bad:
 
