@@ -193,7 +193,7 @@ def _print_for_github(report: Report, stream: TextIO) -> None:
 def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[str]:
     """Return the lines of the summary: findings, files, skipped objects and separate environments.
 
-    `head`: with the head, if there is one. `verbose`: include directories that define the same objects. `notes`: the
+    `head`: with the head, if there is one. `verbose`: include directories that define the same objects or fail alike. `notes`: the
     report contains notes.
     """
     from forewarn.policies.render.text import summary
@@ -215,6 +215,10 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
     if grouping.alternatives and verbose:
         which = ", ".join(one_line(printable(path)) for path in grouping.alternatives)
         lines.append(f"checked separately because they define the same objects: {which}")
+    for finding in findings if verbose else ():
+        if directories := finding.detail.get("directories"):
+            which = ", ".join(one_line(printable(path)) for path in directories)
+            lines.append(f"not rendered for the same reason as {one_line(printable(finding.file))}: {which}")
     if grouping.patches:
         what = plural(grouping.patches, "object")
         lines.append(f"{what} not checked: patches (use --render to check the output of kustomize)")
@@ -308,7 +312,7 @@ def lint_parser() -> argparse.ArgumentParser:
         "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
     )
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
-    add("-v", "--verbose", action="store_true", help="show notes, and the directories that are checked separately")
+    add("-v", "--verbose", action="store_true", help="show notes, and the directories that are checked separately or not rendered")
     add("-q", "--quiet", action="store_true", help="do not print the summary")
     add_color_option(add)
     add("--list-rules", action="store_true", help="list the rules with severity, default action and summary")

@@ -354,6 +354,9 @@ def test_directories_that_fail_for_one_reason_are_one_finding(
     assert failed["message"].endswith("y.yaml: no such file (and 2 more directories)"), "the end names the cause"
     assert failed["detail"] == {"directories": ["./b", "./c"]}
     assert len(failed["message"]) < 250
+    lint.main(["--render", "--allow-empty", "-v", "."])
+    expected = "not rendered for the same reason as ./a/kustomization.yaml: ./b, ./c"
+    assert expected in capsys.readouterr().err.splitlines()
 
 
 def test_without_the_tool_the_job_cannot_be_done(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
