@@ -193,8 +193,8 @@ def _print_for_github(report: Report, stream: TextIO) -> None:
 def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[str]:
     """Return the lines of the summary: findings, files, skipped objects and separate environments.
 
-    `head`: with the head, if there is one. `verbose`: include directories that define the same objects or fail alike. `notes`: the
-    report contains notes.
+    `head`: with the head, if there is one. `verbose`: include directories that define the same objects or fail alike.
+    `notes`: the report contains notes.
     """
     from forewarn.policies.render.text import summary
 
@@ -312,7 +312,12 @@ def lint_parser() -> argparse.ArgumentParser:
         "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
     )
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
-    add("-v", "--verbose", action="store_true", help="show notes, and the directories that are checked separately or not rendered")
+    add(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="show notes, and directories that are checked separately or not rendered",
+    )
     add("-q", "--quiet", action="store_true", help="do not print the summary")
     add_color_option(add)
     add("--list-rules", action="store_true", help="list the rules with severity, default action and summary")

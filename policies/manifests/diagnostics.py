@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Severity, quote
 from forewarn.policies.light import later
+from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.yaml.construct import scalar_value
 from forewarn.policies.manifests.yaml.nodes import UNREAD, Collection, Scalar
 from forewarn.policies.manifests.yaml.scalars import doubtful
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.findings import Location, ObjectRef
-    from forewarn.policies.manifests.documents import Document, Fault
+    from forewarn.policies.manifests.documents import Document
     from forewarn.policies.manifests.json_text import Spans
     from forewarn.policies.manifests.yaml.construct import Repeated
     from forewarn.policies.manifests.yaml.nodes import Node
@@ -123,7 +123,7 @@ def of_yaml(
     """Yield the problems of a parsed YAML document: repeated keys (everywhere) and ambiguous scalars in the
     subjects.
     """
-    owner_at, keys_of_metadata = _yaml_owners(root, subjects), cache(partial(_keys_of_metadata, root))
+    owner_at = _yaml_owners(root, subjects)
     keys_of_root = {id(key) for key in root.children[::2]} if repeats and isinstance(root, Collection) else ()
     repeats_of_root = [kept.key for _, kept in repeats if id(kept.key_node) in keys_of_root]
     # The key with which further objects begin in a document without separators.
@@ -136,8 +136,8 @@ def of_yaml(
         elif kept.merged:
             yield _overwritten(lost.key, span(document, lost.key_node), where.line, owner_at(lost.key_node.start))
         else:
-            is_harmless = _is_same(lost.value, kept.value) and id(kept.key_node) in keys_of_metadata()
-            yield _duplicate(lost.key, line, where, owner_at(kept.key_node.start), is_harmless=is_harmless)
+            found = _duplicate(lost.key, line, where, owner_at(kept.key_node.start))
+            yield harmless(found, lost.key, line) if _is_same(lost.value, kept.value) else found
     for scalar, message in doubtful(root):
         owner = owner_at(scalar.start)
         if owner is not None:
@@ -169,32 +169,48 @@ _LONGEST_KEY: Final = 40
 
 
 def _is_same(one: Node, other: Node) -> bool:
-    return isinstance(one, Scalar) and isinstance(other, Scalar) and one.text == other.text and one.text.isprintable()
-
-
-def _keys_of_metadata(root: Node) -> set[int]:
-    """The ids of the keys in labels and annotations, of which charts often print the same twice."""
-    keys, to_do = set[int](), [root]
+    """Report whether two values are equal, mappings in any order; not for aliases and texts of several lines."""
+    to_do = [(one, other)]
     while to_do:
-        node = to_do.pop()
-        if not isinstance(node, Collection):
-            continue
-        to_do += node.children
-        for key, value in zip(node.children[::2], node.children[1::2], strict=False):
-            if isinstance(value, Collection) and isinstance(key, Scalar) and key.text in ("labels", "annotations"):
-                keys |= {id(child) for child in value.children[::2]}
-    return keys
+        one, other = to_do.pop()
+        if isinstance(one, Scalar) and isinstance(other, Scalar):
+            if one.text != other.text or not one.text.isprintable() or _type(one) is not _type(other):
+                return False
+        elif not isinstance(one, Collection) or not isinstance(other, Collection) or one.is_mapping != other.is_mapping:
+            return False
+        elif not one.is_mapping:
+            if len(one.children) != len(other.children):
+                return False
+            to_do += zip(one.children, other.children, strict=True)
+        else:
+            mine, others = _by_key(one), _by_key(other)
+            if mine.keys() != others.keys() or not 2 * len(mine) == len(one.children) == len(other.children):
+                return False
+            to_do += ((value, others[key]) for key, value in mine.items())
+    return True
 
 
-def _duplicate(
-    key: str, line: int, where: Location, owner: ObjectRef | None, *, is_harmless: bool = False
-) -> FileDiagnostic:
-    """The problem of a repeated key. `is_harmless`: with the same value."""
-    what = f"the key on line {line} has the same value"
-    what = what if is_harmless else f"kubectl drops the value on line {line} without a warning"
-    severity = Severity.NOTE if is_harmless else None
-    message = f"duplicate key {quote(_cut(key))}: {what}"
-    return FileDiagnostic("duplicate-key", message, where, "keep one of them", owner, severity)
+def _type(scalar: Scalar) -> object:
+    try:
+        return type(scalar_value(scalar))
+    except Fault:
+        return scalar
+
+
+def _by_key(mapping: Collection) -> dict[str, Node]:
+    pairs = zip(mapping.children[::2], mapping.children[1::2], strict=True)
+    return {key.text: value for key, value in pairs if isinstance(key, Scalar)}
+
+
+def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:
+    message = f"duplicate key {quote(_cut(key))}: kubectl drops the value on line {line} without a warning"
+    return FileDiagnostic("duplicate-key", message, where, "keep one of them", owner)
+
+
+def harmless(duplicate: FileDiagnostic, key: str, line: int) -> FileDiagnostic:
+    """A duplicate key as a note: both keys have the same value."""
+    message = f"duplicate key {quote(_cut(key))}: the key on line {line} has the same value"
+    return duplicate._replace(message=message, severity=Severity.NOTE)
 
 
 def _not_separated(line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:

@@ -22,7 +22,7 @@ from forewarn.policies.kinds.registry import (
     removed_version,
 )
 from forewarn.policies.light import NamedTuple, later
-from forewarn.policies.manifests.diagnostics import MAX_LINES, in_block
+from forewarn.policies.manifests.diagnostics import MAX_LINES, harmless, in_block
 from forewarn.policies.manifests.documents import as_utf8
 from forewarn.policies.manifests.object_finder import intended_type
 from forewarn.policies.manifests.reading import read
@@ -520,21 +520,28 @@ def _known(value: Any) -> Any:
 
 
 def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked, text: str) -> Iterator[FileDiagnostic]:
-    lines = masked.text.split("\n")
+    lines, original = masked.text.split("\n"), text.split("\n")
     for diagnostic in diagnostics:
         if diagnostic.rule == "parse-error":
             found = diagnostic if _is_of_text(diagnostic, masked, text) else _unended_quote(diagnostic, masked, text)
             if found is not None:
                 yield found
             continue
-        is_certain = diagnostic.rule in _ON_TEXT and UNKNOWN.search(diagnostic.message) is None
-        if is_certain and (
-            diagnostic.rule != "duplicate-key" or _is_repeated(diagnostic.location, lines, masked.blocks)
-        ):
-            ref = diagnostic.object and ObjectRef(*("" if UNKNOWN.search(part) else part for part in diagnostic.object))
-            yield diagnostic._replace(object=ref)
+        if diagnostic.rule not in _ON_TEXT or UNKNOWN.search(diagnostic.message) is not None:
+            continue
+        if diagnostic.rule == "duplicate-key":
+            above = _repeated(diagnostic.location, lines, masked.blocks)
+            if above is None:
+                continue
+            both = [_ONE_ACTION.fullmatch(original[number]) for number in (above, diagnostic.location.line - 1)]
+            if both[0] and both[1] and both[0].groups() == both[1].groups():
+                diagnostic = harmless(diagnostic, both[0][1], above + 1)
+        ref = diagnostic.object and ObjectRef(*("" if UNKNOWN.search(part) else part for part in diagnostic.object))
+        yield diagnostic._replace(object=ref)
 
 
+_ONE_ACTION: Final = later(r"[ -]*([\w./-]+): +(\"?\{\{[^{}]{1,300}\}\}\"?)\s*")
+"""A key whose value is one template action."""
 _UNENDED: Final = later(r"([ ]*(?:- +)*)[\w.-]+:[ ]+([\"'])(?:(?!\2)[^{}\\])*+$")
 _KEY: Final = later(r"([ ]*(?:- +)*)[\w./-]+:(?:\s|$)")
 
@@ -578,9 +585,9 @@ def _is_of_text(diagnostic: FileDiagnostic, masked: Masked, text: str) -> bool:
     return is_text and min(masked.lost[first : last + 1]) == _NOTHING and len(set(masked.blocks[first : last + 1])) == 1
 
 
-def _is_repeated(kept: Location, lines: Sequence[str], blocks: Sequence[tuple[int, ...]]) -> bool:
-    """Report whether a key and an earlier equal key are printed together: the block of one contains the block of the
-    other.
+def _repeated(kept: Location, lines: Sequence[str], blocks: Sequence[tuple[int, ...]]) -> int | None:
+    """Return the line (from 0) of an earlier equal key that is printed together with a key: the block of one contains
+    the block of the other. None if there is none.
 
     `blocks`: of each line, the numbers of the template blocks that contain it.
     """
@@ -590,5 +597,5 @@ def _is_repeated(kept: Location, lines: Sequence[str], blocks: Sequence[tuple[in
         line = lines[above]
         if line[start:end] == lines[number][start:end] and not line[:start].strip(" -"):
             shorter = min(len(blocks[above]), len(blocks[number]))
-            return blocks[above][:shorter] == blocks[number][:shorter]
-    return False
+            return above if blocks[above][:shorter] == blocks[number][:shorter] else None
+    return None
