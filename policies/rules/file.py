@@ -384,6 +384,7 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
         return
     removed = removed_version(subject.object.get("apiVersion"), subject.object.get("kind"))
     obj = {**subject.object, "apiVersion": removed.replacement} if removed else subject.object
+    beside: dict[object, list[tuple[Path, dict[str, Any], str, str]]] = {}
     for unknown in unknown_fields(obj, context.minor):
         path = unknown.path
         detail, hint, fix = _advice(unknown, type_of(obj))
@@ -391,8 +392,13 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
         if at(obj, *there) is not None:
             line = subject.source.locate(there, key=True).line
             hint, fix = f"{hint}, which has one", f"remove it, or merge it with line {line}"
+        cause = path if "meant" in detail else (path[:-1], hint)
+        beside.setdefault(cause, []).append((path, detail, hint, fix))
+    for (path, detail, hint, fix), *others in beside.values():
+        names = [quote(cut(str(other[-1]), _LONGEST_PATH)) for other, *_ in others]
+        also = f" (also {listed(names, _MOST_NAMED)})" if names else ""
         yield Problem(
-            f"unknown field {quote(_shown_path(path))}: kubectl rejects it{hint}",
+            f"unknown field {quote(_shown_path(path))}: kubectl rejects it{hint}{also}",
             path,
             fix,
             location=subject.source.locate(path, key=True),
@@ -413,6 +419,7 @@ def _misspelt_in_part(subject: ReviewedObject, part: PodTemplate, context: Conte
             yield Problem(text, path, f"write {meant}", location=place, detail=detail, severity=Severity.WARNING)
 
 
+_MOST_NAMED: Final = 5
 _POD_TYPE: Final = {"apiVersion": "v1", "kind": "Pod"}
 
 
@@ -444,6 +451,8 @@ def _advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
     if near and (same or not _has_home(name, root)):
         return {"meant": near[0]}, f"; did you mean {quote(near[0])}?", f"write {near[0]}"
     right = _inside(unknown, root) or _outside(unknown.path, root)[-1:] or _anywhere(unknown.path, root)
+    if not right and "/" in name and unknown.path[-2:-1] == ("metadata",):
+        right = [(*unknown.path[:-1], "annotations")]
     if not right:
         return {}, "", "remove it"
     where = " or ".join(_home(path, unknown.path) for path in right) or "the object itself"
@@ -527,7 +536,7 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
     critical Pods of Kubernetes itself. kube-scheduler does not start with a removed version or an unknown field.
 
     Details: the rule reads files of kind KubeSchedulerConfiguration. `forewarn info scheduler FILE` checks all fields.
-    If the configuration disables preemption, the finding is a warning.
+    If the configuration disables preemption, the finding is a warning. In directories for tests, findings are notes.
 
     Bad:
 
