@@ -12,11 +12,12 @@ import re
 import shutil
 from collections import defaultdict
 from functools import cached_property
+from glob import glob
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.evaluation.suppressions import ANNOTATION, of_annotations, of_comments
 from forewarn.policies.findings import Location, Severity, cut, plural
-from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, REMOVED
 from forewarn.policies.lint.charts import CHART, Charts
 from forewarn.policies.lint.input import KUSTOMIZATIONS, RENDERED, Input, Rendered, is_excluded, is_in, wanted_kinds
 from forewarn.policies.lint.kustomize import Checker, Limits, Refused
@@ -37,6 +38,7 @@ from forewarn.policies.objects.fields import at, group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
 from forewarn.policies.options import ANY_FILE, ENABLE_HELM, NETWORK, Rendering
 from forewarn.policies.releases.minors import NEWEST
+from forewarn.policies.rules.support.rule_text import is_test_file
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import File
 from forewarn.policies.sources.gitignore import Ignores
@@ -202,6 +204,8 @@ _SEPARATOR: Final = re.compile(rb"^---[ \t]*(?:#[^\n]*)?\r?\n", re.MULTILINE)
 _SUPPRESSES: Final = (b"forewarn:", ANNOTATION.encode())
 _COMPONENT: Final = re.compile(rb"^kind:[ \t]*[\"']?Component\b", re.MULTILINE)
 """A part of other kustomizations: it patches what only they contain."""
+_API_VERSIONS: Final = sorted({f"{new.replacement}/{old.rpartition('/')[2]}" for old, new in REMOVED.items()})
+"""Kinds with versions for which charts ask, and of which helm without a cluster knows only the versions."""
 _DEPENDENCIES: Final = re.compile(r"missing in charts/ directory: (.+)")
 _CLASS_NAME: Final = re.compile(rb"riorityClassName[\"']?: *[\"']?([\w.-]{1,253})")
 _CLASS_VALUE: Final = re.compile(r"\.Values\.([\w.]{0,200}riorityClass(?:Name)?)\b")
@@ -283,15 +287,17 @@ class _Renderer:
                 place = Location(os.path.relpath(permission.file), permission.line, 1, 2)
                 self._given.diagnostics.append(FileDiagnostic("parse-error", message, place, fix))
 
-    def helm(self, directory: str) -> Job:
-        """The helm command for a chart."""
+    def helm(self, directory: str, ci_values: str = "") -> Job:
+        """The helm command for a chart. `ci_values`: a values file that the chart has for its own tests."""
         settings = self.settings(directory)
         given = [f"--namespace={settings.namespace or RELEASE_NAMESPACE}", f"--kube-version={self._version}"]
+        given.append(f"--api-versions={','.join(_API_VERSIONS)}")
         release = (settings.release,) if settings.release else ()
+        names = [ci_values] if ci_values else settings.values
 
         def arguments(files: str) -> list[str]:
             stage = Stage(self._trees, files)
-            values = [f"--values={stage.values(os.path.join(directory, name))}" for name in settings.values]
+            values = [f"--values={stage.values(os.path.join(directory, name))}" for name in names]
             sets = [f"--set={value}" for value in settings.set]
             return [*release, stage.chart(directory), *given, *values, *sets]
 
@@ -343,7 +349,7 @@ class _Renderer:
         """Add a finding for each cause of failures, at the first directory that fails for it."""
         charts = Charts()
         for cause, failures in self._failures.items():
-            failures.sort(key=lambda failed: charts.is_deprecated(failed[0]))
+            failures.sort(key=lambda failed: (is_test_file(failed[0]), charts.is_deprecated(failed[0])))
             file, failure = failures[0]
             message = failure.why
             fix = next((fix for part, fix in _FIXES.items() if part in message), _FIX)
@@ -359,7 +365,7 @@ class _Renderer:
                 start = os.path.join(os.curdir, "") if file.startswith(os.curdir) else ""
                 file = start + os.path.relpath(failure.file, os.path.realpath(os.curdir))
             place = Location(file, failure.line, 1, 2)
-            severity = Severity.NOTE if cause == _GENERATED else Severity.WARNING
+            severity = Severity.NOTE if cause == _GENERATED or is_test_file(failures[0][0]) else Severity.WARNING
             directories = tuple(os.path.dirname(other) for other, _ in failures[1:])
             self._given.diagnostics.append(
                 FileDiagnostic("parse-error", message, place, fix, severity=severity, others=directories)
@@ -367,11 +373,26 @@ class _Renderer:
 
     def take_charts(self, charts: dict[str, str], jobs: Sequence[Job]) -> None:
         """Render charts and add their objects. `charts`: directory -> the file for findings about failures."""
+        failures, again = dict[str, Failure](), list[Job]()
         for job, result in run(jobs):
-            if isinstance(result, Failure):
+            if not isinstance(result, Failure):
+                self._take_chart(job.directory, result)
+            elif name := self._ci_values(job.directory):
+                failures[job.directory] = result
+                again.append(self.helm(job.directory, name))
+            else:
                 self.fail(charts[job.directory], result)
+        for job, result in run(again):
+            if isinstance(result, Failure):
+                self.fail(charts[job.directory], failures[job.directory])
             else:
                 self._take_chart(job.directory, result)
+
+    def _ci_values(self, directory: str) -> str:
+        """The first values file for tests of a chart without settings, by the convention of chart-testing; or ""."""
+        settings = self.settings(directory)
+        is_set = settings.values or settings.set
+        return "" if is_set else min(glob("ci/*-values.yaml", root_dir=directory), default="")
 
     def _take_chart(self, directory: str, data: bytes) -> None:
         """Add the objects of a rendered chart. Without a setting for the namespace, RELEASE_NAMESPACE stands for it."""

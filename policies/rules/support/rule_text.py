@@ -67,7 +67,7 @@ _VARIABLE: Final = later(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[
 
 _TESTS: Final = later(
     r"(?:^|[/_.-])(?:e2e|tests?|testing|testdata|fixtures?|examples?|samples?|demos?|hack|benchmarks?|contrib|docs?"
-    r"|recipes?|cookbooks?|tutorials?|archived?|deprecated|scripts?|jenkins|poc|(?:kubevirt)?ci)(?=[/_.-])|testserver|testmanifests",
+    r"|recipes?|cookbooks?|tutorials?|archived?|deprecated|scripts?|jenkins|poc|_?scaffold|_?skel|(?:kubevirt)?ci)(?=[/_.-])|testserver|testmanifests",
     re.IGNORECASE,
 )
 

@@ -359,6 +359,22 @@ def test_directories_that_fail_for_one_reason_are_one_finding(
     assert expected in capsys.readouterr().err.splitlines()
 
 
+def test_a_chart_that_needs_values_is_rendered_with_those_of_its_tests(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _chart(tree)
+    for name in ("b-values.yaml", "a-values.yaml"):
+        (tree / "charts/shop/ci").mkdir(exist_ok=True)
+        (tree / "charts/shop/ci" / name).write_text(f"class: {name[0]}\n")
+    given = "while [ $# -gt 0 ]; do case $1 in --values=*) class=$(sed 's/class: //' ${1#--values=});; esac; shift; done"
+    missing = "[ -n \"$class\" ] || { echo 'execution error at (shop): class is required' >&2; exit 1; }"
+    pod = "printf 'apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {priorityClassName: system-%s}\n' $class"
+    _tool(tools, "helm", f"#!/bin/sh\n{given}\n{missing}\n{pod}\n")
+    _, report, _ = _lint(capsys, "--render")
+    assert [finding["rule"] for finding in report["findings"]] == ["unknown-priority-class"]
+    assert '"system-a"' in report["findings"][0]["message"]
+
+
 def test_without_the_tool_the_job_cannot_be_done(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("one", "two"):
         (tree / name).mkdir()
@@ -417,8 +433,9 @@ SEVERAL = """render:
 - paths: ["*"]
   set: [no=no]
 """
+KINDS = f" --api-versions={','.join(lint_render._API_VERSIONS)}"
 AS_CONFIGURED = (
-    "template mine chart/shop --namespace=kube-system --kube-version=1.37.0 --values=values-0.yaml --set=a.b=c"
+    "template mine chart/shop --namespace=kube-system --kube-version=1.37.0" + KINDS + " --values=values-0.yaml --set=a.b=c"
     " --set=--post-renderer=x"
 )
 
@@ -434,12 +451,12 @@ def _called(tools: Path, tree: Path, monkeypatch: pytest.MonkeyPatch, name: str)
 @pytest.mark.parametrize(
     ("configuration", "arguments", "expected"),
     [
-        ("", (), "template chart/shop --namespace=release-namespace --kube-version=1.37.0"),
-        ("", ("-n", "team"), "template chart/shop --namespace=team --kube-version=1.37.0"),
+        ("", (), "template chart/shop --namespace=release-namespace --kube-version=1.37.0" + KINDS),
+        ("", ("-n", "team"), "template chart/shop --namespace=team --kube-version=1.37.0" + KINDS),
         (
             "",
             ("--kubernetes-version", "1.35"),
-            "template chart/shop --namespace=release-namespace --kube-version=1.35.0",
+            "template chart/shop --namespace=release-namespace --kube-version=1.35.0" + KINDS,
         ),
         (SEVERAL, ("-n", "team"), AS_CONFIGURED),
     ],
