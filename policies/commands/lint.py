@@ -118,11 +118,16 @@ def folded(findings: list[Finding], given: Input) -> list[Finding]:
     one object in several builds.
     """
     alike: dict[object, list[Finding]] = {}
+    groups: list[list[Finding]] = []
     for finding in findings:
-        part = FOLDED[finding.rule](finding) if finding.rule in FOLDED else (finding.message, finding.location)
-        is_placed = finding.rule in FOLDED or finding.line > 0
-        alike.setdefault((finding.rule, part) if is_placed else finding.order, []).append(finding)
-    return [_merged(same, given) if len(same) > 1 else same[0] for same in alike.values()]
+        place = (finding.rule, finding.message, finding.location) if finding.line > 0 else finding.order
+        cause = (finding.rule, FOLDED[finding.rule](finding)) if finding.rule in FOLDED else place
+        group = alike.get(cause) or alike.get(place)
+        if group is None:
+            groups.append(group := [])
+        alike[cause] = alike[place] = group
+        group.append(finding)
+    return [_merged(same, given) if len(same) > 1 else same[0] for same in groups]
 
 
 def _merged(same: Sequence[Finding], given: Input) -> Finding:

@@ -1,4 +1,4 @@
-"""Findings in charts that are deprecated: one severity lower."""
+"""Findings in deprecated charts: one severity lower. Removed versions in files for tests: notes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Severity
+from forewarn.policies.light import later
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.files import File
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding
 
 CHART: Final = "Chart.yaml"
+_OF_VERSIONS: Final = ("removed-api-version", "scheduler-configuration")
+_FIXTURES: Final = later(r"(?:^|/)(?:e2e|tests?|testing|testdata|fixtures?)/")
 
 
 class Charts:
@@ -25,10 +28,12 @@ class Charts:
         self._known: dict[str, bool] = {}
 
     def lowered(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return the findings in order, those in deprecated charts one severity lower."""
+        """Return the findings in order, those in deprecated charts and of old versions in tests with lower severity."""
         return sorted((self._lowered(finding) for finding in findings), key=lambda finding: finding.order)
 
     def _lowered(self, finding: Finding) -> Finding:
+        if finding.rule in _OF_VERSIONS and _FIXTURES.search(finding.file):
+            return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
         if finding.severity is Severity.NOTE or not finding.line or not self.is_deprecated(finding.file):
             return finding
         text = finding.text._replace(problem=f"{finding.text.problem} (the chart is deprecated)")

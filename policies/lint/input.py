@@ -26,7 +26,7 @@ from forewarn.policies.kinds.registry import (
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests import BROKEN, NO_KIND, Fault, is_definition, is_typed, named_kinds, read, values
 from forewarn.policies.manifests.groups import Grouping, Member, grouped, matches
-from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.objects.fields import at, group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import TEMPLATES, real_directory
@@ -322,6 +322,7 @@ def _read(
             return
         reading = read(content, file.name, wanted, namespace=namespace)
         what = _no_manifest(reading, content, wanted) if file.tree else ""
+        given.class_names |= _listed_classes(content, file) if NO_KIND in reading.skipped else set()
         if what != UNTYPED and any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics):
             from forewarn.policies.lint.templates import engine_of
 
@@ -355,6 +356,18 @@ def _read(
         given.files_of[kind].append(file)
     if file.is_stream:
         given.texts[file.name] = content
+
+
+def _listed_classes(content: bytes, file: File) -> set[str]:
+    """The names in the list `priorityClasses` of values from which a template makes PriorityClasses."""
+    if b"priorityClasses:" not in content:
+        return set()
+    try:
+        lists = [at(text.value, "priorityClasses") for text in values(content, file.name)]
+    except Fault:
+        return set()
+    listed = (item for items in lists if isinstance(items, list) for item in items)
+    return {name for item in listed if isinstance(name := at(item, "name"), str) and at(item, "value") is not None}
 
 
 _USE: Final = later(

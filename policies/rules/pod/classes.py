@@ -449,8 +449,9 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     Details: the finding is a warning if the DaemonSet has no class, and its name or images are those of an agent (CNI,
     CSI, logs, metrics, devices). The finding is a note for other DaemonSets, for DaemonSets that do their work once,
     and in directories for tests, examples or documentation. The finding is also a note if the class is an empty default
-    value of a chart, unless the agent registers a CNI, CSI or device plugin. A global default with a positive value
-    counts as a class. The rule does not compare with workloads of a system class.
+    value of a chart, or if a node selector names a label of your own. Agents that register a CNI, CSI or device plugin
+    remain warnings. A global default with a positive value counts as a class. The rule does not compare with workloads
+    of a system class.
 
     Example:
 
@@ -554,7 +555,9 @@ def _is_agent(subject: ReviewedObject, spec: ApiObject) -> bool:
     images = (str(at(container, "image")) for container in (containers if isinstance(containers, list) else ()))
     names = (subject.ref.name, *(image.rpartition("/")[2] for image in images))
     is_agent = any(map(_AGENT.search, names)) and not _NO_AGENT.search(subject.ref.name)
-    return is_agent and not is_test_file(subject.locate(()).file)
+    selector = at(spec, "nodeSelector")
+    is_of_some = any("kubernetes.io/" not in str(key) for key in (selector if isinstance(selector, dict) else ()))
+    return is_agent and (not is_of_some or _registers(spec)) and not is_test_file(subject.locate(()).file)
 
 
 _REGISTERED: Final = later(r"/var/lib/kubelet/(?:plugins|device-plugins)|/opt/cni/|/etc/cni/")

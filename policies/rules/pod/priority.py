@@ -12,7 +12,7 @@ from forewarn.policies.kube_apiserver.priority import (
     priority_mismatch as priority_rejection,
 )
 from forewarn.policies.objects.fields import at
-from forewarn.policies.objects.priority_class import POLICIES
+from forewarn.policies.objects.priority_class import POLICIES, SYSTEM_CLASSES
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_reserved, meant_elsewhere, meant_system_class, nearest
 from forewarn.policies.rules.support.rule_text import (
@@ -141,6 +141,8 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
     Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If the
     class has another value in another cluster, or after you recreate it, kube-apiserver rejects every new Pod.
 
+    Details: the rule accepts the value of a system class, which never changes.
+
     Cluster:
 
         PriorityClass gold
@@ -160,6 +162,8 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
     template = context.template(subject)
     given = integer(template.spec.get("priority")) if template else None
     if template is None or given is None:
+        return
+    if any((system.name, system.value) == (class_name(template), given) for system in SYSTEM_CLASSES):
         return
     if template.is_template:
         message = f"template sets priority {given}; Pods are rejected where the class has another value"
