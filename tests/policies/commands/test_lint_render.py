@@ -366,7 +366,9 @@ def test_a_chart_that_needs_values_is_rendered_with_those_of_its_tests(
     for name in ("b-values.yaml", "a-values.yaml"):
         (tree / "charts/shop/ci").mkdir(exist_ok=True)
         (tree / "charts/shop/ci" / name).write_text(f"class: {name[0]}\n")
-    given = "while [ $# -gt 0 ]; do case $1 in --values=*) class=$(sed 's/class: //' ${1#--values=});; esac; shift; done"
+    given = (
+        "while [ $# -gt 0 ]; do case $1 in --values=*) class=$(sed 's/class: //' ${1#--values=});; esac; shift; done"
+    )
     missing = "[ -n \"$class\" ] || { echo 'execution error at (shop): class is required' >&2; exit 1; }"
     pod = "printf 'apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {priorityClassName: system-%s}\n' $class"
     _tool(tools, "helm", f"#!/bin/sh\n{given}\n{missing}\n{pod}\n")
@@ -435,7 +437,9 @@ SEVERAL = """render:
 """
 KINDS = f" --api-versions={','.join(lint_render._API_VERSIONS)}"
 AS_CONFIGURED = (
-    "template mine chart/shop --namespace=kube-system --kube-version=1.37.0" + KINDS + " --values=values-0.yaml --set=a.b=c"
+    "template mine chart/shop --namespace=kube-system --kube-version=1.37.0"
+    + KINDS
+    + " --values=values-0.yaml --set=a.b=c"
     " --set=--post-renderer=x"
 )
 
