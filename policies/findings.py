@@ -167,8 +167,8 @@ INCOMPLETE: Final = "prediction-incomplete"
 class Finding(NamedTuple):
     """A problem with one object, with the configured severity and action.
 
-    `detail`: as in the JSON. `text` and `detail` contain all names, for the audit log and for commands. `path`: the
-    wrong field. `for_requester`: the text for the requester; None if the same.
+    `detail`: as in the JSON; with all names, for the audit log and for commands. `path`: the wrong field.
+    `for_requester`: the text for the requester; None if the same.
     """
 
     location: Hidden[Location]

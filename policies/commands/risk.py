@@ -156,7 +156,7 @@ def argument_parser() -> argparse.ArgumentParser:
         type=integer_between(0, MAX),
         default=100,
         metavar="N",
-        help="maximum number of simulated zones and nodes (default: 100)",
+        help="maximum number of simulated zones, and of simulated nodes (default: 100)",
     )
     add_until_option(add, default=DEFAULT_UNTIL)
     add(

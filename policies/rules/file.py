@@ -532,8 +532,8 @@ _LONGEST_PROFILE: Final = 40
 def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A KubeSchedulerConfiguration disables preemption, or has a removed version or field.
 
-    Why: without preemption, Pods of a high class stay Pending if no node has enough free capacity. That includes the
-    critical Pods of Kubernetes itself. kube-scheduler does not start with a removed version or an unknown field.
+    Why: without preemption, Pods of a high class stay Pending if no node has enough free capacity. Critical Pods of
+    Kubernetes itself also stay Pending. kube-scheduler does not start with a removed version or an unknown field.
 
     Details: the rule reads files of kind KubeSchedulerConfiguration. `forewarn info scheduler FILE` checks all fields.
     If the configuration disables preemption, the finding is a warning. In directories for tests, findings are notes.

@@ -71,8 +71,9 @@ _WITHOUT_EFFECT_FIX: Final = "set an earlier time, such as 2026-01-02T12:00:00Z"
 def exemption_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The exemption of a Namespace has no effect, because its end is not a valid time, or too far in the future.
 
-    Why: the annotation `forewarn.dev/exempt-until` exempts a Namespace for a short time in an emergency. If its time is
-    more than `breakGlass.maxDuration` (default: 30 days) in the future, the annotation has no effect yet.
+    Why: the annotation `forewarn.dev/exempt-until` exempts a Namespace for a short time in an emergency. If the time in
+    the annotation is more than `breakGlass.maxDuration` (default: 30 days) in the future, the annotation has no effect
+    yet.
 
     Bad:
 

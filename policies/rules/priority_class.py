@@ -459,7 +459,7 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
     """A new global default does not change the priority of existing Pods.
 
     Why: kube-apiserver sets the priority when a Pod is created, so existing Pods without a class keep their priority.
-    New Pods of the same workload get the new priority. If it is higher, they can preempt the old Pods.
+    New Pods of the same workload get the new priority. If the new priority is higher, new Pods can preempt old Pods.
 
     Cluster:
 

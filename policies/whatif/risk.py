@@ -79,7 +79,8 @@ class EvictedFirst(NamedTuple):
 
 
 class PreemptedTogether(NamedTuple):
-    """A PodGroup with the disruption mode `all`: preempting one of its Pods on `nodes` nodes preempts all."""
+    """A PodGroup with the disruption mode `all`: kube-scheduler preempts all its Pods or none. `nodes`: number of nodes
+    with its Pods."""
 
     pod_group: str
     priority: int

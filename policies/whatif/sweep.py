@@ -47,7 +47,7 @@ class Row(NamedTuple):
       number of Pending Pods at the end. `preempted`: number of preempted Pods.
     - `violatedPDBs`: number of PodDisruptionBudgets that preemption violates, or that have too few healthy Pods at the
       end and had enough before.
-    - `settledAt`: seconds until a steady state, or of the whole simulation if `settled` is false.
+    - `settledAt`: seconds until a steady state; if `settled` is false, seconds of the simulation.
     - `nodeGroups`: the nodes that cluster-autoscaler would add; absent without node groups.
     """
 
