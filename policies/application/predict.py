@@ -44,8 +44,8 @@ class PredictRequest:
     """Manifests of Pods and workloads, or a Pending Pod of the cluster by namespace and name.
 
     `replicas`: instead of the number in a manifest. `autoscaling`: settings of autoscalers (default: those of the
-    cluster). `explain`: the result has the basis of each prediction. `cascade`: you also want to simulate the cascade,
-    which needs more lists of the cluster state.
+    cluster). `explain`: the result shows how each prediction was made. `cascade`: you also want to simulate the
+    cascade, which needs more lists of the cluster state.
     """
 
     manifests: Manifest | Sequence[Manifest] = ()

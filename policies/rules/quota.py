@@ -385,9 +385,9 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
     and of the current run unless `concurrencyPolicy` forbids concurrent runs. For a DaemonSet, it counts one Pod for
     each known node that accepts the Pod. Existing Pods of the workload, and default requests of a LimitRange, also
     count. If old Pods use the quota that new Pods need, the rule reports the workload only if its rollout would not
-    finish. If a ResourceQuota has no status, the rule compares its limits with the objects of the input, and the
-    message reports this. The linter ignores patches: workloads without selector, containers or image. kube-apiserver
-    checks the quota again, after all webhooks.
+    finish. If a ResourceQuota has no status, the rule compares its limits with the objects of the input. The message
+    then contains "only this input is counted". The linter ignores patches: workloads without selector, containers or
+    image. kube-apiserver checks the quota again, after all webhooks.
 
     Cluster:
 

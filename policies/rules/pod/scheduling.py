@@ -312,10 +312,10 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
 
     Details: each entry of `expectations` selects protected Pods and preemptors, as in `forewarn test`. The rule checks
     the victims of the new Pods. `forewarn test` also checks the victims of replacement Pods. If several nodes tie, the
-    rule uses the first node by name. By default, the webhook warns. With `actions: {violates-expectation: deny}`, it
-    denies Pods and workloads. With this action, the webhook also denies a Pod that is too large for a prediction, and
-    names the field and the limit. The webhook never denies an update that only removes replicas, and no request whose
-    prediction takes too long and shows no violation. forewarn records both cases in the audit log.
+    rule uses the first node by name. By default, the webhook warns. With `actions: {violates-expectation: deny}`, the
+    webhook denies Pods and workloads. With this action, the webhook also denies a Pod that is too large for a
+    prediction, and names the field and the limit. The webhook never denies an update that only removes replicas, and no
+    request whose prediction takes too long and shows no violation. forewarn records both cases in the audit log.
 
     Options:
 
