@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, empty_list
+from forewarn.policies.kube_apiserver.validation.strict import fields_of, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +23,9 @@ class Made:
 
     def __init__(self, api_version: str, kind: str, name: str, namespace: str = "") -> None:
         metadata = {"name": name, "uid": f"uid-{name}", **({"namespace": namespace} if namespace else {})}
-        self.obj: Obj = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": {}, "status": {}}
+        self.obj: Obj = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+        known = fields_of(typed).known if (typed := type_of(self.obj)) else {"spec", "status"}
+        self.obj |= {part: {} for part in ("spec", "status") if part in known}
 
     def labels(self, **labels: str) -> Self:
         self.obj["metadata"].setdefault("labels", {}).update(labels)

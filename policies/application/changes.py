@@ -51,8 +51,8 @@ class Start(NamedTuple):
     def cluster(self) -> ClusterSnapshot:
         return self.cache.snapshot()
 
-    def read(self, manifests: Manifest | Sequence[Manifest], namespace: str) -> list[Arrival]:
-        return list(applied(manifests_of(manifests), namespace, self.places, self.cluster))
+    def read(self, manifests: Manifest | Sequence[Manifest], namespace: str, *, strict: bool = True) -> list[Arrival]:
+        return list(applied(manifests_of(manifests), namespace, self.places, self.cluster, strict=strict))
 
 
 class Change(Protocol):
@@ -239,7 +239,7 @@ class Delete:
 
     def question(self, start: Start) -> Question:
         """The objects are deleted."""
-        objects = start.read(self.manifests, self.namespace)
+        objects = start.read(self.manifests, self.namespace, strict=False)
         return questions.deleted(start.cluster, _title(self.manifests), objects)
 
 

@@ -21,9 +21,11 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
 )
 from forewarn.policies.kube_apiserver.validation.decode import Plain, Struct, decode_fault
+from forewarn.policies.kube_apiserver.validation.strict import type_of, unknown_fields
 from forewarn.policies.manifests import UNUSABLE, only_found, read
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, int32, mapping, ref_of
 from forewarn.policies.objects.workload import applied_to
+from forewarn.policies.rules.file import advice
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import File
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.manifests import Reading
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 Manifest = str | File | Mapping[str, Any]
 """A path (file, directory, or `-`), a file in memory, or an API object."""
@@ -75,11 +78,16 @@ def reading_of(file: File, wanted: Collection[str], namespace: str) -> Reading:
 
 
 def applied(
-    manifests: Iterable[Manifest], namespace: str, places: Places, cluster: ClusterSnapshot | None = None
+    manifests: Iterable[Manifest],
+    namespace: str,
+    places: Places,
+    cluster: ClusterSnapshot | None = None,
+    *,
+    strict: bool = True,
 ) -> Iterator[Arrival]:
     """Yield the objects of manifests as arrivals at time 0; workloads of `cluster` keep their other fields.
 
-    `places` records the objects' positions.
+    `places` records the objects' positions. `strict`: as for `check_decodes`.
 
     Raises SourceError; InvalidObject if a Pod template or number of replicas is invalid.
     """
@@ -91,7 +99,7 @@ def applied(
             count += len(reading.subjects)
             for subject in reading.subjects:
                 places.add(subject)
-                check_identity(subject.object)
+                check_decodes(subject, strict=strict)
                 check_template(subject.object)
                 int32(subject.object, "spec", "replicas")
                 names = {"name": subject.ref.name}
@@ -108,12 +116,19 @@ _TEXT: Final = Plain("string", "string")
 _IDENTITY: Final = Struct("ObjectMeta", dict.fromkeys(("name", "generateName", "namespace"), _TEXT))
 
 
-def check_identity(obj: ApiObject) -> None:
-    """Raise InvalidObject if kube-apiserver cannot decode a name, such as an unquoted boolean of YAML."""
+def check_decodes(subject: ReviewedObject, *, strict: bool = True) -> None:
+    """Raise InvalidObject if kube-apiserver cannot decode a name, such as an unquoted boolean of YAML.
+
+    `strict`: also for a field that no supported release has, as for `kubectl apply`.
+    """
+    obj = subject.object
     fault = decode_fault(obj, Struct(str(obj.get("kind")), {"metadata": _IDENTITY}))
     if fault is not None:
         fix = ". Fix: quote the value" if fault.text.endswith("of type string") else ""
-        raise InvalidObject(f"{fault.text}{fix}", fault.path, ref_of(obj, DEFAULT_NAMESPACE))
+        raise InvalidObject(f"{fault.text}{fix}", fault.path, subject.ref)
+    for unknown in unknown_fields(obj) if strict else ():
+        _, hint, _ = advice(unknown, type_of(obj))
+        raise InvalidObject(f"unknown field: kubectl rejects it{hint}", unknown.path, subject.ref)
 
 
 def after_apply(cluster: ClusterSnapshot, obj: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
@@ -153,7 +168,7 @@ def with_manifests(
                 kind = group_kind(subject.object)
                 named = classes if kind == PRIORITY_CLASS else others if kind in APPLIED else objects
                 try:
-                    check_identity(subject.object)
+                    check_decodes(subject)
                 except InvalidObject as fault:
                     _collect(faults, [fault])
                     continue

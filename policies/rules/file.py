@@ -387,7 +387,7 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     beside: dict[object, list[tuple[Path, dict[str, Any], str, str]]] = {}
     for unknown in unknown_fields(obj, context.minor):
         path = unknown.path
-        detail, hint, fix = _advice(unknown, type_of(obj))
+        detail, hint, fix = advice(unknown, type_of(obj))
         there = (*filter(None, str(detail.get("under", "[")).split(".")), path[-1])
         if at(obj, *there) is not None:
             line = subject.source.locate(there, key=True).line
@@ -438,7 +438,7 @@ def _shown_path(path: Path) -> str:
     return text
 
 
-def _advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
+def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
     """Return the suggestion for an unknown field: as JSON, as the end of the message, and as the fix."""
     name = str(unknown.path[-1])
     fields = fields_of(unknown.type).known
