@@ -21,7 +21,7 @@ T = TypeVar("T")
 _NOT_WRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EPIPE})
 COLOR_CHOICES: Final = ("auto", "always", "never")
 _CODES: Final = {"error": "1;31", "warning": "1;33", "note": "1;36", "bold": "1", "dim": "2", "good": "32"}
-_STYLE: Final = later(rf"(\033\[(?:{'|'.join(_CODES.values())}|0)m)")
+STYLE: Final = later(rf"(\033\[(?:{'|'.join(_CODES.values())}|0)m)")
 
 
 class _Program:
@@ -68,7 +68,7 @@ def clean(line: str, color: bool, *, is_patch: bool = False) -> str:
     line = as_invoked(no_command(line, is_patch=is_patch))
     if line.isprintable():
         return line
-    parts = _STYLE.split(line) if color else [line]
+    parts = STYLE.split(line) if color else [line]
     return "".join(part if index % 2 else printable(part) for index, part in enumerate(parts))
 
 

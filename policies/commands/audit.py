@@ -189,7 +189,8 @@ def _evaluated(request: _Request, result: Audit, printed: Printed, notices: Iter
         *numbers,
         f"{one_line_finding(worst[0])} [{worst[0].rule}]" if worst else "-",
     ]
-    return Evaluated(FINDINGS if fails else OK, numbers, cells, printed, notices)
+    verdict = next(_verdict(result, head=False))
+    return Evaluated(FINDINGS if fails else OK, numbers, cells, printed, notices, verdict)
 
 
 def _changes(request: _Request, findings: list[Finding], run: Run) -> list[ReportChange] | None:

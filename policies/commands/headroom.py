@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options, run = options_with_cluster(parser, arguments)
     if options.preempting and options.at_least is None:
-        parser.error("--preempting goes with --at-least")
+        parser.error("--preempting goes with --at-least. Fix: pass --at-least N")
     if options.placeholders and run.output.form == "html":
         parser.error("--placeholders goes with -o text, json and markdown")
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         request = HeadroomRequest([options.filename], options.namespace, options.placeholders, settings, **rules)
         with counting("counting replicas", run.errors):
             result = headroom(cluster, request, read_buffers(run.cluster, buffers))
-        printed = _printed(result, run.output)
+        printed = _printed(result, run.output, options.at_least, preempting=options.preempting)
         least = result.least(preempting=options.preempting)
         without, preempting = least.more
         notices = _lacking(least, options.at_least, preempting=options.preempting)
@@ -93,14 +93,17 @@ def _lacking(least: Headroom, at_least: int | None, *, preempting: bool) -> list
     return [f"forewarn: {what}: {limits}" if limits else f"forewarn: {what}"]
 
 
-def _printed(result: HeadroomResult, output: Output) -> Printed:
+def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, preempting: bool) -> Printed:
     from forewarn.policies.render import headroom
 
+    asked = [headroom.answer_to_number(obj.headroom, at_least, preempting=preempting) for obj in result.objects]
+
     def lines(paint: Painter) -> Iterator[str]:
-        return chain.from_iterable(headroom.render(obj, paint) for obj in result.objects)
+        objects = zip(result.objects, asked, strict=True)
+        return chain.from_iterable(headroom.render(obj, paint, answer) for obj, answer in objects)
 
     def markdown() -> str:
-        return "\n".join(map(headroom.markdown, result.objects))
+        return "\n".join(map(headroom.markdown, result.objects, asked))
 
     def page() -> Page:
         from forewarn.policies.render.html.headroom import report

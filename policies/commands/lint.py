@@ -467,9 +467,9 @@ def _on_each(job: _Job, run: Run) -> int:
         result = result._replace(findings=folded(result.findings, result.given))
         numbers = [counts(result.findings)[severity] for severity in Severity]
         status = _status(job, result.given, result.findings)
-        lines = [] if job.quiet else _summary(job, result, head=form not in WITH_HEAD)
+        lines = _summary(job, result, head=form not in WITH_HEAD)
         printed = _printed(run, result if job.notes else _without_notes(result, form), job.most)
-        return Evaluated(status, numbers, numbers, printed, lines)
+        return Evaluated(status, numbers, numbers, printed, [] if job.quiet else lines, lines[0])
 
     modules = ("sources.cluster", "render.report", "application.lint")
     return answered_each(Evaluation("lint", ("ERRORS", "WARNINGS", "NOTES"), evaluate, modules=modules), run)

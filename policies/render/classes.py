@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.objects.fields import ref_of
+from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.markdown import text_of
@@ -75,7 +76,12 @@ def notes(levels: Classes) -> Iterator[str]:
 def _title(levels: Classes) -> str:
     pods = sum(level.running.pods for level in levels.classes)
     classes = plural(count(levels), "PriorityClass", "PriorityClasses")
-    return f"{classes}, {plural(pods, 'running Pod')}: {shares(levels)} requested"
+    able = [each for each in levels.classes if each.could_displace.pods and each.new_pods and each.new_pods.preempt]
+    own = [level for level in able if not level.class_.startswith(SYSTEM_PRIORITY_CLASS_PREFIX)] or able
+    running, more = plural(pods, "running Pod"), [f"{level.class_} {level.could_displace.pods}" for level in own[1:]]
+    first = f"{own[0].class_} may preempt {own[0].could_displace.pods} of {running}" if own else ""
+    which = listed([first, *more], _NAMED) if own else f"none may preempt any of {running}"
+    return f"{classes}: {which}; {shares(levels)} requested"
 
 
 def count(levels: Classes) -> int:

@@ -19,6 +19,7 @@ MAX_RUNS: Final = 20
 """GitHub accepts no more runs in a SARIF file."""
 _LONGEST: Final = 120
 """Characters of a cluster's name in a heading."""
+_LONGEST_VERDICT: Final = 300
 
 
 class Outcome(NamedTuple):
@@ -26,7 +27,7 @@ class Outcome(NamedTuple):
 
     `status`: the exit status for this cluster alone. `reason`: why the command has no result; "" if there is one.
     `rank`: numbers that are larger for a worse cluster, for sorting. `cells`: the cluster's table row without the
-    name. `report`: text or JSON data. `messages`: lines for standard error.
+    name. `report`: text or JSON data. `verdict`: its first line. `messages`: lines for standard error.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Outcome(NamedTuple):
     rank: Sequence[int] = ()
     cells: Sequence[str | int] = ()
     report: Any = ""
+    verdict: str = ""
     messages: Sequence[str] = ()
 
 
@@ -56,7 +58,7 @@ def render(
     """The text, line by line; reports are complete lines. `clean`: makes a line printable. `in_full`: with the reports
     of clusters below the table, and reasons that the table cuts. `width`: as in `page_table`.
     """
-    yield paint(verdict(outcomes), "warning" if any(item.status for item in outcomes) else "good")
+    yield paint(clean(verdict(heads, outcomes)), "warning" if any(item.status for item in outcomes) else "good")
     head, *rows = page_table(("CLUSTER", *heads), _rows(heads, outcomes), width)
     yield paint(head, "bold")
     for outcome, row in zip(outcomes, rows, strict=True):
@@ -72,18 +74,22 @@ def render(
             yield str(outcome.report).removesuffix("\n") or "no findings"
 
 
-def verdict(outcomes: Sequence[Outcome]) -> str:
-    """Return one sentence with the numbers of clusters, of clusters without a result, and of clusters with exit
-    status 1, and the worst of several with a result.
+def verdict(heads: Sequence[str], outcomes: Sequence[Outcome]) -> str:
+    """Return the verdict on the worst cluster, with the numbers of clusters, of those without a result, and of those
+    with exit status 1.
     """
-    unknown = sum(bool(outcome.reason) for outcome in outcomes)
-    failed = sum(outcome.status == 1 and not outcome.reason for outcome in outcomes)
-    parts = [plural(len(outcomes), "cluster")]
-    parts += [f"{unknown} without an answer"] if unknown else []
+    known = [outcome for outcome in outcomes if not outcome.reason]
+    failed, unknown = sum(outcome.status == 1 for outcome in known), len(outcomes) - len(known)
+    if not known:
+        return f"{plural(unknown, 'cluster')} without an answer"
+    parts = [f"{unknown} more without an answer"] if unknown else []
     parts += [f"{failed} with exit status 1"] if failed else []
-    ranked = [outcome for outcome in outcomes if any(outcome.rank)]
-    parts += [f"the worst is {name_of(ranked[0])}"] if ranked and len(outcomes) > 1 else []
-    return ", ".join(parts)
+    others = f" ({', '.join(parts)})" if parts else ""
+    which = (
+        f"worst of {len(known)} clusters{others}: {name_of(known[0])}" if known[1:] else f"{name_of(known[0])}{others}"
+    )
+    row = ", ".join(f"{head.lower()} {cell}" for head, cell in zip(heads, known[0].cells, strict=True))
+    return f"{which}: {cut(one_line(known[0].verdict or row), _LONGEST_VERDICT)}"
 
 
 def name_of(outcome: Outcome) -> str:
@@ -103,7 +109,7 @@ def _rows(heads: Sequence[str], outcomes: Sequence[Outcome]) -> list[list[str | 
 
 def markdown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
     """The same table, and with `in_full` the report of each cluster below its name."""
-    lines = [f"## forewarn {command}: {text_of(verdict(outcomes))}", ""]
+    lines = [f"## forewarn {command}: {text_of(verdict(heads, outcomes))}", ""]
     lines += markdown_table(titles(["CLUSTER", *heads]), _rows(heads, outcomes))
     for outcome in outcomes if in_full else ():
         if not outcome.reason:

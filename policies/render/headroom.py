@@ -28,19 +28,27 @@ _LARGE_CPU: Final = 10**8
 """Amount of cpu in thousandths from which cores are printed without a fraction."""
 
 
-def render(result: ObjectHeadroom, paint: Painter = plain) -> Iterator[str]:
-    """The headroom as text lines."""
+def render(result: ObjectHeadroom, paint: Painter = plain, asked: str = "") -> Iterator[str]:
+    """The headroom as text lines. `asked`: the answer to `--at-least`, from `answer_to_number`."""
     headroom, reserve, buffers = result.headroom, result.placeholders, result.capacity_buffers
     pod = headroom.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
     about = f"{headroom.name} ({named}priority {pod.effective_priority}, {size})"
-    yield paint(f"{answer_to(result)}: {about}", "bold")
+    yield paint(f"{asked}{answer_to(result)}: {about}", "bold")
     yield from (f"  {line}" for line in _lines(headroom, paint))
     if reserve is not None:
         yield from (f"  {line}" for line in _placeholders(reserve, paint))
     if buffers is not None:
         yield from (f"  {line}" for line in _buffers(buffers, paint))
+
+
+def answer_to_number(headroom: Headroom, at_least: int | None, *, preempting: bool) -> str:
+    """Whether so many Pods (or PodGroups) fit, as the begin of the first line; "" without a number."""
+    if at_least is None:
+        return ""
+    fit = f"yes: {at_least} fit" if headroom.more[preempting] >= at_least else f"no: {at_least} do not fit"
+    return f"{fit} {'with' if preempting else 'without'} preemption; "
 
 
 def answer_to(result: ObjectHeadroom) -> str:
@@ -273,8 +281,8 @@ def _nodes_of_group(group: PlaceholderNodes) -> str:
     return f"group {group.group}: {few if group.nodes is None else plural(group.nodes, 'node')}"
 
 
-def markdown(result: ObjectHeadroom) -> str:
-    """The headroom as Markdown: nested lists."""
-    first, *rest = render(result)
+def markdown(result: ObjectHeadroom, asked: str = "") -> str:
+    """The headroom as Markdown: nested lists. `asked`: as in `render`."""
+    first, *rest = render(result, asked=asked)
     items = (f"{' ' * (len(line) - len(line.lstrip()) - 2)}- {text_of(line.strip())}" for line in rest)
     return "\n".join([f"### {text_of(first)}", "", *items]) + "\n"

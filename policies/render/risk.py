@@ -96,7 +96,9 @@ def verdict(risks: Risks) -> str:
     if not any(risks.simulated):
         return f"{total}{fail}; no loss simulated"
     counts = [
-        (_losing(risks, what), what) for what, some in zip(("zone", "node"), risks.simulated, strict=True) if some
+        (_losing(risks, what), what if some == all_ else f"{what} ({some} of {all_} simulated)")
+        for what, some, all_ in zip(("zone", "node"), risks.simulated, risks.total, strict=True)
+        if some
     ]
     lose = f"{counts[0][0]} of {total} {'loses' if counts[0][0] == 1 else 'lose'} replicas with a lost {counts[0][1]}"
     node = "".join(f", {count} with a lost {what}" for count, what in counts[1:])

@@ -254,13 +254,15 @@ def _on_added_nodes(answer: Answer) -> str:
 
 
 def _removed_and_started(answer: Answer) -> list[str]:
-    """Phrases with the Pods that the change removes, and with the Pending Pods that run because of it."""
+    """Phrases with the Pods that the change removes, adds, and with the Pending Pods that run because of it."""
     if answer.upgrade is not None or answer.new_nodes is not None:
         return []
     started = [max(min(row.pending_before - row.pending, row.after - row.before), 0) for row in answer.workloads]
     removed = f"{plural(answer.scaled_down, 'Pod')} removed"
     runs = plural(sum(started), "Pending Pod now runs", "Pending Pods now run")
-    return [*([removed] if answer.scaled_down else []), *([runs] if any(started) else [])]
+    more = answer.running_after - answer.running_before - sum(started) if answer.summary.all_run_at is not None else 0
+    added = [f"{plural(more, 'new Pod')} scheduled"] if more > 0 else []
+    return [*([removed] if answer.scaled_down else []), *added, *([runs] if any(started) else [])]
 
 
 def _progress(answer: Answer) -> str:

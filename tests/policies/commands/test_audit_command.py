@@ -96,7 +96,7 @@ def test_a_baseline_leaves_what_is_new(capsys: pytest.CaptureFixture[str], tmp_p
     assert run(capsys, "--cluster", SHOWN, "--write-baseline", baseline)[0] == 0
     status, out, _ = run(capsys, "--cluster", SHOWN, "--baseline", baseline, "--fail-on", "note")
     assert status == 0
-    assert out.startswith("no findings (7 suppressed): ")
+    assert out.startswith("no findings (7 suppressed); ")
 
 
 def test_another_victim_is_no_new_finding(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_another_victim_is_no_new_finding(capsys: pytest.CaptureFixture[str], tm
     assert f"since {before}: no changes\n" in out
     status, out, _ = run(capsys, "--cluster", after, "--baseline", baseline, "--fail-on", "note")
     assert status == 0
-    assert out.startswith("no findings (7 suppressed): ")
+    assert out.startswith("no findings (7 suppressed); ")
 
 
 def test_an_annotation_suppresses_what_is_meant(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_report_shows_so_many_of_a_rule(capsys: pytest.CaptureFixture[str], tm
     _, out, _ = run(capsys, "-v", "--cluster", str(tmp_path / "cluster.json"))
     assert "  and 80 more of unused-priority-class; use -o json for all\n" in out
     assert len(out.splitlines()) == 24
-    assert out.startswith("100 notes: ")
+    assert out.startswith("100 notes; worst: PriorityClass ")
 
 
 def cells_of(text: str) -> list[list[str]]:
