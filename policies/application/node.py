@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.cluster import POD_NAMES
-from forewarn.policies.application.manifests import files_of
+from forewarn.policies.application.manifests import files_of, reading_of
 from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import in_json
-from forewarn.policies.findings import plural
+from forewarn.policies.findings import cut, plural, quote
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
 from forewarn.policies.kubelet.admission import admit
 from forewarn.policies.kubelet.eviction import rank, read_stats
 from forewarn.policies.kubelet.pods import read_pod
 from forewarn.policies.kubelet.shutdown import shutdown_groups
-from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, text
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.sources import SourceError, read_file
@@ -176,6 +175,9 @@ def _stats(path: str, node: str) -> dict[str, PodStats]:
 
 def _kubelet_admission(request: PressureRequest, cache: Cache, pods: Sequence[KubeletPod]) -> Admission:
     obj = _pod_of(request.admit, request.namespace, cache)
+    if (named := at(obj, "spec", "nodeName")) not in (None, "", request.node):
+        problem = f"the Pod names node {quote(cut(str(named), 100))}, not {quote(request.node)}"
+        raise InvalidInput(f"--admit: {problem}. Fix: ask about that node")
     admitted = read_pod(obj)
     cache.remove(obj)  # the kubelet compares the Pod with the other Pods
     info = cache.snapshot().scheduling.get(request.node)
@@ -188,7 +190,7 @@ def _pod_of(path: Manifest, namespace: str, cache: Cache) -> ApiObject:
     pods = [
         (file, subject.object)
         for file in files_of([path])
-        for subject in read(read_file(file), file.name, frozenset(("/Pod",)), namespace=namespace).subjects
+        for subject in reading_of(file, ("/Pod",), namespace).subjects
     ]
     if len(pods) != 1:
         raise SourceError(

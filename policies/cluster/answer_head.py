@@ -23,7 +23,7 @@ class AnswerHead:
     """The subject of an answer: a cluster state, the Kubernetes release, and the profiles of kube-scheduler.
 
     `release`: such as `1.36`. `profile`: names of the profiles. `assumes`: the assumptions about missing objects, as
-    clauses: `no LimitRanges`.
+    clauses: `no LimitRanges`, or `Kubernetes 1.37`.
     """
 
     origin: Origin
@@ -62,7 +62,8 @@ def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead
     """Return the head of an answer about a cluster. `assumes`: in addition to what every answer assumes."""
     semantics = cluster.semantics
     profile = listed(sorted(semantics.scheduler_names))
-    assumed = dict.fromkeys((*assumptions(cluster.objects), *assumes))
+    release = (f"Kubernetes {semantics.release}",) if semantics.assumed else ()
+    assumed = dict.fromkeys((*release, *assumptions(cluster.objects), *assumes))
     return AnswerHead(cluster.origin, semantics.release, profile, tuple(assumed))
 
 

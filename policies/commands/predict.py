@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 OK, _, USAGE, FAILED = range(4)
 CONDITIONS: Final = {
-    "preemption": {"preempts", "waits", "in-vain"},
+    "preemption": {"preempts", "in-vain"},
     "pending": {"pending", "in-vain"},
     "quota": {"refused"},
     "not-predicted": {"not-predicted"},
@@ -112,7 +112,8 @@ def _check(options: argparse.Namespace, run: Run, parser: argparse.ArgumentParse
 
 _COLUMNS: Final = {
     "FIT": {"fits"},
-    "PREEMPT": {"preempts", "waits"},
+    "WAIT": {"waits"},
+    "PREEMPT": {"preempts"},
     "PENDING": {"pending", "in-vain"},
     "REJECTED": {"refused"},
     "NOT PREDICTED": {"not-predicted", "unknown"},

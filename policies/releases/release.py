@@ -185,7 +185,7 @@ class Release(NamedTuple):
         fault = BadGates()
         for newest in reversed(KNOWN_MINORS):
             try:
-                return semantics_of(newest, self.gates, of_apiserver=self.of_apiserver)
+                return replace(semantics_of(newest, self.gates, of_apiserver=self.of_apiserver), assumed=True)
             except BadGates as error:
                 fault = error if newest == NEWEST else fault
         raise fault

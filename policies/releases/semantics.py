@@ -7,7 +7,7 @@ gives each check with its first minor version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.releases.gates import MODELLED, default
@@ -37,14 +37,16 @@ class Semantics:
     """One release with feature gates.
 
     `minor`: minor of Kubernetes 1. `gates`: the gates that were set, as (name, state). `scheduler`: the scheduler's
-    configuration; None: the default of the release. `fault`: why the options do not describe the release. Equal values
-    mean equal decisions; a change needs a new snapshot.
+    configuration; None: the default of the release. `fault`: why the options do not describe the release. `assumed`:
+    neither the options nor the cluster name a release. Equal values mean equal decisions; a change needs a new
+    snapshot.
     """
 
     minor: int = RECORDED_MINOR
     gates: tuple[tuple[str, bool], ...] = ()
     scheduler: SchedulerConfiguration | None = None
     fault: str = ""
+    assumed: bool = field(default=False, compare=False)
 
     def with_gates(self, **gates: bool) -> Semantics:
         return replace(self, gates=tuple(sorted({**dict(self.gates), **gates}.items())))

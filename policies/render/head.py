@@ -27,8 +27,10 @@ def line_of(head: AnswerHead) -> str:
 def _clauses(head: AnswerHead) -> Iterator[str]:
     origin = head.origin
     time = f"{origin.time}{'' if origin.is_read else ' (newest object)'}" if origin.time else "an unknown time"
-    yield f"cluster: {origin.cluster} at {time}, Kubernetes {head.release}, profile {head.profile}"
-    for number, clause in enumerate(head.assumes):
+    release = f"Kubernetes {head.release}"
+    is_assumed = release in head.assumes
+    yield f"cluster: {origin.cluster} at {time}, {release}{' (assumed)' if is_assumed else ''}, profile {head.profile}"
+    for number, clause in enumerate(clause for clause in head.assumes if clause != release):
         yield clause if number else f"assumes: {clause}"
 
 

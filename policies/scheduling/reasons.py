@@ -89,12 +89,22 @@ class FitError(str):
         """The message in forewarn's words: `20 nodes: insufficient cpu, no Pod of lower priority`."""
         counted = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
         reasons = [(as_reason(reason), nodes) for reason, nodes in counted]
+        if of_volumes := self._of_volumes:
+            first = FitError("", self.reasons).short
+            return f"{FitError('', of_volumes).short} (without preemption: {first})"
         shorts, why = _with_preemption(reasons, self.preemption)
         parts = [
             f"{plural(nodes, 'node')}: {short}" if nodes else short
             for short, (_, nodes) in zip(shorts, reasons, strict=True)
         ]
         return "; ".join([*parts, *filter(None, [why])])
+
+    @property
+    def _of_volumes(self) -> Mapping[str, int]:
+        """Volume reason -> number of nodes that only it rejects after preemption; empty if others reject more nodes."""
+        after = self.preemption.reasons if isinstance(self.preemption, FitError) else NOTHING
+        left = {reason: nodes for reason, nodes in after.items() if reason != NOT_HELPFUL}
+        return left if all(as_reason(reason).of_volumes for reason in left) else NOTHING
 
 
 def in_short(message: str) -> str:

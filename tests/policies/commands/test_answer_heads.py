@@ -66,7 +66,7 @@ def test_the_head_names_what_is_missing(command: str, tmp_path: Path) -> None:
 
 
 def line(directory: Path, time: str = READ) -> str:
-    return f"cluster: {directory / 'cluster.json'} at {time}, Kubernetes 1.37, profile default-scheduler"
+    return f"cluster: {directory / 'cluster.json'} at {time}, Kubernetes 1.37 (assumed), profile default-scheduler"
 
 
 @pytest.mark.parametrize("command", [name for name in ANSWERS if name not in (*WITHOUT_TEXT, *ON_STDERR)])

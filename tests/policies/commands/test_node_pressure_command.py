@@ -310,7 +310,6 @@ def critical(**requests: str) -> MadePod:
 
 PORTS = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
 AFFINITY = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
-NAME = "Predicate NodeName failed: node(s) didn't match the requested node name"
 TAINT = "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"
 CLAIMED = "deviceclass.resource.kubernetes.io/gpu"
 CLAIMS = {"requestMappings": [{"containerName": "c", "requestName": "r", "resourceName": CLAIMED}]}
@@ -350,7 +349,6 @@ NOT_ENOUGH = (
         (critical().port(9100), [], {}, "NodePorts", PORTS),
         (critical(cpu="3").port(9100), [], {"cpu": 1000}, "NodePorts", PORTS),
         (critical().spec(nodeSelector={"disk": "ssd"}), [], {}, "NodeAffinity", AFFINITY),
-        (critical().spec(nodeName="other"), [], {}, "NodeName", NAME),
         (critical().spec(tolerations=[]), [], {}, "TaintToleration", TAINT),
         (critical().metadata(annotations={"kubernetes.io/config.source": "file"}).spec(tolerations=[]), [], {}, "", ""),
         (critical(cpu="3").spec(os={"name": "windows"}), [], {}, "PodOSNotSupported", OTHER_OS),
