@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.commands.parser import add_config_option
+from forewarn.policies.commands.parser import add_config_option, duration_between
 from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import one_line, quote
@@ -48,7 +48,8 @@ def add_arrival_options(add: Callable[..., object]) -> None:
         add,
         "file with a list of instance types {name, capacity, offerings}, to predict the nodes that Karpenter adds",
     )
-    add("--node-delay", type=_seconds, metavar="SECONDS", help="time from a scale-up to ready nodes (default: 180)")
+    help_text = "time from a scale-up to ready nodes (default: 3m)"
+    add("--node-delay", type=duration_between(0, _MAX_DELAY), metavar="DURATION", help=help_text)
     add_no_autoscaler_option(add, "simulate without new nodes, and ignore the node groups of the cluster")
 
 
@@ -163,13 +164,3 @@ def _cutoff(text: str) -> int:
     if not -_MAX <= number < _MAX:
         raise argparse.ArgumentTypeError(f"must be between {-_MAX} and {_MAX - 1}")
     return number
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number of seconds, not {quote(text)}") from None
-    if not 0 <= seconds <= _MAX_DELAY:
-        raise argparse.ArgumentTypeError(f"must be between 0 and {_MAX_DELAY}")
-    return float(seconds)

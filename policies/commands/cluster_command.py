@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
-from forewarn.policies.commands.parser import integer_between
+from forewarn.policies.commands.parser import duration_between, integer_between
 from forewarn.policies.commands.printing import Output
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, one_line, plural
@@ -61,12 +61,12 @@ def add_cluster_option(add: Callable[..., object], *, required: bool = True, sev
     if several:
         help_text = f"maximum number of clusters at the same time (default: number of CPUs, at most {MAX_BY_DEFAULT})"
         add("--jobs", type=integer_between(1, 64), metavar="N", help=help_text)
-        help_text = f"time limit for each of several clusters (default: {DEFAULT_TIMEOUT})"
+        help_text = f"time limit for each of several clusters (default: {DEFAULT_TIMEOUT // 60}m)"
         add(
             "--cluster-timeout",
-            type=integer_between(1, 86_400),
+            type=duration_between(1, 86_400),
             default=DEFAULT_TIMEOUT,
-            metavar="SECONDS",
+            metavar="DURATION",
             help=help_text,
         )
 
@@ -132,7 +132,7 @@ class Several(NamedTuple):
     contexts: Sequence[str]
     snapshots: Sequence[str]
     jobs: int
-    seconds: int
+    seconds: float
 
 
 class Run(NamedTuple):
@@ -324,10 +324,10 @@ def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[st
 def check_several(options: argparse.Namespace, run: Run, parser: argparse.ArgumentParser) -> None:
     """Exit if an option does not work with several clusters."""
     if run.output.form in ("html", "svg"):
-        parser.error(f"-o {run.output.form}: takes one cluster")
+        parser.error(f"-o {run.output.form}: takes one cluster. Fix: pass --cluster")
     for name in ("baseline", "write_baseline", "fix", "diff", "each", "timeline"):
         if getattr(options, name, None):
-            parser.error(f"--{name.replace('_', '-')}: takes one cluster")
+            parser.error(f"--{name.replace('_', '-')}: takes one cluster. Fix: pass --cluster")
     files, option = getattr(options, "filename", None) or [], "-f "
     if paths := getattr(options, "paths", []):
         files, option = paths, ""

@@ -26,10 +26,10 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.comment import NoComment, post
 from forewarn.policies.commands.many_clusters import SUFFIX, clusters_of
-from forewarn.policies.commands.parser import Parser, add_config_option
+from forewarn.policies.commands.parser import Parser, add_config_option, any_duration
 from forewarn.policies.commands.printing import Output, print_lines
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.commands.simulated import add_until_option, any_duration
+from forewarn.policies.commands.simulated import add_until_option
 from forewarn.policies.config import find_config
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, duration

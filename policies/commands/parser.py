@@ -132,6 +132,28 @@ def integer_between(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
+def any_duration(text: str) -> float:
+    """Parse a duration: seconds, or such as `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
+    from forewarn.policies.simulation.scenario import seconds
+
+    try:
+        return seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "")
+    except ValueError as fault:
+        given = f", not {quote(cut(text, 40))}" if text else ""
+        raise argparse.ArgumentTypeError(f"{str(fault).strip()}{given}") from None
+
+
+def duration_between(least: int, most: int) -> Callable[[str], float]:
+    """A type for argparse: a duration between `least` and `most` seconds."""
+
+    def read(text: str) -> float:
+        if not least <= (seconds := any_duration(text)) <= most:
+            raise argparse.ArgumentTypeError(f"must be between {least}s and {most}s, not {quote(cut(text, 40))}")
+        return seconds
+
+    return read
+
+
 def add_config_option(add: Callable[..., object]) -> None:
     """Add `--config` by a parser's `add_argument`."""
     help_text = "configuration file (default: .forewarn.yaml in this directory or a parent)"

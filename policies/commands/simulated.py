@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL, MAX_UNTIL, world_with
-from forewarn.policies.commands.parser import integer_between
+from forewarn.policies.commands.parser import any_duration, integer_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,16 +51,6 @@ def simulated_time(text: str) -> float:
     if until > MAX_UNTIL:
         raise argparse.ArgumentTypeError(f"must be {MAX_UNTIL / 3600:.0f}h (31 days) at most")
     return until
-
-
-def any_duration(text: str) -> float:
-    """Parse a duration: seconds, or such as `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
-    from forewarn.policies.simulation.scenario import seconds
-
-    try:
-        return seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "")
-    except ValueError as fault:
-        raise argparse.ArgumentTypeError(str(fault).strip()) from None
 
 
 def add_until_option(add: Callable[..., object], more: str = "", default: float | None = None) -> None:

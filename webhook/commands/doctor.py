@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,7 +13,7 @@ from forewarn.policies.commands.cluster_command import (
     add_output_option,
     use_kubeconfig,
 )
-from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.parser import Parser, duration_between
 from forewarn.policies.commands.printing import print_lines
 from forewarn.policies.sources import SourceError
 from forewarn.policies.terminal import as_json, complain
@@ -24,6 +23,7 @@ from forewarn.webhook.doctor.client import Client, seconds_ahead
 from forewarn.webhook.doctor.report import Status, bounded, summary
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.commands.printing import Output
@@ -60,7 +60,7 @@ def examine(client: Client, version: ApiObject, namespace: str, now: Now) -> lis
 WELL, PROBLEMS, USAGE, FAILED = range(4)
 _FIX: Final = "check kubectl cluster-info, or pass --context NAME or --kubeconfig FILE"
 _SECONDS: Final = 30.0
-_MAX_SECONDS: Final = 600.0
+_MAX_SECONDS: Final = 600
 _ORDER: Final = (Status.PROBLEM, Status.WARNING, Status.UNKNOWN, Status.OK)
 _STYLES: Final = {Status.OK: "good", Status.PROBLEM: "error", Status.WARNING: "warning", Status.UNKNOWN: "dim"}
 
@@ -141,16 +141,7 @@ def _parser() -> argparse.ArgumentParser:
         help="namespace for the dry run of a Deployment (default: default)",
     )
     add_output_option(add)
-    add("--timeout", type=_seconds, default=_SECONDS, metavar="SECONDS", help="time limit for all checks (default: 30)")
+    limit = duration_between(1, _MAX_SECONDS)
+    add("--timeout", type=limit, default=_SECONDS, metavar="DURATION", help="time limit for all checks (default: 30s)")
     add_color_option(add)
     return parser
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= _MAX_SECONDS:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds up to {_MAX_SECONDS:g}")
-    return seconds

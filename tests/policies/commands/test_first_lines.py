@@ -21,6 +21,16 @@ WITHOUT_AN_ANSWER = {"lsp", "ui", "snapshot", "webhook serve", "webhook ca-injec
 WITH_A_LIVE_WEBHOOK = {"webhook doctor", "webhook accuracy"}
 """Commands whose own tests compare the first line."""
 WEB = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}}"
+PINNED: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "agent", "namespace": "kube-system"},
+    "spec": {
+        "nodeName": "b-1",
+        "priorityClassName": "system-node-critical",
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+    },
+}
 REVIEW: dict[str, Any] = {
     "apiVersion": "admission.k8s.io/v1",
     "kind": "AdmissionReview",
@@ -48,12 +58,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     directory = tmp_path_factory.mktemp("files")
     (directory / "review.json").write_text(json.dumps(REVIEW))
     (directory / "web.yaml").write_text(WEB)
+    (directory / "pinned.json").write_text(json.dumps(PINNED))
     (directory / "pod.json").write_text(json.dumps(REVIEW["request"]["object"]))
     for part in "01":
         shard = ("lose", "--each", "node", "--shard", f"{part}/2", "-o", "json")
         done = forewarn("whatif", *shard, "--cluster", "docs/examples/whatif/cluster.yaml")
         (directory / f"part-{part}.json").write_text(done.stdout)
-    names = {"REVIEW": "review.json", "DEPLOYMENT": "web.yaml", "POD": "pod.json"}
+    names = {"REVIEW": "review.json", "DEPLOYMENT": "web.yaml", "POD": "pod.json", "PINNED": "pinned.json"}
     names |= {"FIRST": "part-0.json", "SECOND": "part-1.json"}
     return {word: str(directory / name) for word, name in names.items()}
 

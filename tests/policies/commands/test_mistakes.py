@@ -31,6 +31,10 @@ def test_an_error_is_as_recorded(
     (tmp_path / "unreachable").write_text(UNREACHABLE)
     (tmp_path / "unknown").write_text(f"{POD}, priorityClassName: no-such}}}}\n")
     (tmp_path / "boolean-name").write_text(f"{POD.replace('name: web', 'name: y')}}}}}\n")
+    (tmp_path / "misspelt").write_text(f"{POD}, priorityClasName: gold}}}}\n")
+    (tmp_path / "misplaced").write_text(f"{POD}], priority: {{class: gold}}, image: i}}}}\n".replace("i}]]", "i}]"))
+    (tmp_path / "pinned").write_text(f"{POD}, nodeName: b-1}}}}\n")
+    (tmp_path / "broken").write_text("a: [1\n")
     (tmp_path / "events").write_text("- {at: 1, drian: a-1}\n")
     try:
         status = main(shlex.split(mistake["command"].replace("CLUSTER", CLUSTER).replace("TMP", str(tmp_path))))
