@@ -704,8 +704,10 @@ def _causes(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str,
     failed = sum(bool(workload.failure) for workload in workloads)
     if failed:
         jobs = plural(failed, "Job fails", "Jobs fail") if workloads[1:] else workloads[0].failure
-        others = any(workload.missed > by[workload.workload] for workload in workloads if workload.failure)
-        yield f"{one_line(jobs)}{', so its other Pods are deleted' if others else ''}"
+        victims = Counter(preemption.workload for preemption in answer.preempted)
+        others = any(workload.missed > victims[workload.workload] for workload in workloads if workload.failure)
+        whose = "its" if failed == 1 else "their"
+        yield f"{one_line(jobs)}{f', so {whose} other Pods are deleted' if others else ''}"
 
 
 _UNKNOWN: Final = (

@@ -1127,10 +1127,11 @@ def test_what_a_simulation_lacks_is_first_and_explained(
         assert [line for line in lines if line.startswith("- Fix: --until")] == fixes
 
 
+@pytest.mark.parametrize(("cpu", "others"), [("2", ", so its other Pods are deleted"), ("4", "")])
 def test_pods_that_are_deleted_because_their_job_fails_are_explained(
-    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+    cpu: str, others: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
-    """A Job without retries loses its other Pod when one is preempted."""
+    """A Job without retries loses its other Pod when one is preempted, but not if both are preempted."""
     snapshot(tmp_path / "c.yaml", 4)
     objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
     template = {"spec": deployment("p", cpu="2", priorityClassName="low")["spec"]["template"]["spec"]}
@@ -1145,10 +1146,10 @@ def test_pods_that_are_deleted_because_their_job_fails_are_explained(
         for n in range(2)
     ]
     write(tmp_path / "c.yaml", *objects, job, *pods)
-    sides = versions({}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
+    sides = versions({}, {"web.yaml": [deployment("web", 1, cpu, priorityClassName="high")]})
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
     assert text.startswith("### Cluster c: shop/etl loses 2 of 2 Pods (1 Job fails)\n"), text
-    assert "; the Job fails: BackoffLimitExceeded, more Pods failed than backoffLimit 0, so its other Pods are" in text
+    assert f"; the Job fails: BackoffLimitExceeded, more Pods failed than backoffLimit 0{others}.\n" in text
 
 
 @pytest.mark.parametrize(("strategy", "is_told"), [("RollingUpdate", True), ("Recreate", False)])
