@@ -694,16 +694,21 @@ class ControllerManager:
         return key
 
     def _sync(self, key: Key) -> Generator[float | None, None, None]:
-        if key in self.unreadable:
-            return
-        try:
-            actions = self._reconcile(key)
-        except InvalidObject as error:
-            self.unreadable[key] = error_message(self.api, key, error)
+        if (actions := self._actions_for(key)) is None:
             return
         yield from self._carry_out(key, actions)
         if key[0] in _CALM and (not actions or self._only_requeues(key, actions)):
             self._idle.add(key)
+
+    def _actions_for(self, key: Key) -> Sequence[Action] | None:
+        """Return the actions of the controller; None for an object that it cannot read."""
+        if key in self.unreadable:
+            return None
+        try:
+            return self._reconcile(key)
+        except InvalidObject as error:
+            self.unreadable[key] = error_message(self.api, key, error)
+            return None
 
     def _only_requeues(self, key: Key, actions: Sequence[Action]) -> bool:
         """Report whether the only action is to requeue the object for a time at which a sync is scheduled already."""

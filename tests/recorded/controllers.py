@@ -15,13 +15,11 @@ from forewarn.policies.controllers.pod_gc import collect
 from forewarn.policies.controllers.view import CreatePod, DeletePod, controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.kinds.registry import DAEMON_SET, REPLICA_SET
-from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.simulation.api_server import PDB, Change
 from forewarn.policies.simulation.controller_manager import (
     ControllerManager,
     PodGarbageCollector,
     delay_of,
-    error_message,
     termination_seconds,
 )
 
@@ -175,12 +173,7 @@ class RecordedControllers(ControllerManager):
 
     def _sync(self, key: Key) -> Steps:
         """Sync now. A ReplicaSet counts its Pods again after each new Pod."""
-        if key in self.unreadable:
-            return
-        try:
-            actions = self._reconcile(key)
-        except InvalidObject as error:
-            self.unreadable[key] = error_message(self.api, key, error)
+        if (actions := self._actions_for(key)) is None:
             return
         yield from self._carry_out(key, actions)
         if key[0] == REPLICA_SET and any(isinstance(action, CreatePod) for action in actions):
