@@ -349,7 +349,7 @@ class _Renderer:
         """Add a finding for each cause of failures, at the first directory that fails for it."""
         charts = Charts()
         for cause, failures in self._failures.items():
-            failures.sort(key=lambda failed: (is_test_file(failed[0]), charts.is_deprecated(failed[0])))
+            failures.sort(key=lambda failed: (_is_part_or_test(failed[0]), charts.is_deprecated(failed[0])))
             file, failure = failures[0]
             message = failure.why
             fix = next((fix for part, fix in _FIXES.items() if part in message), _FIX)
@@ -365,7 +365,7 @@ class _Renderer:
                 start = os.path.join(os.curdir, "") if file.startswith(os.curdir) else ""
                 file = start + os.path.relpath(failure.file, os.path.realpath(os.curdir))
             place = Location(file, failure.line, 1, 2)
-            severity = Severity.NOTE if cause == _GENERATED or is_test_file(failures[0][0]) else Severity.WARNING
+            severity = Severity.NOTE if cause == _GENERATED or _is_part_or_test(failures[0][0]) else Severity.WARNING
             directories = tuple(os.path.dirname(other) for other, _ in failures[1:])
             self._given.diagnostics.append(
                 FileDiagnostic("parse-error", message, place, fix, severity=severity, others=directories)
@@ -470,6 +470,16 @@ def render(
     renderer.take_charts(directories.charts, [job for job in charts if job.program not in absent])
     _take_overlays(given, directories, [job for job in kustomizes if job.program not in absent], renderer)
     renderer.report_failures()
+
+
+def _is_part_or_test(file: str) -> bool:
+    """Report whether a Chart.yaml is below another chart, or a file in a directory for tests or examples."""
+    directory = os.path.dirname(file) if os.path.basename(file) == CHART else ""
+    while directory != os.path.dirname(directory):
+        directory = os.path.dirname(directory)
+        if os.path.isfile(os.path.join(directory, CHART)):
+            return True
+    return is_test_file(file)
 
 
 def _generated(why: str) -> str:

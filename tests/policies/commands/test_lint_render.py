@@ -377,6 +377,19 @@ def test_a_chart_that_needs_values_is_rendered_with_those_of_its_tests(
     assert '"system-a"' in report["findings"][0]["message"]
 
 
+def test_a_chart_below_another_chart_may_fail_alone(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _chart(tree)
+    (tree / "charts/shop/vendor/part/templates").mkdir(parents=True)
+    (tree / "charts/shop/vendor/part/Chart.yaml").write_text("name: part\nversion: 1.0.0\n")
+    _tool(tools, "helm", "#!/bin/sh\ncase $* in *part*) echo 'template \"x\" not defined' >&2; exit 1;; esac\n")
+    _, report, _ = _lint(capsys, "--render", "--allow-empty")
+    assert [(f["file"], f["severity"]) for f in report["findings"]] == [
+        ("./charts/shop/vendor/part/Chart.yaml", "note")
+    ]
+
+
 def test_without_the_tool_the_job_cannot_be_done(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("one", "two"):
         (tree / name).mkdir()
