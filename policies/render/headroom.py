@@ -38,7 +38,7 @@ def render(result: ObjectHeadroom, paint: Painter = plain, asked: str = "") -> I
     yield paint(f"{asked}{answer_to(result)}: {about}", "bold")
     yield from (f"  {line}" for line in _lines(headroom, paint))
     if reserve is not None:
-        yield from (f"  {line}" for line in _placeholders(reserve, paint))
+        yield from (f"  {line}" for line in _placeholders(reserve, headroom, paint))
     if buffers is not None:
         yield from (f"  {line}" for line in _buffers(buffers, paint))
 
@@ -62,7 +62,9 @@ def answer_to(result: ObjectHeadroom) -> str:
     beside = " beside the CapacityBuffers" if result.capacity_buffers and result.capacity_buffers.provisioned else ""
     fit = f" ({reserve.create.fit_now} fit now{beside})" if reserve.create.fit_now < more else ""
     needed = plural(more, "more placeholder Pod") if more else "no more placeholder Pods"
-    return f"{needed} needed{fit} to start {wanted} at once; {answer}"
+    quota = result.headroom.quota
+    admitted = f" (a ResourceQuota admits only {quota.pods})" if quota and quota.pods < reserve.wanted else ""
+    return f"{needed} needed{fit} to start {wanted} at once{admitted}; {answer}"
 
 
 def answer_of(headroom: Headroom) -> str:
@@ -72,9 +74,12 @@ def answer_of(headroom: Headroom) -> str:
         return f"{groups}, {group.with_preemption} with preemption"
     without, preempting = (within(count, headroom.quota) for count in (headroom.without, headroom.preempting))
     answer = f"{count_text(without)}, {number_text(preempting)} with preemption"
-    grown = {each.name: within(each.more, each.quota) for each in headroom.node_groups or ()}
-    best = max(grown, key=lambda name: grown[name].pods, default="")
-    return f"{answer}, {number_text(grown[best])} on new nodes of group {best}" if best and grown[best].pods else answer
+    together = [] if headroom.all_node_groups is None else [headroom.all_node_groups]
+    grown = {each.name: within(each.more, each.quota) for each in together or headroom.node_groups or ()}
+    best = max(grown, key=lambda name: grown[name].pods, default=None)
+    if best is None or not grown[best].pods:
+        return answer
+    return f"{answer}, {number_text(grown[best])} on new nodes of {f'group {best}' if best else 'all groups'}"
 
 
 def number_text(count: Count) -> str:
@@ -126,6 +131,8 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
     yield from (f"  {of_group(group)}" for group in (headroom.node_groups or ())[:_MAX_GROUPS])
     if headroom.node_groups and len(headroom.node_groups) > _MAX_GROUPS:
         yield f"  and {len(headroom.node_groups) - _MAX_GROUPS} more node groups; use -o json for all"
+    if headroom.all_node_groups is not None:
+        yield f"  {of_group(headroom.all_node_groups)}"
     if headroom.reasons:
         yield "why no more fit:"
         yield from (f"  {plural(count, 'node')}: {in_short(reason)}" for reason, count in headroom.reasons[:_SHOWN])
@@ -163,7 +170,8 @@ def of_group(group: OfGroup) -> str:
         return f"no more with group {group.name}: {group.why_not}"
     more, limits = within(group.more, group.quota), limits_text(group.more, group.quota)
     why = limits or ("limit of one scale-up" if group.capped else "")
-    which = f"with {up_to_nodes(group.nodes)} of group {group.name}{f' ({why})' if why else ''}"
+    whose = f"of group {group.name}" if group.name else "of all groups together"
+    which = f"with {up_to_nodes(group.nodes)} {whose}{f' ({why})' if why else ''}"
     return f"and {number_text(more)} more {which}" if more.pods else f"no more {which}"
 
 
@@ -199,9 +207,12 @@ def memory(size: int) -> str:
     return f"{size / _GIB:.3g}Gi" if size < 1000 * _GIB else f"{size / _GIB:.0f}Gi"
 
 
-def _placeholders(reserve: Placeholders, paint: Painter) -> Iterator[str]:
+def _placeholders(reserve: Placeholders, headroom: Headroom, paint: Painter) -> Iterator[str]:
     """Lines about the placeholder Pods for a number of Pods."""
     yield paint(f"to start {plural(reserve.wanted, 'Pod')} without waiting for new nodes:", "bold")
+    if headroom.quota is not None and headroom.quota.pods < reserve.wanted:
+        only = plural(headroom.quota.pods, "Pod")
+        yield paint(f"  ResourceQuota {cut(headroom.quota.quota, _LONGEST)} admits only {only}", "warning")
     if reserve.obstacle:
         yield paint(f"  placeholder Pods do not help: {reserve.obstacle}", "warning")
         yield "  Fix: use a CapacityBuffer, or a PriorityClass that preempts and has a higher value"
@@ -219,7 +230,7 @@ def _placeholders(reserve: Placeholders, paint: Painter) -> Iterator[str]:
             pending = plural(existing.pending, "placeholder Pod")
             yield paint(f"  {pending} Pending: no capacity reserved yet{fewer}", "warning")
         yield paint(f"  create {_of_size(reserve.create)}", "good" if not more else "warning")
-    yield from (f"    {line}" for line in _where(reserve))
+    yield from (f"    {line}" for line in _where(reserve, headroom.all_node_groups))
     if reserve.capacity_buffer is not None and (reserve.create.pods or reserve.obstacle):
         yield f"  or: CapacityBuffer with replicas {reserve.wanted} (no Pods are preempted; -o json shows the manifest)"
 
@@ -260,20 +271,28 @@ def _pods(count: int) -> str:
     return plural(count, "Pod") if count else "no Pods"
 
 
-def _where(reserve: Placeholders) -> Iterator[str]:
+def _where(reserve: Placeholders, together: OfGroup | None) -> Iterator[str]:
     if len(reserve.pools) > 1 or any(pool.pool for pool in reserve.pools):
         yield from limited(map(_of_pool, reserve.pools), len(reserve.pools), "pool", "pools", "")
     missing = reserve.create.pods - reserve.create.fit_now
     if not missing:
         return
-    yield f"{plural(missing, 'placeholder Pod needs', 'placeholder Pods need')} new nodes"
     groups = reserve.node_groups
+    alone = ", of one of these groups" if len(groups) > 1 else ""
+    yield f"{plural(missing, 'placeholder Pod needs', 'placeholder Pods need')} new nodes{alone}"
     yield from limited(map(_nodes_of_group, groups), len(groups), "node group", "node groups", "")
+    if together is not None and all(group.nodes is None for group in groups):
+        yield f"all groups together: {_enough(missing, together)}"
 
 
 def _of_pool(pool: PlaceholderPool) -> str:
     reserved = f", {pool.reserved} in place of placeholder Pods" if pool.reserved else ""
     return f"pool {pool.pool or '(no label)'}: {_pods(pool.free)} fit now{reserved}"
+
+
+def _enough(missing: int, together: OfGroup) -> str:
+    count = together.more.pods
+    return "enough nodes" if count >= missing else f"not enough nodes (for {plural(count, 'Pod')})"
 
 
 def _nodes_of_group(group: PlaceholderNodes) -> str:

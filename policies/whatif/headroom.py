@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, NOT_TRIED, EquivalenceGroup, Estimate
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import template_info
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import MAX_SIZE_REACHED
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import LIMITS_NOT_MODELLED, MAX_SIZE_REACHED
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable
 from forewarn.policies.cluster.admission import admitted, counted_by_quotas
 from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, replicas_of, without_missing_claims
@@ -41,20 +41,18 @@ from forewarn.policies.scheduling.responsible import (
     why_group_not_predicted,
 )
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.whatif.autoscalers import below_cutoff
+from forewarn.policies.whatif.autoscalers import Autoscaling, below_cutoff
 from forewarn.policies.whatif.scale_up import MAX_WORK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Hidden
     from forewarn.policies.documents import answers as documents
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.whatif.autoscalers import Autoscaling
 
 
 _MOST: Final = 2**31 - 1
@@ -102,6 +100,7 @@ The number of Pods per node depends on user input.
 """
 _NOT_FILLED: Final = "too many fit to determine what runs out first"
 _ZONE: Final = "topology.kubernetes.io/zone"
+_NO_GROUPS: Final = Autoscaling()
 
 
 class Count(NamedTuple):
@@ -219,6 +218,7 @@ class Headroom(NamedTuple):
     by_zone: Hidden[Mapping[str, int]]
     notes: Sequence[str]
     node_groups: Sequence[OfGroup] | None = None
+    all_node_groups: OfGroup | None = None
     assumes: Hidden[Sequence[str]] = ()
     pod_group: PodGroupHeadroom | None = None
     quota: Quota | None = None
@@ -294,22 +294,17 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     prediction = Prediction(full, last, reasons=True) if full is not None else None
     notes = notes if full is not None else [*notes, _NOT_FILLED]
     quota_for = partial(quota_room, cluster, counted, pod.namespace)
-    quota, groups = quota_for(pod.priority_class_name), None
-    if autoscaling is not None and autoscaling.groups:
-        groups = (
-            [OfGroup(group.name, 0, False, Count(0), below_cutoff(autoscaling.cutoff)) for group in autoscaling.groups]
-            if is_expendable(pod, autoscaling.cutoff)
-            else _by_group(cluster, pod, full, autoscaling.groups)
-        )
-        left = quota._replace(pods=max(quota.pods - without.pods, 0)) if quota is not None else None
-        groups = [group._replace(quota=left) for group in groups]
+    quota = quota_for(pod.priority_class_name)
+    left = quota._replace(pods=max(quota.pods - without.pods, 0)) if quota is not None else None
+    groups, together = _with_groups(cluster, pod, full, autoscaling or _NO_GROUPS, left)
     by_class = _by_class(cluster, pod, without, quota_for, as_group=member is not None)
     preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)
     assumed = (
         *assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True),
         *without_status(cluster, pod.namespace),
     )
-    notes = [*notes, *ahead_in_queue(pod, cluster)]
+    limits = [LIMITS_NOT_MODELLED] if autoscaling is not None and autoscaling.settings.limits else []
+    notes = [*notes, *ahead_in_queue(pod, cluster), *limits]
     return Headroom(
         name=str(ref_of(obj, "default")),
         pod=pod,
@@ -321,6 +316,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         by_zone=_by_zone(without.by_node or {}, snapshot),
         notes=notes,
         node_groups=groups,
+        all_node_groups=together,
         assumes=assumed,
         pod_group=None
         if member is None
@@ -405,32 +401,80 @@ def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: 
     )
 
 
-def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups: Sequence[NodeGroup]) -> list[OfGroup]:
-    """Return the additional Pods for each node group alone.
+def _with_groups(
+    cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, autoscaling: Autoscaling, quota: Quota | None
+) -> tuple[list[OfGroup] | None, OfGroup | None]:
+    """Return the result of `_by_group` with a quota; None without groups."""
+    groups, together = autoscaling.groups, None
+    if is_expendable(pod, autoscaling.cutoff):
+        why = below_cutoff(autoscaling.cutoff)
+        alone = [OfGroup(group.name, 0, False, Count(0), why) for group in groups]
+    else:
+        alone, together = _by_group(cluster, pod, full, autoscaling)
+    together = together._replace(quota=quota) if together is not None else None
+    return [group._replace(quota=quota) for group in alone] or None, together
+
+
+def _by_group(
+    cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, autoscaling: Autoscaling
+) -> tuple[list[OfGroup], OfGroup | None]:
+    """Return the additional Pods for each node group alone, and for all of them together; None if at most one helps.
 
     `full`: the cluster with all Pods that fit; None if too many.
     """
     daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
+    groups, base = autoscaling.groups, cluster.scheduling if full is None else full
+    total = autoscaling.settings.max_nodes_total
+    left = max(total - len(base.node_infos), 0) if total else MAX_NODES * len(groups)
     results: list[OfGroup] = []
+    estimates: list[Estimate] = []
     try:
         with metered(lambda: False, MAX_WORK):
             for group in groups:
                 if group.blocked:
                     results.append(OfGroup(group.name, 0, False, Count(0), group.blocked))
                     continue
-                nodes = MAX_NODES if group.max_added is None else min(group.max_added, MAX_NODES)
-                capped = group.max_added is None or group.max_added > nodes
-                base = cluster.scheduling if full is None else full
-                more, why = _of_group(
-                    Estimate(base, group, template_info(group, daemon_sets, base.semantics), nodes),
-                    pod,
-                    nodes,
-                    full is not None,
-                )
+                most = left if group.max_added is None else min(group.max_added, left)
+                nodes = min(most, MAX_NODES)
+                capped = group.max_added is None or most > nodes
+                estimate = Estimate(base, group, template_info(group, daemon_sets, base.semantics), nodes)
+                more, why = _of_group(estimate, pod, nodes, full is not None)
                 results.append(OfGroup(group.name, nodes, capped, more, why))
+                estimates += [estimate] if nodes else []
+            return results, _together(base, pod, results, estimates, left) if full is not None else None
     except CutShort:
-        results += [OfGroup(group.name, 0, False, Count(0, False), NOT_TRIED) for group in groups[len(results) :]]
-    return results
+        rest = groups[len(results) :]
+        return results + [OfGroup(group.name, 0, False, Count(0, False), NOT_TRIED) for group in rest], None
+
+
+def _together(
+    base: Snapshot, pod: Pod, alone: Sequence[OfGroup], estimates: Sequence[Estimate], left: int
+) -> OfGroup | None:
+    """Return the additional Pods if all node groups grow, and the nodes that these Pods use; None for fewer than two.
+
+    `alone`: the result of each group. `left`: maximum nodes of all groups.
+    """
+    helping = [each for each in alone if each.more.pods]
+    try:
+        is_sum = all(estimate.on_one_node(pod, 0) is not None for estimate in estimates)
+    except PluginFault:
+        return None
+    if len(helping if is_sum else estimates) < 2:
+        return None
+    capped, nodes, pods = any(each.capped for each in helping), 0, 0
+    if is_sum:
+        for each in sorted(helping, key=lambda each: -each.more.pods // each.nodes):
+            more = min(each.nodes, left - nodes)
+            nodes, pods = nodes + more, pods + each.more.pods // each.nodes * more
+        return OfGroup("", nodes, capped, Count(pods, is_exact=all(each.more.is_exact for each in helping)))
+    larger = base
+    for estimate in estimates:
+        most = min(estimate.most, left - nodes)
+        larger, nodes = estimate.on(larger, most).with_all(), nodes + most
+    count, _ = fill(larger, pod)
+    used = sum(bool(number) and name not in base.rows for name, number in (count.by_node or {}).items())
+    is_exact = count.is_exact and nodes == sum(estimate.most for estimate in estimates)
+    return OfGroup("", used, capped, Count(count.pods, is_exact)) if count.pods else None
 
 
 def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[Count, str]:

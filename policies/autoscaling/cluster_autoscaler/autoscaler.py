@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import group_by_scheduling_properties
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod, template_info
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Decision, Orchestrator, Settings
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
+    LIMITS_NOT_MODELLED,
+    Decision,
+    Orchestrator,
+    Settings,
+)
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable
 
 if TYPE_CHECKING:
@@ -84,7 +89,7 @@ class ClusterAutoscaler:
         scans added, by group; `upcoming`: of which are on their way. `hints`: of `filter_out_schedulable`.
         """
         if self._settings.limits:
-            raise NotPredicted("the limits --cores-total and --memory-total are not modelled")
+            raise NotPredicted(LIMITS_NOT_MODELLED)
         snapshot, left = self.packed(pending, snapshot, upcoming, hints)
         waiting, unplaced = group_by_scheduling_properties(without_daemon_pods(left)), set(map(id, left))
         fit = [pod for pod in pending if id(pod) not in unplaced and not is_daemon_pod(pod)]

@@ -64,6 +64,10 @@ class Estimate:
         charge(len(base.node_infos) // 4)
         self._with_template = base.with_nodes([self._template])
 
+    def on(self, base: Snapshot, most: int) -> Estimate:
+        """Return an estimate for the same group in another cluster, with at most `most` nodes."""
+        return Estimate(base, self.group, self._template, most)
+
     @property
     def nodes(self) -> int:
         return len(self._used_names)

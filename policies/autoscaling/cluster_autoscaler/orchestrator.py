@@ -156,6 +156,7 @@ def balanced(groups: Sequence[NodeGroup], new_nodes: int) -> list[tuple[NodeGrou
     return [(group, number) for group, number in added if number]
 
 
+LIMITS_NOT_MODELLED: Final = "the limits --cores-total and --memory-total are not modelled"
 MAX_SIZE_REACHED: Final = "max node group size reached"
 BACK_OFF: Final = "in backoff after failed scale-up"
 NOT_READY: Final = "not ready for scale-up"

@@ -93,6 +93,8 @@ def _of_group(group: OfGroup) -> Cell:
 def _groups(headroom: Headroom) -> Iterator[Element]:
     if headroom.node_groups:
         rows = [(group.name, group.nodes, group.why_not or _of_group(group)) for group in headroom.node_groups]
+        if (together := headroom.all_node_groups) is not None:
+            rows.append(("all together", together.nodes, _of_group(together)))
         heads = ("node group", "maximum new nodes", "more Pods")
         yield section("With scale-up", "groups", table("By node group", heads, rows, len(rows)))
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import forewarn
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.cluster.cache import Cache
@@ -30,8 +33,6 @@ from tests.policies.autoscaling.test_discovery import status
 from tests.policies.test_new_nodes_arrive import ZONAL, labelled
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from tests.builders import MadePod
 
@@ -354,6 +355,65 @@ def test_a_group_is_told_in_a_line_of_its_own(
     (told,) = json.loads(run(capsys, *asked, "-o", "json")[1])["nodeGroups"]
     assert told["pods"] == (0 if line.startswith("no") else int(line.split()[1]))
     assert told.get("reason", "") == line.partition(": ")[2]
+
+
+@settings(max_examples=cases(30), deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 3), min_size=2, max_size=3),
+    cpu=st.integers(1, 5),
+    how=st.sampled_from(["", NOT_LOCAL[0]]),
+    total=st.sampled_from([0, 5]),
+)
+def test_what_groups_bring_together_is_what_fits_when_all_their_nodes_are_there(
+    sizes: list[int], cpu: int, how: str, total: int
+) -> None:
+    cache = Cache()
+    for number in range(2):
+        cache.add(make_node(f"n{number}").label(ZONE, "ab"[number]).has(cpu="4", memory="8Gi", pods="9").obj)
+    named = zip("abb", sizes, strict=False)
+    groups = [group for zone, size in named for group in one_group(size, 4, labels={ZONE: zone})]
+    groups = [group._replace(name=str(n), node=replace(group.node, name=f"t{n}")) for n, group in enumerate(groups)]
+    obj, limits = made(cpu, 1, 0, how, False).obj, Settings(max_nodes_total=total)
+    before = headroom(cache.snapshot(), obj, Autoscaling(groups=groups, settings=limits))
+    snapshot, pod = cache.snapshot().scheduling, admitted(obj, cache.snapshot())
+    for number in range(before.without.pods):
+        prediction = Prediction(snapshot, replace(pod, name=f"one-{number}", uid=""))
+        snapshot = prediction.in_the_end()
+        cache.add(made(cpu, 1, 0, how, False).on(prediction.node).metadata(name=f"one-{number}").obj)
+    left = total - 2 if total else 9
+    for n, (zone, size) in enumerate(zip("abb", sizes, strict=False)):
+        for number in range(min(size, left)):
+            new = make_node(f"new-{n}-{number}").label(ZONE, zone)
+            cache.add(new.has(cpu="4", memory="8Gi", pods="110").obj)
+        left -= min(size, left)
+    found, more = before.all_node_groups, headroom(cache.snapshot(), obj).without.pods
+    if found is None:
+        assert sum(map(bool, sizes)) < 2 or cpu > 4 or not more
+    else:
+        assert found.more.pods == more
+        assert found.more.is_exact or how
+
+
+def test_all_groups_together_are_told_after_each_of_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A constraint across zones lets no group alone help much."""
+    cluster = labelled(tmp_path, ZONAL, status(("a", 2, 0, 9), ("b", 2, 0, 9)))
+    obj = yaml.safe_load(Path("docs/examples/headroom/cache.yaml").read_text())
+    constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    labels = obj["spec"]["template"]["metadata"]["labels"]
+    obj["spec"]["template"]["spec"]["topologySpreadConstraints"] = [
+        {**constraint, "labelSelector": {"matchLabels": labels}}
+    ]
+    (tmp_path / "new.yaml").write_text(yaml.safe_dump(obj))
+    asked = ("-f", str(tmp_path / "new.yaml"), "--cluster", cluster)
+    out = run(capsys, *asked, "--placeholders", "20")[1]
+    assert "28 on new nodes of all groups: " in out.partition("\n")[0]
+    assert "\n    and 1 more with up to 7 nodes of group a\n" in out
+    assert "\n    and 28 more with up to 14 nodes of all groups together\n" in out
+    assert "16 placeholder Pods need new nodes, of one of these groups\n" in out
+    assert "\n      all groups together: enough nodes\n" in out
+    assert "all groups together: not enough nodes (for 28 Pods)" in run(capsys, *asked, "--placeholders", "90")[1]
+    assert json.loads(run(capsys, *asked, "-o", "json")[1])["allNodeGroups"]["pods"] == 28
+    assert ">all together</td>" in run(capsys, *asked, "-o", "html")[1].replace("</th>", "</td>")
 
 
 def test_without_groups_nothing_is_said_of_any(capsys: pytest.CaptureFixture[str]) -> None:
