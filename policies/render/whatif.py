@@ -116,7 +116,7 @@ def on_new_nodes(answer: Answer) -> str:
     pending = sum(workload.pending for workload in answer.workloads)
     if not answer.fewer and not pending:
         count = plural(sum(arrived.nodes.values()), "new node")
-        return f"{count} from {duration(arrived.first_node_at)} on, for Pods that are Pending before"
+        return f"{count} from {duration(arrived.first_node_at)} on, for Pods that were Pending for a while"
     noun = "lost Pod" if _counts(answer, placeholders=True)[2] else "lost replica"
     lost = plural(answer.fewer, noun), answer.fewer - arrived.fewer
     of, back = lost if answer.fewer else (plural(pending, "Pending Pod"), pending - arrived.pending)

@@ -484,7 +484,7 @@ def test_pods_that_are_pending_only_for_a_while_get_nodes(tmp_path: Path, capsys
     assert (scale_up["group"], scale_up["nodes"]) == ("spot-large", 1)
     assert (answer["withNewNodes"]["nodes"], answer["withNewNodes"]["pending"]) == ({"spot-large": 1}, 0)
     assert main(asked_events(tmp_path, {"at": 0, "create": job("early", 1, "3")}, free)) == 0
-    assert "1 new node from 3 min 10 s on, for Pods that are Pending before" in capsys.readouterr().out
+    assert "1 new node from 3 min 10 s on, for Pods that were Pending for a while" in capsys.readouterr().out
 
 
 def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
