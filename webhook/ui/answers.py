@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.cluster import Progress
     from forewarn.policies.application.predict import PredictResult
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.config.model import Config
     from forewarn.policies.documents.ui import EditableObject, UiPrediction
     from forewarn.policies.simulation.dump import DumpCache
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
 
 NEW_CLASS: Final = "forewarn-ui-new-class"
 """The name of a PriorityClass that only the page has."""
+NO_NODE_GROUPS: Final = "no new nodes (no node groups found; on the command line, --node-templates describes them)"
 _REPLICAS: Final = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
 
 
@@ -218,7 +221,7 @@ class State(NamedTuple):
             progress=_progress_of(print_notice),
         )
         page = whatif_report(result.answer, result.class_change, result.notes)
-        return _answer(on_page(page, result.head), result.to_dict())
+        return _answer(self._on_page(page, result.head), result.to_dict())
 
     def risk(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the risks of workloads."""
@@ -233,7 +236,7 @@ class State(NamedTuple):
         )
         if not risks.workloads and str(workloads):
             raise Unanswered(f"no running workload{workloads}")
-        return _answer(on_page(risk_report(risks), risks.head), risks.to_dict())
+        return _answer(self._on_page(risk_report(risks), risks.head), risks.to_dict())
 
     def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn audit`."""
@@ -249,7 +252,7 @@ class State(NamedTuple):
             result.suppressed,
             result.cluster.semantics.unknown,
         )
-        return _answer(on_page(page, result.head), result.to_dict())
+        return _answer(self._on_page(page, result.head), result.to_dict())
 
     def headroom(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return how many more replicas of a workload fit, and its placeholder Pods."""
@@ -263,7 +266,7 @@ class State(NamedTuple):
         count = [f"--placeholders={request.placeholders}"] if request.placeholders else []
         line = CommandLine("headroom", ("-f", "-", "-n", request.namespace, *count))
         (document,) = result.documents()
-        return _answer(on_page(page, result.head), document, on_standard_input(line, self.named, _yaml([obj])))
+        return _answer(self._on_page(page, result.head), document, on_standard_input(line, self.named, _yaml([obj])))
 
     def plan(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the steps that replace a PriorityClass."""
@@ -314,6 +317,11 @@ class State(NamedTuple):
         groups = info_node_groups.groups_of(self.cache.discovery, cluster.scheduling)
         page = _with_lines(Page("Node groups", ()), info_node_groups.lines(groups))
         return _answer(on_page(page, head_of(cluster)), info_node_groups.as_dict(groups))
+
+    def _on_page(self, page: Page, head: AnswerHead) -> Page:
+        """Return a page with its head, which names missing node groups: these pages have no --node-templates."""
+        is_known = self.autoscaling.grows or self.autoscaling.has_node_pools
+        return on_page(page, head if is_known else replace(head, assumes=(*head.assumes, NO_NODE_GROUPS)))
 
     def _read(self, collect: Callable[[Mapping[str, Any]], bool | None]) -> Cache:
         """Read the sources again, for data that the cache does not keep."""

@@ -16,10 +16,12 @@ import pytest
 
 from forewarn.policies.render.html.elements import Page
 from forewarn.webhook.ui import questions
-from forewarn.webhook.ui.answers import _with_lines
+from forewarn.webhook.ui.answers import NO_NODE_GROUPS, _with_lines
 from tests.in_process import forewarn
 from tests.json_outputs import validator
+from tests.policies.autoscaling.test_discovery import status
 from tests.policies.commands.test_audit_command import contended
+from tests.policies.test_new_nodes_arrive import ZONAL, labelled
 from tests.webhook.ui.desk import CLUSTER, Desk, desk
 
 MANIFEST = Path("docs/examples/headroom/cache.yaml").read_text()
@@ -191,6 +193,15 @@ def test_a_question_runs_once_and_its_page_then_shows_the_report() -> None:
     assert 'id="progress"' not in page
     assert "zone a lost: 2 nodes (a-1, a-2) with 4 Pods" in page
     assert 'data-command="forewarn whatif lose zone a --cluster docs/examples/whatif/cluster.yaml"' in page
+
+
+@pytest.mark.parametrize("sizes", [[], [status(("b", 2, 0, 9))]])
+def test_the_head_of_an_answer_says_that_no_node_group_is_known(sizes: list[Any], tmp_path: Path) -> None:
+    made, path = desk(labelled(tmp_path, ZONAL, *sizes)), "/whatif?change=lose-zone&name=a"
+    assert "event: done" in made.get(f"/events{path}").text
+    page = made.get(path).text
+    assert "zone a lost: " in page
+    assert (NO_NODE_GROUPS in page) is (not sizes)
 
 
 @pytest.mark.parametrize(("command", "what"), [("audit", "restarts"), ("risk", "losses")])
