@@ -72,7 +72,8 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     new_nodes = _nodes_needed(answer) if answer.replicas else "; ".join(filter(None, phrases))
     nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
     if not_simulated := answer.not_simulated:
-        nothing = f"not simulated: {cut(listed(list(not_simulated), 1), _LONGEST)}"
+        problems = [problem.partition(". Fix: ")[0] for problem in not_simulated]
+        nothing = f"not simulated: {cut(listed(problems, 1), _LONGEST)}"
         unread = (f", {plural(len(not_simulated), 'object')} not simulated" if effects else "") + unread
     return (", ".join(effects) or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
 

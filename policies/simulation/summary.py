@@ -189,6 +189,8 @@ def summarize(simulation: Simulation) -> Summary:
     evictions = [eviction for event in events if (eviction := levels.next(event)) is not None]
     new = levels.new | levels.rolled_out
     bound = {event.pod: event.t for event in events if event.event == "scheduled" and event.pod in new}
+    if len(bound) < len(new):  # not those that name their node, which kube-scheduler ignores
+        new -= {state.pod.key for state in simulation.api.pods.values() if state.pod.node_name} - bound.keys()
     names = names_in(simulation)
     return Summary(
         evictions=evictions,

@@ -13,8 +13,8 @@ from forewarn.policies.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.findings import duration
-from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMESPACE, JOB
-from forewarn.policies.objects.fields import group_kind, int32, ref_of, string_map
+from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMESPACE, JOB, POD
+from forewarn.policies.objects.fields import at, group_kind, int32, ref_of, string_map
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.pod_loss import losses_of, named_loss
 from forewarn.policies.objects.workload import backoff_limit, wanted_active
@@ -132,6 +132,7 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
         not_simulated=[
             *sorted(simulation.controllers.unreadable.values()),
             *_starting_later(question, simulation.world),
+            *_on_named_nodes(question, simulation.timeline.origins),
         ],
         not_modelled=simulation.storage.not_modelled,
         bound=_bound(simulation, summary.names),
@@ -165,6 +166,16 @@ def _first_starts(question: Question, world: World) -> Iterator[tuple[ApiObject,
             start = next_start(arrival.object, world.epoch + arrival.at)
             if start is not None:
                 yield arrival.object, start - world.epoch
+
+
+def _on_named_nodes(question: Question, origins: Mapping[str, Origin]) -> Iterator[str]:
+    """Yield a sentence for each new Pod that names its node, where the kubelet may reject it or preempt for it."""
+    for obj in (arrival.object for arrival in question.arrivals if group_kind(arrival.object) == POD):
+        ref, node = ref_of(obj, DEFAULT_NAMESPACE), at(obj, "spec", "nodeName")
+        origin = origins.get(f"{ref.namespace}/{ref.name}")
+        if node and origin is not None and not origin.before:
+            fix = "pass it to forewarn whatif pressure NODE --admit"
+            yield f"{ref}: spec.nodeName bypasses kube-scheduler, and the kubelet decides. Fix: {fix}"
 
 
 def _starting_later(question: Question, world: World) -> Iterator[str]:
