@@ -89,7 +89,7 @@ def test_objects_are_named_by_namespace_or_by_kind(command: str, said: str, caps
         ("whatif lose xyz a", ". Fix: write forewarn whatif lose node|zone|pool NAME"),
         (
             "whatif upgrade --away 10d",
-            "argument --away: must be seconds, or a duration in s, m or h such as 90s, 5m or 1h",
+            'argument --away: must be seconds, or a duration in s, m or h such as 90s, 5m or 1h, not "10d"',
         ),
         (
             "whatif upgrade --away -5m",
