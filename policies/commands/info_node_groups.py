@@ -108,10 +108,11 @@ def lines(groups: Groups, paint: Painter = plain) -> Iterator[str]:
     if node_pools:
         rows = [tuple(map(str, pool.values())) for pool in node_pools]
         yield from table(NODE_POOL_HEADS, rows, paint, texts=("NodePool", "limits"))
-        yield "Fix: to simulate new nodes of NodePools, pass --instance-types FILE to whatif and predict"
+        yield "Fix: to simulate new nodes of NodePools, pass --instance-types FILE to whatif, risk and audit"
     if usable < len(pools) or not (pools or node_pools):
         what = "groups that are not used" if pools else "the groups"
-        yield f"Fix: describe {what} in a file, and pass --node-templates FILE to whatif and predict"
+        commands = "whatif, risk, audit, headroom and predict"
+        yield f"Fix: describe {what} in a file, and pass --node-templates FILE to {commands}"
 
 
 def _row(pool: Pool) -> tuple[str, ...]:

@@ -303,8 +303,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         *assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True),
         *without_status(cluster, pod.namespace),
     )
-    limits = [LIMITS_NOT_MODELLED] if autoscaling is not None and autoscaling.settings.limits else []
-    notes = [*notes, *ahead_in_queue(pod, cluster), *limits]
+    notes = [*notes, *ahead_in_queue(pod, cluster), *_not_counted(autoscaling or _NO_GROUPS)]
     return Headroom(
         name=str(ref_of(obj, "default")),
         pod=pod,
@@ -399,6 +398,13 @@ def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: 
         if capacity is None
         else Count(capacity.total, by_node=capacity.by_node)
     )
+
+
+def _not_counted(autoscaling: Autoscaling) -> Iterator[str]:
+    if autoscaling.groups and autoscaling.settings.limits:
+        yield LIMITS_NOT_MODELLED
+    if autoscaling.has_node_pools:
+        yield "new nodes of Karpenter are not counted"
 
 
 def _with_groups(

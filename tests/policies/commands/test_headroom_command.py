@@ -30,7 +30,7 @@ from tests.builders import Made, cluster, cluster_text, make_node, make_pod
 from tests.cases import cases
 from tests.in_process import without_head
 from tests.policies.autoscaling.test_discovery import status
-from tests.policies.test_new_nodes_arrive import ZONAL, labelled
+from tests.policies.test_new_nodes_arrive import ZONAL, autoscaler, labelled
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -392,6 +392,27 @@ def test_what_groups_bring_together_is_what_fits_when_all_their_nodes_are_there(
     else:
         assert found.more.pods == more
         assert found.more.is_exact or how
+
+
+@pytest.mark.parametrize(
+    ("more", "noted"),
+    [(["--cores-total=0:64"], "the limits --cores-total and --memory-total are not modelled"), ([], "")],
+)
+def test_limits_of_cluster_autoscaler_that_do_not_count_are_named(
+    more: list[str], noted: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    objects = (status(("a", 2, 0, 9), ("b", 2, 0, 9)), *map(autoscaler, more))
+    asked = ("-f", "docs/examples/headroom/cache.yaml", "--cluster", labelled(tmp_path, ZONAL, *objects))
+    assert json.loads(run(capsys, *asked, "-o", "json")[1])["notes"] == [noted] * bool(noted)
+
+
+@pytest.mark.parametrize(("more", "is_noted"), [([], True), (["--no-autoscaler"], False)])
+def test_new_nodes_of_karpenter_are_not_counted(
+    more: list[str], is_noted: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "pod.json").write_text(json.dumps(make_pod("new").request(cpu="1").obj))
+    asked = ("-f", str(tmp_path / "pod.json"), "--cluster", "docs/examples/karpenter/cluster.yaml", *more)
+    assert ("note: new nodes of Karpenter are not counted" in run(capsys, *asked)[1]) is is_noted
 
 
 def test_all_groups_together_are_told_after_each_of_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
