@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
         if not settings.groups:
             require_nodes(cluster)
         rules: dict[str, Any] = {"options": rule_options_of(options.config)} if options.placeholders else {}
-        request = HeadroomRequest([options.filename], options.namespace, options.placeholders, settings, **rules)
+        request = HeadroomRequest(options.filename, options.namespace, options.placeholders, settings, **rules)
         with counting("counting replicas", run.errors):
             result = headroom(cluster, request, read_buffers(run.cluster, buffers))
         printed = _printed(result, run.output, options.at_least, preempting=options.preempting)
@@ -128,7 +128,8 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     add = parser.add_argument
-    add("-f", "--filename", required=True, metavar="FILE", help="manifest of a Pod or workload (file, directory, or -)")
+    help_text = "manifest of a Pod or workload (file, directory, or -; repeatable)"
+    add("-f", "--filename", action="append", required=True, metavar="FILE", help=help_text)
     add_cluster_option(add, several=True)
     add_release_options(add)
     add_namespace_option(add)

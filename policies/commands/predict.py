@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         if not settings.groups:
             require_nodes(cluster)
         request = PredictRequest(
-            (options.filename,) if options.filename else (),
+            options.filename,
             pod_key(options.pod, options.namespace) if options.pod else None,
             options.namespace,
             options.replicas,
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
         if isinstance(cache, DumpCache):
             from forewarn.policies.commands.simulated import aftermath
 
-            lines = aftermath(cache, [options.filename], options.namespace, places)
+            lines = aftermath(cache, options.filename, options.namespace, places)
             printed = printed._replace(parts=[*printed.parts, *cleaned(run.output, lambda _: lines)])
         counts = [sum(result.outcomes.get(name, 0) for name in names) for names in _COLUMNS.values()]
         met = [name for name, outcomes in CONDITIONS.items() if result.outcomes.keys() & outcomes]
@@ -149,7 +149,8 @@ def argument_parser() -> argparse.ArgumentParser:
         examples=("predict -f deployment.yaml", "predict --pod shop/web-0 --cluster cluster.json.gz -o json"),
     )
     add = parser.add_argument
-    add("-f", "--filename", metavar="FILE", help="manifest of Pods or workloads (file, directory, or -)")
+    help_text = "manifest of Pods or workloads (file, directory, or -; repeatable)"
+    add("-f", "--filename", action="append", default=[], metavar="FILE", help=help_text)
     add("--pod", metavar="NAMESPACE/POD", help="a Pending Pod of the cluster")
     add_cluster_option(add, several=True)
     add_release_options(add)

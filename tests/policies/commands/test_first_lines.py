@@ -59,12 +59,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (directory / "review.json").write_text(json.dumps(REVIEW))
     (directory / "web.yaml").write_text(WEB)
     (directory / "pinned.json").write_text(json.dumps(PINNED))
+    spec = {name: value for name, value in PINNED["spec"].items() if name != "nodeName"}
+    (directory / "system.json").write_text(json.dumps(PINNED | {"spec": spec}))
     (directory / "pod.json").write_text(json.dumps(REVIEW["request"]["object"]))
     for part in "01":
         shard = ("lose", "--each", "node", "--shard", f"{part}/2", "-o", "json")
         done = forewarn("whatif", *shard, "--cluster", "docs/examples/whatif/cluster.yaml")
         (directory / f"part-{part}.json").write_text(done.stdout)
-    names = {"REVIEW": "review.json", "DEPLOYMENT": "web.yaml", "POD": "pod.json", "PINNED": "pinned.json"}
+    names = {
+        "REVIEW": "review.json",
+        "DEPLOYMENT": "web.yaml",
+        "POD": "pod.json",
+        "PINNED": "pinned.json",
+        "SYSTEM": "system.json",
+    }
     names |= {"FIRST": "part-0.json", "SECOND": "part-1.json"}
     return {word: str(directory / name) for word, name in names.items()}
 
