@@ -20,7 +20,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.estimator import (
 )
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, daemon_pods, template_info
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import MAX_SIZE_REACHED
-from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable
+from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable, with_all_placed
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.objects.pod import Pod
@@ -391,3 +391,28 @@ def test_pods_are_first_tried_on_their_nodes_of_the_scan_before() -> None:
     filled, left = filter_out_schedulable(snapshot, [web, db], hints)
     assert (left, hints) == ([], {web.uid: "c", db.uid: "b"})
     assert [pod.name for pod in filled.node_infos[2].pods] == ["web-0"]
+
+
+@pytest.mark.parametrize(
+    ("removed", "last", "hint", "node", "found"),
+    [
+        ([], 2, None, "d", 3),
+        ([], 3, None, "b", 1),
+        ([0], 2, None, "b", 0),
+        ([0], 1, None, "d", 2),
+        ([0, 1], 1, None, "c", 0),
+        ([0], 1, "b", "b", 1),
+        ([0], 1, "a", "d", 2),
+    ],
+)
+def test_a_search_starts_after_the_last_found_node_without_removed_nodes(
+    removed: list[int], last: int, hint: str | None, node: str, found: int
+) -> None:
+    cache = Cache()
+    for name in "abcd":
+        cache.add(make_node(name).has(cpu="1", memory="4Gi", pods="10").obj)
+    web = Pod.from_api(replicas("web", 1, "1", "1Gi")[0].obj)
+    hints = {web.uid: hint} if hint else {}
+    nodes = {name for row, name in enumerate("abcd") if row and row not in removed}
+    after = with_all_placed(cache.snapshot().scheduling, [web], nodes, removed, hints, last)
+    assert (hints, after[1]) == ({web.uid: node}, found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import Prepared, group_by_scheduling_properties
@@ -12,7 +12,7 @@ from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, MutableMapping, Sequence
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
@@ -66,15 +66,20 @@ def filter_out_schedulable(
 
 
 def with_all_placed(
-    snapshot: Snapshot, pods: Sequence[Pod], nodes: Container[str], hints: dict[str, str], last: int
+    snapshot: Snapshot,
+    pods: Sequence[Pod],
+    nodes: Container[str],
+    removed: Sequence[int],
+    hints: MutableMapping[str, str],
+    last: int,
 ) -> tuple[Snapshot | None, int]:
-    """Return the cluster with all Pods placed on some of its nodes, or None if a Pod does not fit; and the row of the
+    """Return the cluster with all Pods placed on some of its nodes, or None if a Pod does not fit; and the index of the
     last found node.
 
-    Tries the Pods in their order. `hints`: as in `filter_out_schedulable`. `last`: the row after which the search
-    starts. Source: `TrySchedulePods`.
+    Tries the Pods in their order. `hints`: as in `filter_out_schedulable`. `last`: the index after which the search
+    starts; the indexes do not count the rows `removed`, in order. Source: `TrySchedulePods`.
     """
-    equal_to, packing = _equal(pods), _Packing(snapshot, nodes, last)
+    equal_to, packing = _equal(pods), _Packing(snapshot, nodes, removed, last)
     for pod in pods:
         key = pod.uid or pod.key
         node = packing.place_on(pod, hints[key]) if key in hints else ""
@@ -107,9 +112,11 @@ class _Suitable:
 class _Packing:
     """Places Pods on the nodes of a Snapshot."""
 
-    def __init__(self, snapshot: Snapshot, nodes: Container[str] | None = None, last: int = 0) -> None:
-        """`nodes`: those on which it places Pods; None for all. `last`: row of the node that the last search found."""
-        self._snapshot, self._nodes, self.last = snapshot, nodes, last
+    def __init__(
+        self, snapshot: Snapshot, nodes: Container[str] | None = None, removed: Sequence[int] = (), last: int = 0
+    ) -> None:
+        """`nodes`: those on which it places Pods; None for all. `removed`, `last`: see `with_all_placed`."""
+        self._snapshot, self._nodes, self._removed, self.last = snapshot, nodes, removed, last
         self._suitable: dict[int, _Suitable] = {}
         self._unprepared = set[int]()
         """The equal Pods whose PreFilter results other Pods change."""
@@ -138,9 +145,17 @@ class _Packing:
         row = self._snapshot.rows.get(hint or "", -1)
         place = bisect_left(rows, row)
         if place == len(rows) or rows[place] != row:
-            place = bisect_right(rows, self.last)
-            self.last = row = rows[place if place < len(rows) else 0]
+            place = bisect_left(rows, self._start())
+            row = rows[place if place < len(rows) else 0]
+            self.last = row - bisect_left(self._removed, row)
         return self._bind(pod, row)
+
+    def _start(self) -> int:
+        """Return the row at which the next search starts."""
+        row = (self.last + 1) % (len(self._snapshot.node_infos) - len(self._removed))
+        for gone in self._removed:
+            row += gone <= row
+        return row
 
     def place_on(self, pod: Pod, node: str) -> str:
         """Place a Pod on this node, if it fits; return the node, or ""."""

@@ -9,7 +9,7 @@ again. Options of single node groups are unknown.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -304,8 +304,9 @@ def _by_group(names: Sequence[str], groups: Mapping[str, str]) -> list[str]:
 
 
 class _Removal:
-    """Simulates removals of nodes, one after the other. `placed`: Pod -> the node on which it fits. `last`: row of the
-    node that the last search found.
+    """Simulates removals of nodes, one after the other. `placed`: Pod -> the node on which it fits.
+
+    `last`: index of the node that the last search found, without removed nodes.
     """
 
     def __init__(
@@ -313,7 +314,7 @@ class _Removal:
     ) -> None:
         self.scene, self.budgets, self.placed = scene, _Budgets(scene.pdbs), dict[str, str]()
         self.last = last
-        self._settings, self._now, self._hints = settings, now, hints
+        self._settings, self._now, self._hints = settings, now, ChainMap(self.placed, dict(hints))
         self._snapshot = scene.snapshot
         self._removed = set[str]()
         """Removed nodes that the Snapshot still has."""
@@ -439,10 +440,8 @@ class _Removal:
             return f"not predicted: {why}"
         if self._removed and any(depends_on_other_nodes(pod, self._snapshot) for pod in unbound):
             self._snapshot, self._removed = _without_nodes(self._snapshot, self._removed), set()
-        hints = {pod.uid or pod.key: hint for pod in pods if (hint := self._hints.get(pod.uid or pod.key, ""))}
-        ghost = _with_ghost(self._snapshot, name)
-        after, self.last = with_all_placed(ghost, unbound, self._destinations, hints, self.last)
-        self.placed.update(hints)
+        ghost, rows = _with_ghost(self._snapshot, name), sorted(self._snapshot.rows[each] for each in self._removed)
+        after, self.last = with_all_placed(ghost, unbound, self._destinations, rows, self._hints, self.last)
         if after is None:
             return NO_PLACE
         self._snapshot = after
