@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import cut
@@ -63,7 +62,7 @@ class Struct(NamedTuple):
 Type = Plain | Parsed | ListOf | MapOf | Struct
 """The type of a field."""
 
-_GO_TYPES: Final = os.path.join(os.path.dirname(__file__), "go_types.json")
+GO_TYPES: Final = "go_types.json"
 _BUILT_IN: Final[Mapping[str, Type]] = {
     "string": Plain("string", "string"),
     "bool": Plain("bool", "bool"),
@@ -75,37 +74,35 @@ _BUILT_IN: Final[Mapping[str, Type]] = {
 }
 
 
-@cache
-def _structs() -> Mapping[str, Mapping[str, str]]:
-    """Struct -> fields, separated by blanks -> their Go type."""
-    with open(_GO_TYPES, encoding="utf-8") as file:
-        structs: Mapping[str, Mapping[str, str]] = json.load(file)
-    return structs
+class GoTypes:
+    """The Go types of a file: struct -> fields, separated by blanks -> their Go type. The default package is v1."""
+
+    def __init__(self, directory: str) -> None:
+        with open(os.path.join(directory, GO_TYPES), encoding="utf-8") as file:
+            self.structs: Mapping[str, Mapping[str, str]] = json.load(file)
+
+    def struct(self, name: str) -> Struct:
+        package, _, short = name.rpartition(".")
+        fields = {field: self._of(kind) for names, kind in self.structs[name].items() for field in names.split()}
+        return Struct(short, fields, package or "v1")
+
+    def _of(self, name: str) -> Type:
+        """The type with a name of Go; a named type that is no struct is a string."""
+        if name in _BUILT_IN:
+            return _BUILT_IN[name]
+        if name.startswith("[]"):
+            return ListOf(self._of(name[2:]), name)
+        if name.startswith("map[string]"):
+            return MapOf(self._of(name.removeprefix("map[string]")), name)
+        struct = name.removeprefix("v1.")
+        return self.struct(struct) if struct in self.structs else Plain("string", name)
 
 
-@cache
-def _type_of(name: str) -> Type:
-    """The type with a name of Go; a named type that is no struct is a string."""
-    if name in _BUILT_IN:
-        return _BUILT_IN[name]
-    if name.startswith("[]"):
-        return ListOf(_type_of(name[2:]), name)
-    if name.startswith("map[string]"):
-        return MapOf(_type_of(name.removeprefix("map[string]")), name)
-    struct = name.removeprefix("v1.")
-    return _struct(struct) if struct in _structs() else Plain("string", name)
-
-
-def _struct(name: str) -> Struct:
-    return Struct(
-        name, {field: _type_of(kind) for fields, kind in _structs()[name].items() for field in fields.split()}
-    )
-
-
-OBJECT_META: Final = _struct("ObjectMeta")
-PRIORITY_CLASS_STRUCT: Final = _struct("PriorityClass")
-RESOURCE_QUOTA_STRUCT: Final = _struct("ResourceQuota")
-POD_STRUCT: Final = _struct("Pod")
+_TYPES: Final = GoTypes(os.path.dirname(__file__))
+OBJECT_META: Final = _TYPES.struct("ObjectMeta")
+PRIORITY_CLASS_STRUCT: Final = _TYPES.struct("PriorityClass")
+RESOURCE_QUOTA_STRUCT: Final = _TYPES.struct("ResourceQuota")
+POD_STRUCT: Final = _TYPES.struct("Pod")
 
 
 _BITS: Final = {"int32": 2**31, "int64": 2**63}
