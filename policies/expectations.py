@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.cluster.answer_head import Result
 from forewarn.policies.controllers.own_pods import sentence
-from forewarn.policies.documents import json_of
+from forewarn.policies.documents import in_json, json_of
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.objects.fields import InvalidObject, json_type
 from forewarn.policies.scheduling.reasons import in_short
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents import answers as documents
     from forewarn.policies.documents.answers import Shard
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.scenario import Arrival, World
@@ -418,32 +417,23 @@ def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, 
 class Tested(NamedTuple):
     """The result of one expectation.
 
-    `case`: the first case that violates the expectation. `broken`: sentences about the violation; empty if met.
-    `timeline`: lines about the events before the violation. `answer`: the complete case as JSON. `unanswered`: parts
-    of the expectation that select no Pod, so that it is neither met nor violated. `notes`: parts that may select no
-    Pod.
+    `cases`: number of simulated cases. `case`: the first case that violates the expectation. `failures`: the
+    violations. `timeline`: lines about the events before the violation. `answer`: this case, as in `whatif`.
+    `notEvaluated`: parts that select no Pod, so that the expectation is not met. `notes`: parts that may select no Pod.
     """
 
     name: str
     cases: int
     case: str = ""
-    broken: Sequence[str] = ()
-    timeline: Sequence[str] = ()
+    failures: Sequence[str] = ()
+    timeline: Sequence[str] | None = None
     answer: Mapping[str, Any] | None = None
-    unanswered: Sequence[str] = ()
+    not_evaluated: Sequence[str] = ()
     notes: Sequence[str] = ()
 
-    @property
-    def is_met(self) -> bool:
-        return not self.broken and not self.unanswered
-
-    def to_dict(self) -> documents.Expectation:
-        document: dict[str, Any] = {"name": self.name, "met": self.is_met, "cases": self.cases}
-        if self.broken:
-            document |= {"case": self.case, "failures": list(self.broken), "timeline": list(self.timeline)}
-            document |= {"answer": self.answer} if self.answer else {}
-        document |= {"notEvaluated": list(self.unanswered)} if self.unanswered else {}
-        return document | ({"notes": list(self.notes)} if self.notes else {})  # type: ignore[return-value]
+    @in_json
+    def met(self) -> bool:
+        return not self.failures and not self.not_evaluated
 
 
 @dataclass(frozen=True, repr=False)
@@ -455,35 +445,35 @@ class Expectations(Result):
     shard: Shard | None = None
 
     def __repr__(self) -> str:
-        return f"<Expectations { ({tested.name: tested.is_met for tested in self.expectations}) }>"
+        return f"<Expectations { ({tested.name: tested.met for tested in self.expectations}) }>"
 
 
 def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Tested:
     """Return the result for a verdict as text. `allow_empty`: parts of the expectation that select no Pod count as
     met.
     """
-    answer, notes = verdict.answer, list(verdict.notes)
-    unanswered = [] if allow_empty else list(verdict.unanswered)
-    result = Tested(verdict.expectation.name, verdict.cases, verdict.case, list(verdict.broken))
-    if allow_empty:
-        notes = [*verdict.unanswered, *notes]
-    if answer is not None:
-        lines = list(timeline_lines(answer.simulation))
-        more = [f"and {len(lines) - MAX_TIMELINE} more lines"] if len(lines) > MAX_TIMELINE else []
-        result = result._replace(timeline=[*lines[:MAX_TIMELINE], *more], answer=json_of(answer))
-    return result._replace(unanswered=unanswered, notes=notes)
+    lines, answer = list[str](), None
+    if verdict.answer is not None:
+        lines, answer = list(timeline_lines(verdict.answer.simulation)), json_of(verdict.answer)
+        lines[MAX_TIMELINE:] = [f"and {len(lines) - MAX_TIMELINE} more lines"] if len(lines) > MAX_TIMELINE else []
+    return Tested(
+        verdict.expectation.name,
+        verdict.cases,
+        verdict.case,
+        list(verdict.broken),
+        lines if verdict.broken else None,
+        answer,
+        [] if allow_empty else list(verdict.unanswered),
+        [*(verdict.unanswered if allow_empty else ()), *verdict.notes],
+    )
 
 
 def from_dict(document: Any) -> Tested:
-    """The result of `Tested.to_dict`. Raises ValueError for other input."""
+    """The result in a JSON document. Raises ValueError for other input."""
     if not isinstance(document, dict):
         raise ValueError("a test result must be an object")
-    name, cases, case, answer = (
-        document.get("name"),
-        document.get("cases"),
-        document.get("case", ""),
-        document.get("answer"),
-    )
+    name, cases, answer = (document.get(key) for key in ("name", "cases", "answer"))
+    case = document.get("case", "")
     parts = [document.get(key, []) for key in ("failures", "timeline", "notEvaluated", "notes")]
     texts = all(isinstance(part, list) and all(isinstance(t, str) for t in part) for part in parts)
     broken, lines, unanswered, notes = parts
@@ -491,4 +481,5 @@ def from_dict(document: Any) -> Tested:
         raise ValueError("a test result must have name, cases and case")
     if not texts or not isinstance(answer, dict | None) or document.get("met") is bool(broken or unanswered):
         raise ValueError("a test result must have consistent met, failures and notEvaluated")
-    return Tested(name, cases, case, broken, lines[: MAX_TIMELINE + 1], answer, unanswered, notes)
+    timeline = lines[: MAX_TIMELINE + 1] if broken else None
+    return Tested(name, cases, case, broken, timeline, answer, unanswered, notes)

@@ -299,7 +299,7 @@ def test_node_groups_of_a_file_count_in_each_question(tmp_path: Path) -> None:
     assert cluster.autoscaling.grows
     fitting = forewarn.headroom(cluster, "docs/examples/headroom/cache.yaml").least()
     assert fitting.node_groups is not None
-    assert [(group.name, group.nodes) for group in fitting.node_groups] == [("spot", 3)]
+    assert [(group.group, group.nodes) for group in fitting.node_groups] == [("spot", 3)]
     groups.write_text("- {name: spot, sizes: 1}")
     with pytest.raises(forewarn.ConfigError, match="sizes"):
         forewarn.load(CLUSTER, node_groups=str(groups))

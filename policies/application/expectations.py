@@ -12,6 +12,7 @@ from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import AT_ONCE, DEFAULT_UNTIL, admit_at_once, rejected, world_with
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.config.document import place_of_entry
+from forewarn.policies.documents import to_dict
 from forewarn.policies.expectations import (
     Expectation,
     Expectations,
@@ -127,7 +128,7 @@ def _result(given: Given, request: ExpectationsRequest, state: _State) -> tuple[
     )
     try:
         verdict = evaluate(given.expectation, setting)
-        return result_of(verdict, allow_empty=request.allow_empty).to_dict(), list(verdict.assumes)
+        return to_dict(result_of(verdict, allow_empty=request.allow_empty)), list(verdict.assumes)
     except (InvalidObject, ValueError) as fault:
         raise InvalidObject(f"{given.expectation.name}: {places.located(fault)}") from None
 

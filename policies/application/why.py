@@ -23,14 +23,11 @@ from forewarn.policies.why.troubles import diagnose, kind_named, kind_names, of_
 from forewarn.policies.why.why_not import why_not
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Mapping, Sequence
 
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents import Hidden
-    from forewarn.policies.documents.answers import PodEnding, PodState
-    from forewarn.policies.why.evidence import Trouble
+    from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.why.troubles import Diagnosis, Timeline
 
 
@@ -59,7 +56,7 @@ class PodWhy(Result):
     """
 
     key: Hidden[str]
-    diagnosis: Hidden[Diagnosis]
+    diagnosis: Inlined[Diagnosis]
     nodes: Sequence[CountedReason]
     reported: Mapping[str, str]
     missing: Sequence[str]
@@ -75,16 +72,6 @@ class PodWhy(Result):
     @in_json
     def id(self) -> str:
         return self.key
-
-    @in_json
-    def state(self) -> PodState:
-        """Of the Pod; "gone" means deleted."""
-        return self.diagnosis.state
-
-    @in_json
-    def troubles(self) -> Sequence[Trouble]:
-        """Causes and problems, the cause first."""
-        return self.diagnosis.troubles
 
     @optional_in_json
     def priority(self) -> int | None:
@@ -106,7 +93,7 @@ class WorkloadWhy(Result):
     namespace: Hidden[str]
     name: Hidden[str]
     kind: str
-    timeline: Hidden[Timeline]
+    timeline: Inlined[Timeline]
     missing: Sequence[str]
 
     def __repr__(self) -> str:
@@ -126,26 +113,6 @@ class WorkloadWhy(Result):
     @in_json
     def id(self) -> str:
         return self.key
-
-    @in_json
-    def states(self) -> Counter[str]:
-        """Number of Pods by state."""
-        return self.timeline.states
-
-    @in_json
-    def pending(self) -> list[str]:
-        """Pending Pods."""
-        return sorted(self.timeline.pending)
-
-    @in_json
-    def endings(self) -> list[PodEnding]:
-        """Pods that have ended."""
-        return [ending.to_dict(self.namespace) for ending in self.timeline.endings]
-
-    @in_json
-    def not_explained(self) -> int:
-        """Number of Pods beyond the limit."""
-        return self.timeline.not_explained
 
 
 def why(cluster: Cluster, request: WhyRequest | str) -> PodWhy | WorkloadWhy:

@@ -14,6 +14,7 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.config import Config, read_config
+from forewarn.policies.documents import info, to_dict
 from forewarn.policies.evaluation.audit import audit, stored_objects
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.evaluation.foreign_rules import guarded
@@ -100,19 +101,12 @@ def table_of(rules: Sequence[Rule]) -> Iterator[str]:
 
 
 def _as_dict(rule: Rule) -> dict[str, Any]:
-    documentation = documentation_of(rule)
-    examples = [{"heading": example.heading, "manifest": example.yaml} for example in documentation.examples]
-    return {
-        "rule": rule.ID,
-        "kinds": list(rule.TARGETS),
-        "severity": str(rule.SEVERITY or ""),
-        "action": str(rule.ACTION or ""),
-        "what": documentation.what,
-        "why": documentation.why,
-        "details": documentation.details,
-        "fix": documentation.fix,
-        "examples": examples,
-    }
+    doc = documentation_of(rule)
+    examples = [info.Example(example.heading, example.yaml) for example in doc.examples]
+    severity, action = str(rule.SEVERITY or ""), str(rule.ACTION or "")
+    return to_dict(
+        info.Rule(rule.ID, rule.TARGETS, severity, action, doc.what, doc.why, doc.details, doc.fix, examples)
+    )
 
 
 def as_text(rule: Rule) -> Iterator[str]:

@@ -88,7 +88,7 @@ def _lacking(least: Headroom, at_least: int | None, *, preempting: bool) -> list
     from forewarn.policies.render.headroom import limits_text
 
     how, count = ("with", least.preempting) if preempting else ("without", least.without)
-    limits = limits_text(count, least.quota)
+    limits = limits_text(count)
     what = f"{least.name}: {fitting} of {at_least} Pods fit {how} preemption (--at-least)"
     return [f"forewarn: {what}: {limits}" if limits else f"forewarn: {what}"]
 

@@ -18,6 +18,7 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.printing import print_lines
+from forewarn.policies.documents import info, to_dict
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.objects.fields import int32, mapping, text
 from forewarn.policies.render import Painter, plain
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.cluster_autoscaler.discovery import Discovery, Pool
     from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
     from forewarn.policies.commands.cluster_command import Run
-    from forewarn.policies.documents.info import NodePool
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 HEADS = ("group", "nodes", "size", "min", "max", "zones", "found by", "sizes from", "template", "not used")
@@ -66,7 +66,7 @@ class Groups(NamedTuple):
     """What may add nodes to a cluster: `pools` are the node groups of cluster-autoscaler."""
 
     pools: Sequence[Pool]
-    node_pools: Sequence[NodePool]
+    node_pools: Sequence[info.NodePool]
     discovery: Discovery
 
 
@@ -82,14 +82,14 @@ def why_not_used(pool: Pool) -> str:
     return NO_TEMPLATE if pool.group is None else pool.sizes.state
 
 
-def _node_pools(discovery: Discovery, snapshot: Snapshot) -> Iterator[NodePool]:
+def _node_pools(discovery: Discovery, snapshot: Snapshot) -> Iterator[info.NodePool]:
     """Raises InvalidObject."""
     nodes = Counter(node.labels.get(NODE_POOL) for node in snapshot.objects.nodes.values())
     for obj in discovery.node_pools:
         name = text(obj, "metadata", "name")
         limits = ", ".join(f"{resource} {limit}" for resource, limit in mapping(obj, "spec", "limits").items())
         weight = int32(obj, "spec", "weight") or 0
-        yield {"name": name, "nodes": nodes[name], "weight": weight, "limits": cut(one_line(limits), _LONGEST)}
+        yield info.NodePool(name, nodes[name], weight, cut(one_line(limits), _LONGEST))
 
 
 def lines(groups: Groups, paint: Painter = plain) -> Iterator[str]:
@@ -106,7 +106,7 @@ def lines(groups: Groups, paint: Painter = plain) -> Iterator[str]:
     if pools:
         yield from table(HEADS, list(map(_row, pools)), paint, texts=("group", *HEADS[5:]))
     if node_pools:
-        rows = [tuple(map(str, pool.values())) for pool in node_pools]
+        rows = [tuple(map(str, pool)) for pool in node_pools]
         yield from table(NODE_POOL_HEADS, rows, paint, texts=("NodePool", "limits"))
         yield "Fix: to simulate new nodes of NodePools, pass --instance-types FILE to whatif, risk and audit"
     if usable < len(pools) or not (pools or node_pools):
@@ -134,32 +134,13 @@ def _settings(settings: Settings) -> str:
 def as_dict(groups: Groups) -> dict[str, Any]:
     """The JSON document of `-o json`."""
     pools, node_pools, discovery = groups
-    settings = discovery.settings
-    return {
-        "nodeGroups": [
-            {
-                "name": pool.name,
-                "source": pool.source,
-                "nodes": pool.nodes,
-                "zones": list(pool.zones),
-                "size": pool.sizes.size,
-                "minSize": pool.sizes.min_size,
-                "maxSize": pool.sizes.max_size,
-                "limits": pool.limits,
-                "template": pool.template,
-                "notUsed": why_not_used(pool),
-            }
-            for pool in pools
-        ],
-        "nodePools": node_pools,
-        "settings": {
-            "expanders": list(settings.expanders),
-            "balanceSimilarNodeGroups": settings.balance_similar,
-            "maxNodesTotal": settings.max_nodes_total,
-            "limits": dict(settings.limits),
-        },
-        "problem": discovery.problem,
-    }
+    settings, found = discovery.settings, list[info.NodeGroup]()
+    for pool in pools:
+        sizes, texts = pool.sizes, (pool.limits, pool.template, why_not_used(pool))
+        of_group = pool.name, pool.source, pool.nodes, pool.zones
+        found.append(info.NodeGroup(*of_group, sizes.size, sizes.min_size, sizes.max_size, *texts))
+    flags = settings.expanders, settings.balance_similar, settings.max_nodes_total, settings.limits
+    return to_dict(info.NodeGroups(found, node_pools, info.NodeGroupSettings(*flags), discovery.problem))
 
 
 def _parser() -> argparse.ArgumentParser:

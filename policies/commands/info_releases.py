@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
+from forewarn.policies.documents import info, json_of
 from forewarn.policies.releases.gates import MODELLED, NOT_MODELLED, default, state
 from forewarn.policies.releases.minors import (
     CHECKED_WITH,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.releases.release import Change, PatchChange
+    from forewarn.policies.releases.release import PatchChange
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _print(minors: Sequence[int], form: str) -> None:
     if form == "json":
-        sys.stdout.write(as_json([_entry(minor) for minor in minors]))
+        sys.stdout.write(as_json(json_of([_entry(minor) for minor in minors])))
     else:
         if len(minors) > 1:
             print(f"predictions for Kubernetes {named_minors()}")  # noqa: T201
@@ -45,23 +46,20 @@ def _print(minors: Sequence[int], form: str) -> None:
                 print(line)  # noqa: T201
 
 
-def _entry(minor: int) -> dict[str, object]:
-    return {
-        "release": f"1.{minor}",
-        "checkedWith": CHECKED_WITH.get(minor),
-        "changes": [_change(change) for change in CHANGES if change.minor == minor],
-        "earlierPatchReleases": [
-            {"before": _release(change), "where": change.where, "what": change.what} for change in _patches(minor)
+def _entry(minor: int) -> info.Release:
+    return info.Release(
+        f"1.{minor}",
+        CHECKED_WITH.get(minor),
+        [
+            info.ReleaseChange(change.where, change.what, change.source, change.modelled if change.source else None)
+            for change in CHANGES
+            if change.minor == minor
         ],
-        "unfixed": [{"pullRequest": fix, "where": where, "what": what} for fix, where, what in _unfixed(minor)],
-        "featureGates": _gates(minor),
-        "notModelled": _not_modelled(minor),
-    }
-
-
-def _change(change: Change) -> dict[str, object]:
-    document: dict[str, object] = {"where": change.where, "what": change.what}
-    return {**document, "source": change.source, "modelled": change.modelled} if change.source else document
+        [info.PatchChange(_release(change), change.where, change.what) for change in _patches(minor)],
+        [info.Unfixed(*unfixed) for unfixed in _unfixed(minor)],
+        _gates(minor),
+        _not_modelled(minor),
+    )
 
 
 def _unfixed(minor: int) -> Sequence[tuple[str, str, str]]:

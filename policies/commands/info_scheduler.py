@@ -11,13 +11,14 @@ from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import KNOWN, feature_gates, release_minor
 from forewarn.policies.config.model import ConfigError
+from forewarn.policies.documents import info, to_dict
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.releases.release import BadGates, Release
 from forewarn.policies.terminal import as_json, clean, complain
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.releases.profiles import Extender, Profile, SchedulerConfiguration
 
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     assert configuration is not None
     with options.output.redirected():
         if options.output.form == "json":
-            sys.stdout.write(as_json(_entry(configuration, semantics.release)))
+            sys.stdout.write(as_json(to_dict(_entry(configuration, semantics.release))))
         else:
             sys.stdout.writelines(clean(line, color=False) + "\n" for line in _lines(configuration, semantics.release))
     return OK
@@ -157,35 +158,32 @@ def _of_extender(extender: Extender) -> Iterator[str]:
     yield "  not called by forewarn: its decisions are not predicted"
 
 
-def _entry(configuration: SchedulerConfiguration, release: str) -> dict[str, object]:
-    return {
-        "source": configuration.source,
-        "release": release,
-        "podInitialBackoffSeconds": configuration.pod_initial_backoff_seconds,
-        "podMaxBackoffSeconds": configuration.pod_max_backoff_seconds,
-        "profiles": [_profile_entry(profile, configuration) for profile in configuration.profiles.values()],
-        "extenders": [_plain(extender) for extender in configuration.extenders],
-    }
+def _entry(configuration: SchedulerConfiguration, release: str) -> info.Scheduler:
+    return info.Scheduler(
+        configuration.source,
+        release,
+        configuration.pod_initial_backoff_seconds,
+        configuration.pod_max_backoff_seconds,
+        [_profile_entry(profile, configuration) for profile in configuration.profiles.values()],
+        [_plain(extender) for extender in configuration.extenders],
+    )
 
 
-def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> Mapping[str, object]:
+def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> info.Profile:
     from forewarn.policies.scheduling.framework import plan_of
 
-    points = {
-        point: [
-            {"name": name, **({"weight": profile.weights[name]} if point == "score" else {})}
-            for name in profile.at(point)
-        ]
-        for point in _ROLES
-    }
-    return {
-        "schedulerName": profile.scheduler_name,
-        "percentageOfNodesToScore": configuration.percentage(profile),
-        "plugins": points,
-        "pluginConfig": {name: _plain(profile.args[name]) for name in profile.plugin_names if name in profile.args},
-        "notKnown": [name for name in profile.plugin_names if _is_only_named(profile.plugins[name])],
-        "withoutColumns": plan_of(profile).without,
-    }
+    weights = {"score": profile.weights}
+    return info.Profile(
+        profile.scheduler_name,
+        configuration.percentage(profile),
+        {
+            point: [info.PluginAt(name, weights.get(point, {}).get(name)) for name in profile.at(point)]
+            for point in _ROLES
+        },
+        {name: _plain(profile.args[name]) for name in profile.plugin_names if name in profile.args},
+        [name for name in profile.plugin_names if _is_only_named(profile.plugins[name])],
+        plan_of(profile).without,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -86,9 +86,9 @@ def _identity(request: ExpectationsRequest) -> dict[str, Any]:
 
 def status_of(result: Expectations) -> int:
     """The exit status: FAILED if one was not evaluated, BROKEN if one is violated, otherwise OK."""
-    if any(tested.unanswered for tested in result.expectations):
+    if any(tested.not_evaluated for tested in result.expectations):
         return FAILED
-    return BROKEN if any(tested.broken for tested in result.expectations) else OK
+    return BROKEN if any(tested.failures for tested in result.expectations) else OK
 
 
 def write_results(result: Expectations, output: Output) -> None:

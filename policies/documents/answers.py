@@ -20,99 +20,7 @@ class Head(TypedDict):
     ]
 
 
-ReplicasWithClass = TypedDict(
-    "ReplicasWithClass",
-    {
-        "class": str,
-        "priority": int,
-        "preempts": bool,
-        "pods": int,
-        "atLeast": bool,
-        "nodes": NotRequired[int],
-        "quota": NotRequired[int],
-    },
-)
-"""Replicas that would fit with a PriorityClass."""
 PodState = Literal["pending", "preempted", "terminating", "running", "ended", "gone"]
-
-
-class Expectation(TypedDict):
-    """The result of one expectation.
-
-    `cases`: number of simulated cases. `case`: the first case that violates the expectation. `failures`: the
-    violations. `answer`: this case, as in `whatif`. `notEvaluated`: parts that select no Pod. `notes`: parts that may
-    select no Pod.
-    """
-
-    name: str
-    met: bool
-    cases: int
-    case: NotRequired[str]
-    failures: NotRequired[list[str]]
-    timeline: NotRequired[list[str]]
-    answer: NotRequired[dict[str, Any]]
-    notEvaluated: NotRequired[list[str]]
-    notes: NotRequired[list[str]]
-
-
-class WithoutPreemption(TypedDict):
-    """Replicas that fit without preemption. `nodes`, `quota`: as in `Replicas`."""
-
-    pods: int
-    atLeast: bool
-    nodes: NotRequired[int]
-    quota: NotRequired[int]
-    byZone: dict[str, int]
-
-
-class Replicas(TypedDict):
-    """Number of replicas that fit. `atLeast`: more replicas may fit.
-
-    `nodes`, `quota`: if a ResourceQuota limits the Pods, the numbers of which `pods` is the smaller.
-    """
-
-    pods: int
-    atLeast: bool
-    nodes: NotRequired[int]
-    quota: NotRequired[int]
-
-
-class GroupReplicas(TypedDict):
-    """Replicas for a node group. `podsWithoutQuota`, `quota`: both limits of `pods`, if a ResourceQuota applies."""
-
-    group: str
-    nodes: int
-    pods: int
-    atLeast: bool
-    podsWithoutQuota: NotRequired[int]
-    quota: NotRequired[int]
-    reason: NotRequired[str]
-
-
-class BufferTarget(TypedDict):
-    """The workload or PodTemplate of a CapacityBuffer; empty strings if there is none."""
-
-    kind: str
-    name: str
-
-
-class CapacityBuffer(TypedDict):
-    """A CapacityBuffer. `replicas`: desired; null if only a percentage or limits are set. `problem`: may be empty."""
-
-    name: str
-    target: BufferTarget
-    replicas: int | None
-    provisioned: int
-    problem: str
-
-
-class Trouble(TypedDict):
-    """A problem of a Pod. `time`: in UTC; absent if unknown."""
-
-    id: str
-    time: NotRequired[str]
-    message: str
-    help: NotRequired[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +29,6 @@ class CountedReason:
 
     count: int
     reason: str
-
-
-class PodEnding(TypedDict):
-    """A Pod that has ended, with the problems that explain the end, the cause first. `state`: the current state."""
-
-    pod: str
-    state: PodState
-    troubles: list[Trouble]
 
 
 class ResolvedPriority(TypedDict):

@@ -1,32 +1,39 @@
 """The types of the outputs of `explain`, `info releases` and `info scheduler`."""
 
-from typing import Any, NotRequired, TypedDict
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from forewarn.policies.light import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
-class Example(TypedDict):
+class Example(NamedTuple):
     """An example of a rule."""
 
     heading: str
     manifest: str
 
 
-class Rule(TypedDict):
+class Rule(NamedTuple):
     """A line of `forewarn explain`: one rule. An empty `severity`: the linter does not use the rule; an empty
     `action`: the webhook does not.
     """
 
     rule: str
-    kinds: list[str]
+    kinds: Sequence[str]
     severity: str
     action: str
     what: str
     why: str
     details: str
     fix: str
-    examples: list[Example]
+    examples: Sequence[Example]
 
 
-class ReleaseChange(TypedDict):
+class ReleaseChange(NamedTuple):
     """A difference from the previous Kubernetes minor. Only changes of a preview have `source` and `modelled`.
 
     `source`: pull request or enhancement. `modelled`: whether predictions include the change.
@@ -34,11 +41,11 @@ class ReleaseChange(TypedDict):
 
     where: str
     what: str
-    source: NotRequired[str]
-    modelled: NotRequired[bool]
+    source: str = ""
+    modelled: bool | None = None
 
 
-class PatchChange(TypedDict):
+class PatchChange(NamedTuple):
     """A difference of patch releases earlier than `before`."""
 
     before: str
@@ -46,58 +53,58 @@ class PatchChange(TypedDict):
     what: str
 
 
-class Unfixed(TypedDict):
+class Unfixed(NamedTuple):
     """A bug of Kubernetes without a release that fixes it."""
 
-    pullRequest: int | str
+    pull_request: int | str
     where: str
     what: str
 
 
-class Release(TypedDict):
+class Release(NamedTuple):
     """A Kubernetes minor version. `checkedWith`: the patch release that forewarn was tested against; null for a
     preview.
     """
 
     release: str
-    checkedWith: str | None
-    changes: list[ReleaseChange]
-    earlierPatchReleases: list[PatchChange]
-    unfixed: list[Unfixed]
-    featureGates: dict[str, bool]
-    notModelled: dict[str, bool]
+    checked_with: str | None
+    changes: Sequence[ReleaseChange]
+    earlier_patch_releases: Sequence[PatchChange]
+    unfixed: Sequence[Unfixed]
+    feature_gates: Mapping[str, bool]
+    not_modelled: Mapping[str, bool]
 
 
-class PluginAt(TypedDict):
+class PluginAt(NamedTuple):
     """A plugin at an extension point."""
 
     name: str
-    weight: NotRequired[int]
+    weight: int | None = None
 
 
-class Profile(TypedDict):
+class Profile(NamedTuple):
     """A scheduler profile."""
 
-    schedulerName: str
-    percentageOfNodesToScore: int
-    plugins: dict[str, list[PluginAt]]
-    pluginConfig: dict[str, Any]
-    notKnown: list[str]
-    withoutColumns: Any
+    scheduler_name: str
+    percentage_of_nodes_to_score: int
+    plugins: Mapping[str, Sequence[PluginAt]]
+    plugin_config: Mapping[str, Any]
+    not_known: Sequence[str]
+    without_columns: Any
 
 
-class Scheduler(TypedDict):
+class Scheduler(NamedTuple):
     """The output of `forewarn info scheduler`."""
 
     source: str
     release: str
-    podInitialBackoffSeconds: float
-    podMaxBackoffSeconds: float
-    profiles: list[Profile]
-    extenders: list[Any]
+    pod_initial_backoff_seconds: float
+    pod_max_backoff_seconds: float
+    profiles: Sequence[Profile]
+    extenders: Sequence[Any]
 
 
-class NodeGroup(TypedDict):
+class NodeGroup(NamedTuple):
     """A node group. `source`: where forewarn found it. `limits`: the source of its sizes, or "".
 
     `template`: of what its template was made, or "". `notUsed`: why simulations do not use the group, or "".
@@ -106,16 +113,16 @@ class NodeGroup(TypedDict):
     name: str
     source: str
     nodes: int
-    zones: list[str]
-    size: int
-    minSize: int
-    maxSize: int | None
+    zones: Sequence[str]
+    size: int | None
+    min_size: int
+    max_size: int | None
     limits: str
     template: str
-    notUsed: str
+    not_used: str
 
 
-class NodePool(TypedDict):
+class NodePool(NamedTuple):
     """A NodePool of Karpenter. `limits`: of its nodes, as text."""
 
     name: str
@@ -124,19 +131,19 @@ class NodePool(TypedDict):
     limits: str
 
 
-class NodeGroupSettings(TypedDict):
+class NodeGroupSettings(NamedTuple):
     """The flags of cluster-autoscaler. `limits`: maximum cpu (cores) and memory (bytes) of all nodes."""
 
-    expanders: list[str]
-    balanceSimilarNodeGroups: bool
-    maxNodesTotal: int
-    limits: dict[str, int]
+    expanders: Sequence[str]
+    balance_similar_node_groups: bool
+    max_nodes_total: int
+    limits: Mapping[str, int]
 
 
-class NodeGroups(TypedDict):
+class NodeGroups(NamedTuple):
     """The node groups of a cluster."""
 
-    nodeGroups: list[NodeGroup]
-    nodePools: list[NodePool]
+    node_groups: Sequence[NodeGroup]
+    node_pools: Sequence[NodePool]
     settings: NodeGroupSettings
     problem: str

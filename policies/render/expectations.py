@@ -25,29 +25,28 @@ def render(results: Sequence[Tested], paint: Painter = plain) -> Iterator[str]:
     yield f"{plural(len(results), 'expectation')}: {', '.join(failures) or 'all met'}"
     for result in results:
         looked_at = f" ({plural(result.cases, 'case')})" if result.cases > 1 else ""
-        mark = (
-            paint("FAILED" if result.broken else "NOT EVALUATED", "error") if not result.is_met else paint("ok", "good")
-        )
+        failed = "FAILED" if result.failures else "NOT EVALUATED"
+        mark = paint("ok", "good") if result.met else paint(failed, "error")
         yield f"{mark}  {result.name}{looked_at}"
-        if result.broken:
+        if result.failures:
             yield from (f"  {line}" for line in counterexample(result))
-        yield from (f"  - {sentence}" for sentence in result.unanswered)
+        yield from (f"  - {sentence}" for sentence in result.not_evaluated)
         yield from (paint(f"  note: {note}", "warning") for note in result.notes)
     if unanswered:
         yield "Fix: correct the class, namespace or workload; --allow-empty accepts expectations that select no Pod"
 
 
 def _counts(results: Sequence[Tested]) -> tuple[int, int]:
-    return sum(bool(result.broken) for result in results), sum(bool(result.unanswered) for result in results)
+    return sum(bool(result.failures) for result in results), sum(bool(result.not_evaluated) for result in results)
 
 
 def counterexample(result: Tested) -> Iterator[str]:
     """The case, the violation, and the events before it, as lines."""
     yield result.case
-    yield from (f"- {sentence}" for sentence in result.broken[:MAX_TIMELINE])
-    if len(result.broken) > MAX_TIMELINE:
-        yield f"- and {len(result.broken) - MAX_TIMELINE} more"
-    yield from (f"  {line}" for line in result.timeline)
+    yield from (f"- {sentence}" for sentence in result.failures[:MAX_TIMELINE])
+    if len(result.failures) > MAX_TIMELINE:
+        yield f"- and {len(result.failures) - MAX_TIMELINE} more"
+    yield from (f"  {line}" for line in result.timeline or ())
 
 
 def junit(results: Sequence[Tested], suite: str) -> str:
@@ -58,11 +57,11 @@ def junit(results: Sequence[Tested], suite: str) -> str:
     lines.append(f"<testsuite name={_attribute(suite)} {counts}>")
     for result in results:
         lines.append(f"<testcase classname={_attribute(suite)} name={_attribute(result.name)}>")
-        if result.broken:
+        if result.failures:
             text = "\n".join(map(_text, counterexample(result)))
-            lines.append(f"<failure message={_attribute(result.broken[0])}>{text}</failure>")
-        if result.unanswered:
-            text = "; ".join(result.unanswered)
+            lines.append(f"<failure message={_attribute(result.failures[0])}>{text}</failure>")
+        if result.not_evaluated:
+            text = "; ".join(result.not_evaluated)
             lines.append(f"<error message={_attribute(text)}>{_text(text)}</error>")
         if result.notes:
             lines.append(f"<system-out>{_text('; '.join(result.notes))}</system-out>")

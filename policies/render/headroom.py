@@ -9,7 +9,6 @@ from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.table import limited
 from forewarn.policies.scheduling.reasons import in_short
-from forewarn.policies.whatif.headroom import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.headroom import ObjectHeadroom
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.whatif.capacity_buffers import Buffers
-    from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Quota, Stranded
+    from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Stranded
     from forewarn.policies.whatif.placeholders import NewPlaceholders, PlaceholderNodes, PlaceholderPool, Placeholders
 
 _SHOWN: Final = 5
@@ -72,10 +71,10 @@ def answer_of(headroom: Headroom) -> str:
     if (group := headroom.pod_group) is not None:
         groups = f"{plural(group.without_preemption, 'more group')} of {plural(group.pods, 'Pod')}"
         return f"{groups}, {group.with_preemption} with preemption"
-    without, preempting = (within(count, headroom.quota) for count in (headroom.without, headroom.preempting))
+    without, preempting = headroom.pods
     answer = f"{count_text(without)}, {number_text(preempting)} with preemption"
     together = [] if headroom.all_node_groups is None else [headroom.all_node_groups]
-    grown = {each.name: within(each.more, each.quota) for each in together or headroom.node_groups or ()}
+    grown = {each.group: each.more.admitted for each in together or headroom.node_groups or ()}
     best = max(grown, key=lambda name: grown[name].pods, default=None)
     if best is None or not grown[best].pods:
         return answer
@@ -93,22 +92,21 @@ def count_text(count: Count) -> str:
     return f"{'' if count.is_exact else 'at least '}{plural(count.pods, 'more Pod')}"
 
 
-def limits_text(count: Count, quota: Quota | None, zones: str = "") -> str:
+def limits_text(count: Count, zones: str = "") -> str:
     """Return the two limits as a phrase, `nodes: 4 more; ResourceQuota team: 0 more`; without a quota, `zones`.
 
     `zones`: a phrase with the Pods of each zone.
     """
-    if quota is None:
+    if (quota := count.quota) is None:
         return zones
     name = f"ResourceQuota {cut(quota.quota, _LONGEST)}" if quota.quota else "quota"
-    on_nodes = f"nodes: {'' if count.is_exact else 'at least '}{count.pods} more{', ' if zones else ''}{zones}"
-    return f"{on_nodes}; {name}: {quota.pods} more"
+    return f"nodes: {number_text(count)} more{', ' if zones else ''}{zones}; {name}: {quota.pods} more"
 
 
-def with_limits(count: Count, quota: Quota | None, zones: str = "") -> str:
+def with_limits(count: Count, zones: str = "") -> str:
     """Return the number of Pods that fit and that quotas admit as a phrase, with both limits if a quota applies."""
-    limits = limits_text(count, quota, zones)
-    return count_text(within(count, quota)) + (f" ({limits})" if limits else "")
+    limits = limits_text(count, zones)
+    return count_text(count.admitted) + (f" ({limits})" if limits else "")
 
 
 def size_of(pod: Pod) -> str:
@@ -126,7 +124,7 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
         preempting = f"{group.with_preemption} with preemption for the group"
         yield paint(f"PodGroup {group.name} (minCount {group.min_count}): {fit}; {preempting}", style)
     zones = listed([f"zone {zone} {count}" for zone, count in headroom.by_zone.items()], _SHOWN)
-    yield paint(f"without preemption: {with_limits(headroom.without, headroom.quota, zones)}", style)
+    yield paint(f"without preemption: {with_limits(headroom.without, zones)}", style)
     yield from _on_nodes(headroom)
     yield from (f"  {of_group(group)}" for group in (headroom.node_groups or ())[:_MAX_GROUPS])
     if headroom.node_groups and len(headroom.node_groups) > _MAX_GROUPS:
@@ -141,7 +139,7 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
         if free:
             yield f"stranded on nodes with {insufficient_text(stranded)}: {free}"
     quota = headroom.quota
-    lines = [f"with preemption: {with_limits(headroom.preempting, quota)}{_never(headroom)}"]
+    lines = [f"with preemption: {with_limits(headroom.preempting)}{_never(headroom)}"]
     if quota is not None:  # after the number of Pods that it limits
         at = 0 if quota.pods <= headroom.without.pods else 1
         lines.insert(at, f"a ResourceQuota rejects further Pods: {one_line(quota.message)}")
@@ -166,11 +164,11 @@ def of_group(group: OfGroup) -> str:
     """Return a phrase about a node group: `and 40 more with up to 10 nodes of group spot-large`, or why no more Pods
     fit.
     """
-    if group.why_not:
-        return f"no more with group {group.name}: {group.why_not}"
-    more, limits = within(group.more, group.quota), limits_text(group.more, group.quota)
-    why = limits or ("limit of one scale-up" if group.capped else "")
-    whose = f"of group {group.name}" if group.name else "of all groups together"
+    if group.reason:
+        return f"no more with group {group.group}: {group.reason}"
+    more = group.more.admitted
+    why = limits_text(group.more) or ("limit of one scale-up" if group.capped else "")
+    whose = f"of group {group.group}" if group.group else "of all groups together"
     which = f"with {up_to_nodes(group.nodes)} {whose}{f' ({why})' if why else ''}"
     return f"and {number_text(more)} more {which}" if more.pods else f"no more {which}"
 
@@ -180,8 +178,8 @@ def up_to_nodes(count: int) -> str:
 
 
 def _of_class(row: OfClass) -> str:
-    count = with_limits(row.fitting, row.quota)
-    return f"{row.name} ({row.priority}{'' if row.preempts else ', never preempts'}): {count}"
+    never = "" if row.preempts else ", never preempts"
+    return f"{row.class_} ({row.priority}{never}): {with_limits(row.fitting)}"
 
 
 def insufficient_text(stranded: Stranded) -> str:
@@ -240,7 +238,7 @@ def _buffers(buffers: Buffers, paint: Painter) -> Iterator[str]:
     for buffer in buffers.buffers[:_MAX_GROUPS]:
         of = "" if buffer.replicas is None else f" of {buffer.replicas}"
         problem = f" ({buffer.problem})" if buffer.problem else ""
-        yield f"CapacityBuffer {buffer.namespace}/{buffer.name}: {buffer.provisioned}{of} replicas provisioned{problem}"
+        yield f"CapacityBuffer {buffer.name_}: {buffer.provisioned}{of} replicas provisioned{problem}"
     if len(buffers.buffers) > _MAX_GROUPS:
         yield f"and {len(buffers.buffers) - _MAX_GROUPS} more CapacityBuffers; use -o json for all"
     if buffers.needed is not None:

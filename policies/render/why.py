@@ -71,8 +71,8 @@ def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     states = ", ".join(f"{count} {_shown(state)}" for state, count in timeline.states.items())
     yield f"{paint(f'{result.kind} {result.key}', 'bold')}: {states or 'no Pods with this owner'}"
     for ending in timeline.endings[:_MAX_SHOWN]:
-        when = shown_time(ending.cause.when) or "unknown time"
-        yield f"  {when} {ending.pod}: {paint(ending.cause.id, 'bold')}: {ending.cause.message}"
+        when, pod = shown_time(ending.cause.when) or "unknown time", ending.pod.rpartition("/")[2]
+        yield f"  {when} {pod}: {paint(ending.cause.id, 'bold')}: {ending.cause.message}"
     rest = Counter(ending.cause.id for ending in timeline.endings[_MAX_SHOWN:])
     if rest:
         counts = ", ".join(f"{count} {cause}" for cause, count in rest.most_common())
@@ -80,8 +80,8 @@ def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     for fix, ids in _fixes(timeline).items():
         yield f"  Fix ({', '.join(ids)}): {fix}"
     if timeline.pending:
-        first = f"{result.namespace}/{min(timeline.pending)}"
-        yield f"  Pending: {listed(sorted(timeline.pending))}. Fix: see `forewarn why {first}`"
+        first = f"{result.namespace}/{timeline.pending[0]}"
+        yield f"  Pending: {listed(timeline.pending)}. Fix: see `forewarn why {first}`"
     if timeline.not_explained:
         yield f"  {plural(timeline.not_explained, 'more Pod')} not explained"
     yield from (f"  {sentence}" for sentence in result.missing)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from forewarn.policies.documents import in_json
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import at, group_kind, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.documents.answers import CapacityBuffer
+    from forewarn.policies.documents import Always, Hidden
     from forewarn.policies.objects.fields import ApiObject
 
 CAPACITY_BUFFER: Final = "autoscaling.x-k8s.io/CapacityBuffer"
@@ -24,29 +25,31 @@ _LONGEST_REASON: Final = 100
 _MAX_CONDITIONS: Final = 20
 
 
-class Buffer(NamedTuple):
-    """A CapacityBuffer. `target`: (`group/Kind`, name) of the workload or PodTemplate that determines the size of a
-    replica.
+class Target(NamedTuple):
+    """The workload or PodTemplate that determines the size of a CapacityBuffer's replica; empty if there is none."""
 
-    `replicas`: desired number; None if only a percentage or limits are set. `provisioned`: number in its status.
-    `problem`: a condition whose status is False, or "".
+    group: Hidden[str]
+    kind: str
+    name: str
+
+
+class Buffer(NamedTuple):
+    """A CapacityBuffer. `replicas`: desired; null if only a percentage or limits are set.
+
+    `provisioned`: number in its status. `problem`: a condition whose status is False, or "".
     """
 
-    namespace: str
-    name: str
-    target: tuple[str, str]
+    namespace: Hidden[str]
+    name: Hidden[str]
+    target: Target
     replicas: int | None
     provisioned: int
-    problem: str = ""
+    problem: Always[str] = ""
 
-    def to_dict(self) -> CapacityBuffer:
-        return {
-            "name": f"{self.namespace}/{self.name}",
-            "target": {"kind": self.target[0].rpartition("/")[2], "name": self.target[1]},
-            "replicas": self.replicas,
-            "provisioned": self.provisioned,
-            "problem": self.problem,
-        }
+    @in_json
+    def name_(self) -> str:
+        """With its namespace."""
+        return f"{self.namespace}/{self.name}"
 
 
 class OtherBuffers(NamedTuple):
@@ -96,7 +99,8 @@ class CapacityBuffers:
         if not self.buffers:
             return None
         ref = ref_of(obj, "default")
-        mine = ref.namespace, (group_kind(obj), ref.name)
+        group, _, kind = group_kind(obj).partition("/")
+        mine = ref.namespace, Target(group, kind, ref.name)
         own = [buffer for buffer in self.buffers.values() if (buffer.namespace, buffer.target) == mine]
         others = [buffer for buffer in self.buffers.values() if (buffer.namespace, buffer.target) != mine]
         of_others = OtherBuffers(len(others), sum(other.provisioned for other in others))
@@ -114,11 +118,11 @@ def _read(obj: ApiObject) -> Buffer:
     )
 
 
-def _target(obj: ApiObject) -> tuple[str, str]:
+def _target(obj: ApiObject) -> Target:
     if name := _text(obj, "spec", "podTemplateRef", "name"):
-        return "/PodTemplate", name
+        return Target("", "PodTemplate", name)
     group, kind = (_text(obj, "spec", "scalableRef", key) for key in ("apiGroup", "kind"))
-    return f"{group}/{kind}", _text(obj, "spec", "scalableRef", "name")
+    return Target(group, kind, _text(obj, "spec", "scalableRef", "name"))
 
 
 def _problems(obj: ApiObject) -> Iterator[str]:

@@ -15,7 +15,7 @@ from forewarn.policies.cluster.admission import admitted, counted_by_quotas
 from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, replicas_of, without_missing_claims
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
-from forewarn.policies.documents import in_json
+from forewarn.policies.documents import in_json, optional_in_json
 from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.forecast.pod_groups import needs_claims
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents import Hidden
-    from forewarn.policies.documents import answers as documents
+    from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
@@ -104,37 +103,60 @@ _NO_GROUPS: Final = Autoscaling()
 
 
 class Count(NamedTuple):
-    """A number of Pods that fit.
+    """Number of replicas that fit.
 
-    `is_exact`: false if `pods` is a lower bound. `by_node`: the number by node; None if unknown.
+    `is_exact`: false if `pods` is a lower bound. `by_node`: the number by node; None if unknown. `quota`: the
+    ResourceQuota that limits the Pods.
     """
 
-    pods: int
-    is_exact: bool = True
-    by_node: Mapping[str, int] | None = None
+    pods: Hidden[int]
+    is_exact: Hidden[bool] = True
+    by_node: Hidden[Mapping[str, int] | None] = None
+    quota: Hidden[Quota | None] = None
 
-    def to_dict(self, quota: Quota | None = None) -> documents.Replicas:
-        """The JSON object; with a quota, the smaller of both numbers, and each of them."""
-        count = within(self, quota)
-        document: documents.Replicas = {"pods": count.pods, "atLeast": not count.is_exact}
-        return document if quota is None else {**document, "nodes": self.pods, "quota": quota.pods}
+    @property
+    def admitted(self) -> Count:
+        """The Pods that fit on nodes and that quotas admit."""
+        return Count(self.quota.pods) if self.quota is not None and self.quota.pods < self.pods else self
+
+    @in_json
+    def pods_(self) -> int:
+        """With a ResourceQuota, the smaller of `nodes` and `quota`."""
+        return self.admitted.pods
+
+    @in_json
+    def at_least(self) -> bool:
+        """More replicas may fit."""
+        return not self.admitted.is_exact
+
+    @optional_in_json
+    def nodes(self) -> int | None:
+        """If a ResourceQuota limits the Pods: the number on nodes."""
+        return None if self.quota is None else self.pods
+
+    @optional_in_json
+    def quota_(self) -> int | None:
+        """If a ResourceQuota limits the Pods: the number that it admits."""
+        return None if self.quota is None else self.quota.pods
+
+
+class WithoutPreemption(NamedTuple):
+    """Replicas that fit without preemption."""
+
+    replicas: Inlined[Count]
+    by_zone: Mapping[str, int]
 
 
 class OfClass(NamedTuple):
-    """The number of Pods that would fit with preemption if they had this PriorityClass.
+    """Replicas that would fit with preemption if they had this PriorityClass.
 
-    `preempts`: false if the class has preemptionPolicy Never. `quota`: as in `Headroom`.
+    `preempts`: false if the class has preemptionPolicy Never.
     """
 
-    name: str
+    class_: str
     priority: int
     preempts: bool
-    fitting: Count
-    quota: Quota | None = None
-
-    def to_dict(self) -> documents.ReplicasWithClass:
-        fitting = self.fitting.to_dict(self.quota)
-        return {"class": self.name, "priority": self.priority, "preempts": self.preempts, **fitting}
+    fitting: Inlined[Count]
 
 
 class Stranded(NamedTuple):
@@ -150,30 +172,36 @@ class Stranded(NamedTuple):
 
 
 class OfGroup(NamedTuple):
-    """The number of additional Pods that fit if a node group grows by `nodes` nodes, usually to its maximum size.
+    """Replicas that fit if a node group grows by `nodes` nodes, usually to its maximum size.
 
-    `capped`: one scale-up adds no more nodes, although the group may grow further. `why_not`: kube-scheduler's reason
-    if no Pod fits. `quota`: as in `Headroom`, after the Pods that fit on existing nodes.
+    `capped`: one scale-up adds no more nodes, although the group may grow further. `more`: its quota applies after the
+    Pods that fit on existing nodes. `reason`: kube-scheduler's if no Pod fits.
     """
 
-    name: str
+    group: str
     nodes: int
-    capped: bool
-    more: Count
-    why_not: str = ""
-    quota: Quota | None = None
+    capped: Hidden[bool]
+    more: Hidden[Count]
+    reason: str = ""
 
-    def to_dict(self) -> documents.GroupReplicas:
-        more = within(self.more, self.quota)
-        document: documents.GroupReplicas = {
-            "group": self.name,
-            "nodes": self.nodes,
-            "pods": more.pods,
-            "atLeast": not more.is_exact,
-        }
-        if self.quota is not None:
-            document |= {"podsWithoutQuota": self.more.pods, "quota": self.quota.pods}
-        return {**document, "reason": self.why_not} if self.why_not else document
+    @in_json
+    def pods(self) -> int:
+        return self.more.admitted.pods
+
+    @in_json
+    def at_least(self) -> bool:
+        """More replicas may fit."""
+        return self.more.at_least
+
+    @optional_in_json
+    def pods_without_quota(self) -> int | None:
+        """If a ResourceQuota limits the Pods."""
+        return self.more.nodes
+
+    @optional_in_json
+    def quota(self) -> int | None:
+        """If a ResourceQuota limits the Pods: the number that it admits."""
+        return self.more.quota_
 
 
 class PodGroupHeadroom(NamedTuple):
@@ -204,8 +232,8 @@ class Headroom(NamedTuple):
     `without`, `preempting`: Pods that fit on the nodes, without and with preemption. `byClass`: replicas that would fit
     with each PriorityClass. `reasons`: kube-scheduler's reasons why nodes accept no more Pods, with the number of
     nodes, most nodes first. `stranded`: unusable free capacity. `nodeGroups`: replicas for each node group, in the
-    file's order. `quota`: the ResourceQuota that rejects further Pods. `podGroup`: only if the object's Pods belong to
-    a PodGroup. `assumes`: what the cluster state lacks, as clauses.
+    file's order. `podGroup`: only if the object's Pods belong to a PodGroup. `assumes`: what the cluster state lacks,
+    as clauses.
     """
 
     name: Hidden[str]
@@ -221,12 +249,16 @@ class Headroom(NamedTuple):
     all_node_groups: OfGroup | None = None
     assumes: Hidden[Sequence[str]] = ()
     pod_group: PodGroupHeadroom | None = None
-    quota: Quota | None = None
+
+    @optional_in_json
+    def quota(self) -> Quota | None:
+        """The ResourceQuota that rejects further Pods."""
+        return self.without.quota
 
     @property
     def pods(self) -> tuple[Count, Count]:
         """The number of Pods that fit on the nodes and that quotas admit, without and with preemption."""
-        return within(self.without, self.quota), within(self.preempting, self.quota)
+        return self.without.admitted, self.preempting.admitted
 
     @property
     def more(self) -> Fitting:
@@ -253,24 +285,19 @@ class Headroom(NamedTuple):
         return self.pod.priority_class_name
 
     @in_json
-    def without_preemption(self) -> documents.WithoutPreemption:
+    def without_preemption(self) -> WithoutPreemption:
         """Replicas that fit."""
-        return {**self.without.to_dict(self.quota), "byZone": dict(self.by_zone)}
+        return WithoutPreemption(self.without, self.by_zone)
 
     @in_json
-    def with_preemption(self) -> documents.Replicas:
+    def with_preemption(self) -> Count:
         """Replicas that fit."""
-        return self.preempting.to_dict(self.quota)
+        return self.preempting
 
     @in_json
     def reasons_(self) -> dict[str, int]:
         """Number of nodes for each reason why no more replicas fit."""
         return dict(self.reasons)
-
-
-def within(count: Count, quota: Quota | None) -> Count:
-    """Return the smaller of the Pods that fit on nodes and the Pods that quotas admit."""
-    return Count(quota.pods) if quota is not None and quota.pods < count.pods else count
 
 
 def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling | None = None) -> Headroom:
@@ -298,7 +325,8 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     left = quota._replace(pods=max(quota.pods - without.pods, 0)) if quota is not None else None
     groups, together = _with_groups(cluster, pod, full, autoscaling or _NO_GROUPS, left)
     by_class = _by_class(cluster, pod, without, quota_for, as_group=member is not None)
-    preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)
+    preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)._replace(quota=quota)
+    without = without._replace(quota=quota)
     assumed = (
         *assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True),
         *without_status(cluster, pod.namespace),
@@ -319,8 +347,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         assumes=assumed,
         pod_group=None
         if member is None
-        else _of_pod_group(cluster, obj, member, within(without, quota), within(preempting, quota)),
-        quota=quota,
+        else _of_pod_group(cluster, obj, member, without.admitted, preempting.admitted),
     )
 
 
@@ -417,8 +444,12 @@ def _with_groups(
         alone = [OfGroup(group.name, 0, False, Count(0), why) for group in groups]
     else:
         alone, together = _by_group(cluster, pod, full, autoscaling)
-    together = together._replace(quota=quota) if together is not None else None
-    return [group._replace(quota=quota) for group in alone] or None, together
+    together = _limited(together, quota) if together is not None else None
+    return [_limited(group, quota) for group in alone] or None, together
+
+
+def _limited(group: OfGroup, quota: Quota | None) -> OfGroup:
+    return group._replace(more=group.more._replace(quota=quota))
 
 
 def _by_group(
@@ -554,7 +585,7 @@ def _by_class(
         if (rows.value, never) not in counts:
             counts[rows.value, never] = _with_preemption(cluster.scheduling, ranked, without, as_group=as_group)
         fitting = counts[rows.value, never]
-        counted.append(OfClass(rows.name, rows.value, not never, fitting, quota_for(rows.name)))
+        counted.append(OfClass(rows.name, rows.value, not never, fitting._replace(quota=quota_for(rows.name))))
     return counted
 
 

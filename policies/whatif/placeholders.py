@@ -182,7 +182,7 @@ def _groups(headroom: Headroom, missing: int) -> list[PlaceholderNodes]:
     if not missing:
         return []
     return [
-        PlaceholderNodes(group.name, _nodes(missing, group.more.pods, group.nodes), min(group.more.pods, missing))
+        PlaceholderNodes(group.group, _nodes(missing, group.more.pods, group.nodes), min(group.more.pods, missing))
         for group in groups
     ]
 

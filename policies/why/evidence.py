@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.documents import optional_in_json
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import (
     CRON_JOB,
@@ -20,7 +21,7 @@ from forewarn.policies.objects.fields import NOTHING, at, group_kind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from forewarn.policies.documents import answers as documents
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.fields import ApiObject
 
 MAX_PARTS: Final = 64
@@ -388,11 +389,12 @@ class Trouble(NamedTuple):
     id: str
     message: str
     help: str = ""
-    when: float = 0.0
+    when: Hidden[float] = 0.0
 
-    def to_dict(self) -> documents.Trouble:
-        document = {"id": self.id, "time": shown_time(self.when), "message": self.message, "help": self.help}
-        return {key: value for key, value in document.items() if value}  # type: ignore[return-value]
+    @optional_in_json
+    def time(self) -> str | None:
+        """In UTC; absent if unknown."""
+        return shown_time(self.when) or None
 
 
 def ids(troubles: Iterable[Trouble]) -> list[str]:

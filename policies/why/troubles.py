@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents.answers import PodEnding, PodState
+    from forewarn.policies.documents import Hidden, Inlined
+    from forewarn.policies.documents.answers import PodState
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.preemption import Candidate
@@ -756,15 +757,16 @@ def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
 
 
 class Diagnosis(NamedTuple):
-    """The explanation of a Pod's state. `pod`: None for a Pod that no longer exists.
+    """The explanation of a Pod's state. `pod`: None for a Pod that no longer exists. `state`: "gone" means deleted.
 
-    `prediction`: the result of the next scheduling cycle; None without one.
+    `troubles`: causes and problems, the cause first. `prediction`: the result of the next scheduling cycle; None
+    without one.
     """
 
-    pod: Pod | None
+    pod: Hidden[Pod | None]
     state: PodState
     troubles: tuple[Trouble, ...]
-    prediction: Prediction | None = None
+    prediction: Hidden[Prediction | None] = None
 
 
 def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float | None = None) -> Diagnosis:
@@ -1031,10 +1033,10 @@ _SHORT: Final = {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts
 
 
 class PodEnd(NamedTuple):
-    """The termination of one Pod, explained: the first reason in `diagnosis` is the cause."""
+    """The termination of a Pod (`namespace/name`), explained: the first reason in `diagnosis` is the cause."""
 
     pod: str
-    diagnosis: Diagnosis
+    diagnosis: Inlined[Diagnosis]
 
     @property
     def cause(self) -> Trouble:
@@ -1045,15 +1047,11 @@ class PodEnd(NamedTuple):
         """Sort key: terminations that no user or controller requested are first, then the newest."""
         return self.cause.id in _BY_CONTROLLERS, -self.cause.when, self.pod
 
-    def to_dict(self, namespace: str) -> PodEnding:
-        troubles = [trouble.to_dict() for trouble in self.diagnosis.troubles]
-        return {"pod": f"{namespace}/{self.pod}", "state": self.diagnosis.state, "troubles": troubles}
-
 
 class Timeline(NamedTuple):
-    """The Pods of a workload. `states`: number of existing Pods by state. `pending`: names of Pending Pods.
+    """The Pods of a workload. `states`: number of Pods by state. `pending`: names of Pending Pods.
 
-    `endings`: terminations, in order. `not_explained`: number of further Pods.
+    `endings`: terminations, in order. `notExplained`: number of Pods beyond the limit.
     """
 
     states: Counter[str]
@@ -1101,6 +1099,6 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
         if diagnosis is not None:
             states[diagnosis.state] += 1
             if any(trouble.id not in _NOT_ENDINGS for trouble in diagnosis.troubles):
-                endings.append(PodEnd(name, diagnosis))
+                endings.append(PodEnd(f"{evidence.namespace}/{name}", diagnosis))
     endings.sort(key=lambda ending: ending.order)
-    return Timeline(states, pending, endings, max(0, len(names) - _MAX_PODS))
+    return Timeline(states, sorted(pending), endings, max(0, len(names) - _MAX_PODS))

@@ -74,7 +74,7 @@ def test_hostile_sizes_are_bounded() -> None:
         *(buffer(f"b-{number}", OWN, {"replicas": 1}) for number in range(MAX_BUFFERS)),
     )
     first = next(iter(cache.buffers.values()))
-    assert max(map(len, (first.name, first.target[1], first.problem))) <= 253
+    assert max(map(len, (first.name, first.target.name, first.problem))) <= 253
     assert "\n" not in first.problem
     found = cache.of(CACHE, None)
     assert found is not None

@@ -79,7 +79,7 @@ def _why(headroom: Headroom) -> Iterator[Element]:
     stranded = [(" and ".join(s.insufficient), s.nodes, stranded_text(s) or "-") for s in headroom.stranded]
     beside = table("Stranded capacity", ("insufficient", "nodes", "still free"), stranded, len(stranded))
     if headroom.quota is not None:
-        limits = limits_text(headroom.without, headroom.quota)
+        limits = limits_text(headroom.without)
         text = f"{limits}. Then the quota rejects the next Pod: {one_line(headroom.quota.message)}"
         yield section("Quota", "quota-title", element("p", display_text(text)))
     parts = [shown] if rows else [element("p", "Too many Pods fit to determine what runs out first.")]
@@ -87,12 +87,12 @@ def _why(headroom: Headroom) -> Iterator[Element]:
 
 
 def _of_group(group: OfGroup) -> Cell:
-    return _number(group.more) if group.quota is None else with_limits(group.more, group.quota)
+    return _number(group.more) if group.more.quota is None else with_limits(group.more)
 
 
 def _groups(headroom: Headroom) -> Iterator[Element]:
     if headroom.node_groups:
-        rows = [(group.name, group.nodes, group.why_not or _of_group(group)) for group in headroom.node_groups]
+        rows = [(group.group, group.nodes, group.reason or _of_group(group)) for group in headroom.node_groups]
         if (together := headroom.all_node_groups) is not None:
             rows.append(("all together", together.nodes, _of_group(together)))
         heads = ("node group", "maximum new nodes", "more Pods")
@@ -102,7 +102,7 @@ def _groups(headroom: Headroom) -> Iterator[Element]:
 def _classes(headroom: Headroom) -> Iterator[Element]:
     if headroom.by_class:
         rows = [
-            (row.name, row.priority, "yes" if row.preempts else "never", with_limits(row.fitting, row.quota))
+            (row.class_, row.priority, "yes" if row.preempts else "never", with_limits(row.fitting))
             for row in headroom.by_class
         ]
         heads = ("class", "priority", "preempts", "fit with preemption")

@@ -19,6 +19,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settin
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.documents import to_dict
 from forewarn.policies.kube_apiserver.quota import RemainingQuota
 from forewarn.policies.render.headroom import answer_of
 from forewarn.policies.render.headroom import of_group as of_group_text
@@ -228,7 +229,7 @@ def test_what_is_placed_one_after_the_other_is_bounded(monkeypatch: pytest.Monke
     cache = Cache()
     cache.add(make_node("n1").obj)
     found = headroom(cache.snapshot(), make_pod("new").request(cpu="100m").obj)
-    assert found.without == (3, False, {"n1": 3})
+    assert found.without == (3, False, {"n1": 3}, None)
     assert found.reasons == []
 
 
@@ -269,7 +270,7 @@ def test_a_pod_whose_claims_will_be_made_with_it_is_counted_without_them() -> No
 def of_group(found: Headroom) -> tuple[int, bool, str]:
     """(pods, whole, why not) of the only group."""
     (group,) = found.node_groups or ()
-    return group.more.pods, group.more.is_exact, group.why_not
+    return group.more.pods, group.more.is_exact, group.reason
 
 
 def one_group(
@@ -447,7 +448,7 @@ def test_a_pod_below_the_cutoff_is_brought_no_node() -> None:
     cache.add(make_node("a").obj)
     found = headroom(cache.snapshot(), make_pod("new").priority(-20).obj, Autoscaling(groups=one_group(1, 4)))
     assert found.node_groups is not None
-    assert [(group.more.pods, group.why_not) for group in found.node_groups] == [(0, "priority below cutoff -10")]
+    assert [(group.more.pods, group.reason) for group in found.node_groups] == [(0, "priority below cutoff -10")]
 
 
 def test_a_template_that_claims_to_hold_any_number_of_pods_costs_no_more() -> None:
@@ -466,7 +467,7 @@ def test_too_many_groups_to_work_out_are_told(monkeypatch: pytest.MonkeyPatch) -
     cache.add(make_node("a").obj)
     found = headroom(cache.snapshot(), make_pod("new").request(cpu="1m").obj, Autoscaling(groups=one_group(3, 4) * 500))
     assert len(found.node_groups or ()) == 500
-    assert (found.node_groups or ())[-1].why_not == "estimate limit reached"
+    assert (found.node_groups or ())[-1].reason == "estimate limit reached"
 
 
 def quota_of(hard: dict[str, str], used: dict[str, str] | None, namespace: str = "default", **spec: Any) -> Made:
@@ -505,7 +506,7 @@ def test_the_smaller_of_nodes_and_quota_counts(quota: Made, admitted_pods: int |
     assert found.more == ((4, 4) if admitted_pods is None else (admitted_pods, admitted_pods))
     assert (found.quota and found.quota.pods) == admitted_pods
     assert message in (found.quota.message if found.quota else "")
-    assert [(each.name, each.quota and each.quota.pods) for each in found.by_class] == [
+    assert [(each.class_, each.fitting.quota_) for each in found.by_class] == [
         ("silver", None if "scopeSelector" in quota.obj["spec"] else admitted_pods),
         ("gold", admitted_pods),
     ]
@@ -561,7 +562,7 @@ def test_a_quota_counts_for_node_groups_after_the_pods_that_fit_now(hard: int, l
     found = headroom(state, make_pod("new").request(cpu="1").obj, Autoscaling(groups=one_group(5, 2)))
     (group,) = found.node_groups or ()
     assert (found.without.pods, group.more.pods) == (4, 10)
-    document = group.to_dict()
+    document = to_dict(group)
     assert (document["pods"], document["podsWithoutQuota"], document["quota"]) == (left, 10, hard - 4)
     phrase = f"with up to 5 nodes of group g (nodes: 10 more; ResourceQuota team: {hard - 4} more)"
     assert of_group_text(group) == (f"and {left} more {phrase}" if left else f"no more {phrase}")
@@ -593,4 +594,6 @@ def test_the_node_groups_of_the_cluster(
 def test_programs_get_the_node_groups_of_the_cluster_too(tmp_path: Path) -> None:
     loaded = forewarn.load(labelled(tmp_path, ZONAL, status(("a", 2, 0, 9))))
     (result,) = forewarn.headroom(loaded, "docs/examples/headroom/cache.yaml").objects
-    assert [(group.name, group.nodes, group.more.pods) for group in result.headroom.node_groups or ()] == [("a", 7, 14)]
+    assert [(group.group, group.nodes, group.more.pods) for group in result.headroom.node_groups or ()] == [
+        ("a", 7, 14)
+    ]
