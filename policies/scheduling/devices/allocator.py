@@ -32,10 +32,16 @@ if TYPE_CHECKING:
 
 
 class Constraint:
-    """A constraint during one allocation attempt, with the devices that were added to it."""
+    """A constraint during one allocation attempt, with the devices that were added to it.
 
-    def __init__(self, of: DeviceConstraint) -> None:
-        self._of = of
+    `matchAttribute`: all devices have the same value of an attribute; `distinctAttribute`: different ones. Until 1.36,
+    distinctAttribute has upstream's defect: only the last device of each request counts, until any removal. Upstream
+    `matchAttributeConstraint`, `distinctAttributeConstraint`.
+    """
+
+    def __init__(self, of: DeviceConstraint, semantics: Semantics) -> None:
+        self._of, self._only_last = of, of.distinct and semantics.distinct_values_by_request
+        self._values: list[tuple[str, Attribute]] = []
 
     def add(self, outer: str, name: str, device: Device, identity: DeviceId) -> bool:
         """Add a device if the device satisfies the constraint, and return whether the device does.
@@ -45,80 +51,27 @@ class Constraint:
         if not self._applies_to(outer, name):
             return True
         value = attribute_of(device, identity.driver, self._of.attribute)
-        return value is not None and self._add(outer, value)
+        if value is None or any(_same(earlier, value) == self._of.distinct for _, earlier in self._values):
+            return False
+        if self._only_last:
+            self._forget(outer)
+        self._values.append((outer, value))
+        return True
 
     def remove(self, outer: str, name: str) -> None:
         """Remove the device that was added last for a request."""
-        if self._applies_to(outer, name):
-            self._remove(outer)
+        if not self._applies_to(outer, name):
+            return
+        if self._only_last:
+            self._forget(outer)
+        else:
+            self._values.pop()
+
+    def _forget(self, request: str) -> None:
+        self._values = [(outer, value) for outer, value in self._values if outer != request]
 
     def _applies_to(self, outer: str, name: str) -> bool:
         return not self._of.requests or outer in self._of.requests or name in self._of.requests
-
-    def _add(self, outer: str, value: Attribute) -> bool:
-        raise NotImplementedError
-
-    def _remove(self, outer: str) -> None:
-        raise NotImplementedError
-
-
-class _MatchAttribute(Constraint):
-    """Constraint `matchAttribute`: all devices have the same value of an attribute.
-
-    Upstream `matchAttributeConstraint`.
-    """
-
-    def __init__(self, of: DeviceConstraint) -> None:
-        super().__init__(of)
-        self._values: list[Attribute] = []
-
-    def _add(self, outer: str, value: Attribute) -> bool:  # noqa: ARG002
-        if self._values and not _same(self._values[0], value):
-            return False
-        self._values.append(value)
-        return True
-
-    def _remove(self, outer: str) -> None:  # noqa: ARG002
-        self._values.pop()
-
-
-class _Distinct(_MatchAttribute):
-    """Constraint `distinctAttribute`: all devices have different values of an attribute.
-
-    Upstream `distinctAttributeConstraint`.
-    """
-
-    def _add(self, outer: str, value: Attribute) -> bool:  # noqa: ARG002
-        if any(_same(earlier, value) for earlier in self._values):
-            return False
-        self._values.append(value)
-        return True
-
-
-class _DistinctByRequest(Constraint):
-    """Constraint `distinctAttribute` until 1.36, with upstream's defect: only the last device of each request
-    counts, until any removal.
-    """
-
-    def __init__(self, of: DeviceConstraint) -> None:
-        super().__init__(of)
-        self._values: dict[str, Attribute] = {}
-
-    def _add(self, outer: str, value: Attribute) -> bool:
-        if any(_same(earlier, value) for earlier in self._values.values()):
-            return False
-        self._values[outer] = value
-        return True
-
-    def _remove(self, outer: str) -> None:
-        self._values.pop(outer, None)
-
-
-def constraint(of: DeviceConstraint, semantics: Semantics) -> Constraint:
-    """Return a new constraint without devices, as the release implements it."""
-    if not of.distinct:
-        return _MatchAttribute(of)
-    return _DistinctByRequest(of) if semantics.distinct_values_by_request else _Distinct(of)
 
 
 def attribute_of(device: Device, driver: str, name: str) -> Attribute | None:
@@ -261,7 +214,7 @@ class Allocator:
         self._pools = {(pool.driver, pool.name): pool for pool in node.pools}
         usable = (pool for pool in node.pools if not (pool.incomplete or pool.invalid))
         self._tried = [device for pool in usable for device in pool.devices()]
-        self._constraints = [[constraint(item, semantics) for item in claim.constraints] for claim in claims]
+        self._constraints = [[Constraint(item, semantics) for item in claim.constraints] for claim in claims]
         self._allocated: list[tuple[int, DeviceId]] = []
         self._shared: dict[DeviceId, list[Mapping[str, int]]] = {}
         self._counters = ConsumedCounters(world.counters, world.in_use)

@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.policies.objects.devices import Attribute, Device, DeviceConstraint, DeviceId
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling.devices.allocator import constraint
+from forewarn.policies.scheduling.devices.allocator import Constraint
 
 ATTRIBUTE = "gpu.example/half"
 ALIKE = DeviceConstraint(frozenset(), ATTRIBUTE)
@@ -16,7 +16,7 @@ Steps = list[tuple[str, Attribute | None, bool]]
 
 
 def steps_of(of: DeviceConstraint, minor: int, steps: Steps) -> Steps:
-    tried = constraint(of, Semantics(minor))
+    tried = Constraint(of, Semantics(minor))
     identity = DeviceId("gpu.example", "pool", "device")
     taken: Steps = []
     for request, value, _ in steps:
@@ -51,7 +51,7 @@ def test_until_1_36_distinct_devices_of_one_request_differ_only_from_the_last(mi
 @pytest.mark.parametrize("of", [ALIKE, DISTINCT])
 @pytest.mark.parametrize("minor", [36, 37])
 def test_a_removed_device_no_longer_counts(of: DeviceConstraint, minor: int) -> None:
-    tried = constraint(of, Semantics(minor))
+    tried = Constraint(of, Semantics(minor))
     identity = DeviceId("gpu.example", "pool", "device")
     first, second = Device("first", {"half": 1}), Device("second", {ATTRIBUTE: 1 if of.distinct else 2})
     assert tried.add("a", "a", first, identity)
@@ -61,7 +61,7 @@ def test_a_removed_device_no_longer_counts(of: DeviceConstraint, minor: int) -> 
 
 
 def test_the_name_of_an_alternative_and_of_its_request_select_the_constraint() -> None:
-    tried = constraint(ALIKE._replace(requests=frozenset({"a/large"})), Semantics(37))
+    tried = Constraint(ALIKE._replace(requests=frozenset({"a/large"})), Semantics(37))
     identity = DeviceId("gpu.example", "pool", "device")
     assert tried.add("a", "a/small", Device("one"), identity)
     assert not tried.add("a", "a/large", Device("one"), identity)
