@@ -18,7 +18,7 @@ import os
 import socket
 import socketserver
 import tempfile
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
@@ -29,11 +29,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, KINDS, POD, SERVICE
 from forewarn.policies.objects.fields import InvalidObject, at, items, sequence
 from forewarn.policies.objects.reviewed_object import Operation
-from forewarn.webhook.workload_accuracy import WorkloadAccuracy, WorkloadExpectation, workload_expectation_of
+from forewarn.webhook.workload_accuracy import (
+    EXPLAINED,
+    LAG,
+    MATCHED,
+    UNKNOWN,
+    WRONG,
+    Results,
+    WorkloadAccuracy,
+    WorkloadExpectation,
+    workload_expectation_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from forewarn.policies.documents import webhook as documents
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
@@ -182,31 +193,16 @@ def _or(nodes: tuple[str, ...]) -> str:
     return " or ".join(nodes[:3]) + more
 
 
-RESULTS: Final = ("matched", "explained", "wrong", "unknown")
-MATCHED, EXPLAINED, WRONG, UNKNOWN = RESULTS
+RESULTS: Final = (MATCHED, EXPLAINED, WRONG, UNKNOWN)
 FOLLOWED: Final = 1024
 """Maximum number of predictions that are followed at a time."""
 CHANGES: Final = 4096
-EXAMPLES: Final = 20
 SETTLING: Final = 5.0
 """Seconds after kube-scheduler's decision, to receive the deletion of victims and events of other kinds."""
-LAG: Final = 1.0
-"""Seconds before the request in which forewarn may know of a change that kube-scheduler does not know yet."""
 PATIENCE: Final = 300.0
 """Seconds after which a prediction is no longer followed."""
 _READ: Final = frozenset({POD, *(spec.group_kind for spec in KINDS if spec.table)} - {SERVICE})
 """Kinds that determine on which nodes a Pod fits. Services and workloads only affect scores."""
-
-
-class Example(NamedTuple):
-    """A wrong prediction. `at`: seconds since 1970. `change`: the last change of cluster state before the decision."""
-
-    result: str
-    pod: str
-    predicted: str
-    happened: str
-    at: float
-    change: str = ""
 
 
 def headlines(table: Mapping[str, Any]) -> tuple[str, str]:
@@ -279,7 +275,7 @@ class Accuracy:
         wall: Callable[[], float] = lambda: datetime.now(UTC).timestamp(),
         count_workload: Callable[[str], object] = lambda _: None,
     ) -> None:
-        self._count, self._clock, self._wall = count, clock, wall
+        self._results, self._clock = Results("pod", RESULTS, count, wall), clock
         self._workloads = WorkloadAccuracy(count_workload, lambda: self._clock(), wall)
         self._lock = Lock()
         self._waiting: OrderedDict[str, _Followed] = OrderedDict()
@@ -289,8 +285,6 @@ class Accuracy:
         """Time of the latest change that is no longer kept."""
         self._preempted: deque[_Preempted] = deque(maxlen=CHANGES)
         self._not_compared = 0
-        self._results: Counter[str] = Counter(dict.fromkeys(RESULTS, 0))
-        self._examples = {result: deque[Example](maxlen=EXAMPLES) for result in (WRONG, EXPLAINED)}
 
     def expect(self, expected: Expectation | WorkloadExpectation | None, since: float) -> bool:
         """Follow the prediction for an admitted object; None counts a prediction that cannot be followed.
@@ -313,7 +307,7 @@ class Accuracy:
             self._waiting[expected.uid] = _Followed(expected, since)
             if len(self._waiting) > FOLLOWED:
                 self._waiting.popitem(last=False)
-                self._end(UNKNOWN)
+                self._results.end(UNKNOWN)
             return True
 
     def changed(self, kind: str, before: Any, after: Any) -> None:
@@ -343,7 +337,7 @@ class Accuracy:
                     self._acted(followed, act)
                 elif deleted:
                     del self._waiting[followed.expected.uid]
-                    self._end(UNKNOWN)
+                    self._results.end(UNKNOWN)
             self._settle()
 
     def settle(self) -> None:
@@ -352,7 +346,7 @@ class Accuracy:
         with self._lock:
             self._settle()
 
-    def table(self) -> dict[str, Any]:
+    def table(self) -> documents.Accuracy:
         """Return the results so far as JSON: counts of results, of predictions without result and of predictions that
         cannot be compared, and examples, newest first.
 
@@ -361,13 +355,11 @@ class Accuracy:
         workloads = self._workloads.table()
         with self._lock:
             self._settle()
-            examples = [example._asdict() for kept in self._examples.values() for example in reversed(kept)]
-            open_ = len(self._waiting) + len(self._decided)
             return {
-                "results": dict(self._results),
-                "open": open_,
+                "results": dict(self._results.counts),
+                "open": len(self._waiting) + len(self._decided),
                 "notCompared": self._not_compared,
-                "examples": examples,
+                "examples": self._results.examples(),
                 "workloads": workloads,
             }
 
@@ -383,7 +375,7 @@ class Accuracy:
         if followed is not None:
             if followed.placed:  # by a list: how it came to its place was not seen
                 del self._waiting[pod.uid]
-                self._end(UNKNOWN)
+                self._results.end(UNKNOWN)
             followed.placed = True
         self._note(_Change(now, POD, pod.identity, f"Pod {pod.key}"))
 
@@ -401,7 +393,7 @@ class Accuracy:
             if len(self._decided) > FOLLOWED:
                 self._compare(self._decided.popitem(last=False)[1])
         else:
-            self._end(MATCHED)
+            self._results.end(MATCHED)
 
     def _settle(self) -> None:
         now = self._clock()
@@ -409,20 +401,18 @@ class Accuracy:
             self._compare(self._decided.popitem(last=False)[1])
         while self._waiting and next(iter(self._waiting.values())).since <= now - PATIENCE:
             self._waiting.popitem(last=False)
-            self._end(UNKNOWN)
+            self._results.end(UNKNOWN)
 
     def _compare(self, followed: _Followed) -> None:
         expected, act = followed.expected, followed.act
         assert act is not None
         victims = self._victims(act.node, followed.since) if act.outcome == PREEMPTS else []
         if not differs(expected, act, victims):
-            self._end(MATCHED)
+            self._results.end(MATCHED)
             return
         change = self._change_between(followed, {expected.uid, *(v.uid for v in victims)})
-        result = EXPLAINED if change else WRONG
         happened = summary_of(act.outcome, act.node, victims)
-        self._examples[result].append(Example(result, followed.pod, str(expected), happened, self._wall(), change))
-        self._end(result)
+        self._results.differ(followed.pod, str(expected), happened, change)
 
     def _victims(self, node: str, since: float) -> list[Victim]:
         """Return the Pods on a node that kube-scheduler has preempted since a time."""
@@ -443,10 +433,6 @@ class Accuracy:
             if change.uid not in own and not (after and change.kind == DISRUPTION_BUDGET):
                 return change.what
         return "more than is remembered" if self._forgotten >= since else ""
-
-    def _end(self, result: str) -> None:
-        self._results[result] += 1
-        self._count(result)
 
 
 def _has_node(pod: Pod | None) -> bool:

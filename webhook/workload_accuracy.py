@@ -23,11 +23,16 @@ from forewarn.policies.objects.resource_quota import ResourceQuota
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
+    from typing import Literal
 
+    from forewarn.policies.documents import webhook as documents
+    from forewarn.policies.documents.webhook import AccuracyExample
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.scheduling.schedule_one import Prediction
+
+    Count = Callable[[str], object]
 
 _LONGEST: Final = 253
 _MAX_QUIET: Final = 300.0
@@ -181,7 +186,7 @@ MAX_EVENTS: Final = 4096
 EXAMPLES: Final = 20
 MAX_SECONDS: Final = 600.0
 """Seconds after which a prediction is compared in any case."""
-_LAG: Final = 1.0
+LAG: Final = 1.0
 """Seconds before the request in which kube-scheduler may know of a change that forewarn does not know yet."""
 _NEAR: Final = 5.0
 """Maximum seconds between a preemption and the nomination of the preemptor."""
@@ -274,15 +279,33 @@ def _is_starting(pod: Pod) -> bool:
     return bool(pod.node_name) and not pod.ready
 
 
-class WorkloadExample(NamedTuple):
-    """A wrong prediction. `at`: seconds since 1970. `change`: a change of the cluster by other requests; "" if none."""
+class Results:
+    """Counts of results, and the latest examples of differences, which name a Pod or workload. `count`: called with
+    each result. `wall`: seconds since 1970.
+    """
 
-    result: str
-    workload: str
-    predicted: str
-    happened: str
-    at: float
-    change: str = ""
+    def __init__(
+        self, of: Literal["pod", "workload"], results: Iterable[str], count: Count, wall: Callable[[], float]
+    ) -> None:
+        self._of, self._count, self._wall = of, count, wall
+        self.counts: Counter[str] = Counter(dict.fromkeys(results, 0))
+        self._examples: dict[str, deque[AccuracyExample]] = {r: deque(maxlen=EXAMPLES) for r in (WRONG, EXPLAINED)}
+
+    def end(self, result: str) -> None:
+        self.counts[result] += 1
+        self._count(result)
+
+    def differ(self, name: str, predicted: str, happened: str, change: str) -> None:
+        """Count a difference. `change`: what explains it, or ""."""
+        result, at = EXPLAINED if change else WRONG, self._wall()
+        example: AccuracyExample = {"result": result, "predicted": predicted, "happened": happened, "at": at}
+        example["change"], example[self._of] = change, name
+        self._examples[result].append(example)
+        self.end(result)
+
+    def examples(self) -> list[AccuracyExample]:
+        """The examples of each result, newest first."""
+        return [example for kept in self._examples.values() for example in reversed(kept)]
 
 
 class WorkloadAccuracy:
@@ -291,8 +314,8 @@ class WorkloadAccuracy:
     `count`: called with each result. `clock`: monotonic; `wall`: seconds since 1970.
     """
 
-    def __init__(self, count: Callable[[str], object], clock: Callable[[], float], wall: Callable[[], float]) -> None:
-        self._count, self._clock, self._wall = count, clock, wall
+    def __init__(self, count: Count, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+        self._results, self._clock = Results("workload", WORKLOAD_RESULTS, count, wall), clock
         self._lock = Lock()
         self._open: OrderedDict[Key, _Rollout] = OrderedDict()
         self._preempted: deque[_Preempted] = deque(maxlen=MAX_EVENTS)
@@ -304,10 +327,8 @@ class WorkloadAccuracy:
         """Victims that are not gone, by uid: when they were preempted."""
         self._forgotten = float("-inf")
         """When the last event was that is no longer kept."""
-        self._results: Counter[str] = Counter(dict.fromkeys(WORKLOAD_RESULTS, 0))
         self._reasons: Counter[str] = Counter()
         self._causes: Counter[str] = Counter()
-        self._examples = {result: deque[WorkloadExample](maxlen=EXAMPLES) for result in (WRONG, EXPLAINED)}
 
     def expect(self, expected: WorkloadExpectation, since: float) -> None:
         """Follow the prediction for an admitted workload. `since`: the time of the request."""
@@ -347,19 +368,18 @@ class WorkloadAccuracy:
         with self._lock:
             self._settle()
 
-    def table(self) -> dict[str, Any]:
+    def table(self) -> documents.WorkloadAccuracy:
         """Return the results so far as JSON, with reasons for unknown results, the number of open predictions, and
         examples (newest first).
         """
         with self._lock:
             self._settle()
-            examples = [example._asdict() for kept in self._examples.values() for example in reversed(kept)]
             return {
-                "results": dict(self._results),
+                "results": dict(self._results.counts),
                 "open": len(self._open),
                 "notJudged": dict(sorted(self._reasons.items())),
                 "explainedBy": {cause: self._causes[cause] for cause in CAUSES if self._causes[cause]},
-                "examples": examples,
+                "examples": self._results.examples(),
             }
 
     # What happens
@@ -484,15 +504,12 @@ class WorkloadAccuracy:
             change, cause = "ties: several nodes or Pods are equal", "ties"
         if not change and expected.assumes:
             change, cause = f"what the prediction assumes: {expected.assumes}", "assumptions"
-        result = EXPLAINED if change else WRONG
         self._causes.update([cause] if change else [])
         absent = max(expected.new + expected.rejected - placed - pending, 0)
         rest = f", {absent} not created" if absent else ""
         happened = f"{placed} placed, {pending} Pending{rest}, {preempted_pods(len(lost), lost)}"
         namespace, kind, name = expected.key
-        example = WorkloadExample(result, f"{kind} {namespace}/{name}", str(expected), happened, self._wall(), change)
-        self._examples[result].append(example)
-        self._end(result)
+        self._results.differ(f"{kind} {namespace}/{name}", str(expected), happened, change)
 
     def _others(self, rollout: _Rollout) -> dict[Key, str]:
         """Return workload -> one of its Pods, for workloads without part in the rollout whose Pods were created or
@@ -502,7 +519,7 @@ class WorkloadAccuracy:
             rollout.expected.key,
             *(preemption.workload for preemption in self._preempted if preemption.at >= rollout.since),
         }
-        since = rollout.since - _LAG
+        since = rollout.since - LAG
         return {
             change.workload: change.what
             for change in self._changes
@@ -538,14 +555,12 @@ class WorkloadAccuracy:
         others = self._others(rollout)
         if others:
             return next(reversed(others.values()))
-        since = rollout.since - _LAG
+        since = rollout.since - LAG
         return next((c.what for c in reversed(self._changes) if c.workload is None and c.at >= since), "")
 
     def _end(self, result: str, reason: str = "") -> None:
-        self._results[result] += 1
-        if reason:
-            self._reasons[reason] += 1
-        self._count(result)
+        self._reasons.update([reason] if reason else [])
+        self._results.end(result)
 
 
 def _limits_change(before: Any, after: Any) -> bool:

@@ -23,7 +23,6 @@ from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.webhook import accuracy as module
 from forewarn.webhook.accuracy import (
-    LAG,
     NAMED,
     PATIENCE,
     RESULTS,
@@ -43,6 +42,7 @@ from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.server import bind
 from forewarn.webhook.metrics import Metrics
+from forewarn.webhook.workload_accuracy import LAG
 from tests.cases import cases
 from tests.e2e.objects import node, running
 from tests.webhook.builders import answer_now, body, decided, endpoint, review
@@ -213,8 +213,7 @@ class Scene:
 
     def example(self) -> Obj:
         (found,) = self.accuracy.table()["examples"]
-        made: Obj = found
-        return made
+        return {**found}
 
 
 FULL = (named_node("a"), placed("x", "a", "3"))
@@ -226,8 +225,8 @@ def test_a_pod_that_is_bound_where_it_fits_matches_at_once() -> None:
     scene.watch(with_status(new_pod(), "a"))
     assert scene.counted == {"matched": 1}
     results, found = {**dict.fromkeys(RESULTS, 0), "matched": 1}, scene.accuracy.table()
-    del found["workloads"]
-    assert found == {"results": results, "open": 0, "notCompared": 0, "examples": []}
+    rest = {"workloads": found["workloads"], "notCompared": 0, "examples": []}
+    assert found == {"results": results, "open": 0, **rest}
 
 
 def test_predictions_that_cannot_be_compared_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -477,8 +476,9 @@ steps = st.one_of(
 @given(st.lists(steps, max_size=60))
 def test_each_prediction_gets_one_result_and_what_is_kept_is_bounded(history: Iterable[tuple[str, Any]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for name, bound in (("FOLLOWED", 3), ("CHANGES", 5), ("EXAMPLES", 2)):
-            patch.setattr(module, name, bound)
+        patch.setattr(module, "FOLLOWED", 3)
+        patch.setattr(module, "CHANGES", 5)
+        patch.setattr("forewarn.webhook.workload_accuracy.EXAMPLES", 2)
         scene, taken = Scene(), 0
         for step, value in history:
             if step == "expect":

@@ -107,8 +107,7 @@ class Scene:
 
     @property
     def table(self) -> Obj:
-        found: Obj = self.accuracy.table()["workloads"]
-        return found
+        return {**self.accuracy.table()["workloads"]}
 
     @property
     def example(self) -> Obj:

@@ -11,8 +11,8 @@ from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.terminal import as_json, clean, complain
-from forewarn.webhook.accuracy import EXAMPLES, EXPLAINED, RESULTS, WRONG, headlines, path_of, request_table
-from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
+from forewarn.webhook.accuracy import RESULTS, headlines, path_of, request_table
+from forewarn.webhook.workload_accuracy import EXAMPLES, EXPLAINED, WORKLOAD_RESULTS, WRONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

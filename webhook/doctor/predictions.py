@@ -11,8 +11,9 @@ from forewarn.policies.findings import listed, one_line, plural
 from forewarn.policies.objects.fields import at
 from forewarn.policies.releases.release import UnknownRelease, known_minor
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.webhook.accuracy import EXPLAINED, MATCHED, WRONG, as_predicted
+from forewarn.webhook.accuracy import as_predicted
 from forewarn.webhook.doctor.report import Area
+from forewarn.webhook.workload_accuracy import EXPLAINED, MATCHED, WRONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
