@@ -4,6 +4,7 @@ from forewarn.policies.application.diff import AffectedNamespace as AffectedName
 from forewarn.policies.application.diff import Autoscaled as Autoscaled
 from forewarn.policies.application.diff import OnCluster as OnCluster
 from forewarn.policies.application.diff import Passed as Passed
+from forewarn.policies.application.diff import Pruned as Pruned
 from forewarn.policies.application.diff import ScaledDown as ScaledDown
 from forewarn.policies.cluster.origin import Origin as Origin
 from forewarn.policies.documents.answers import CountedReason as CountedReason
