@@ -465,6 +465,7 @@ class Disruption:
         """Return the removal of one node; the NodePools take turns. Source: `shuffleCandidates`."""
         by_pool: dict[str, list[Candidate]] = {}
         for candidate in self._by_savings(candidates):
+            self.round.kept.pop(candidate.name, None)  # a budget limits only how many nodes are removed together
             by_pool.setdefault(candidate.pool.name, []).append(candidate)
         pools = self._choices.order(sorted(by_pool))
         self._choices.arbitrary |= len(pools) > 1

@@ -154,6 +154,8 @@ def test_a_budget_of_one_leaves_the_choice_between_equal_nodes(example: Example)
     answer = example.answer()
     assert sorted([names(answer), *answer["alternatives"]]) == [["a-1"], ["b-1"]]
     assert "or it removes" in example.run(*TYPES)[1]
+    (other,) = {"a-1", "b-1"} - {*names(answer)}
+    assert reasons(answer)[other] == "not checked, because Karpenter removes other nodes first"
 
 
 @pytest.mark.parametrize(
