@@ -199,7 +199,8 @@ def arrived_table(arrived: WithNewNodes, reaction: Autoscalers) -> TitledTable:
     left = arrived.nodes_not_simulated
     omitted = f"; not simulated: {plural(left, 'more new node')}" if left else ""
     at_end = "at the end" if arrived.first_node_at is None else "with new nodes"
-    end = f"{worst}, {arrived.running} {at_end}, {arrived.pending} Pending{omitted}"
+    daemons = f" ({arrived.daemon_pods} more of DaemonSets)" if arrived.daemon_pods else ""
+    end = f"{worst}, {arrived.running} {at_end}{daemons}, {arrived.pending} Pending{omitted}"
     count = plural(sum(arrived.nodes.values()), "new node")
     rows = [
         row

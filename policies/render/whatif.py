@@ -122,7 +122,8 @@ def on_new_nodes(answer: Answer) -> str:
     lost = plural(answer.fewer, noun), answer.fewer - arrived.fewer
     of, back = lost if answer.fewer else (plural(pending, "Pending Pod"), pending - arrived.pending)
     when = _until(answer, arrived) if back > 0 else ""
-    return f"with new nodes, {max(back, 0)} of {of} {'run again' if answer.fewer else 'run'}{when}"
+    run = "runs" if (answer.fewer or pending) == 1 else "run"
+    return f"with new nodes, {max(back, 0)} of {of} {run}{' again' if answer.fewer else ''}{when}"
 
 
 def _until(answer: Answer, arrived: WithNewNodes) -> str:

@@ -464,10 +464,19 @@ def _with_new_nodes(answer: Answer, grown: Grown) -> WithNewNodes:
         settled_at=end.settled_at,
         workloads=[back for back, _ in rows],
         nodes_not_simulated=grown.omitted,
+        daemon_pods=max(_daemon_pods(end.counts) - _daemon_pods(_running(answer)), 0),
         upgraded=len(run.done) if run else None,
         upgraded_at=run.seconds if run and run.complete else None,
         preempted=len(grown.answer.preempted) if grown.answer else None,
     )
+
+
+def _running(answer: Answer) -> dict[tuple[str, str], tuple[int, int]]:
+    return {key: (count.running, count.pending) for key, count in count_by_workload(answer.simulation).items()}
+
+
+def _daemon_pods(counts: Mapping[tuple[str, str], tuple[int, int]]) -> int:
+    return sum(running for (kind, _), (running, _) in counts.items() if kind == DAEMON_SET)
 
 
 def _rows(answer: Answer, end: End) -> Iterator[tuple[WorkloadBack, int]]:

@@ -316,7 +316,8 @@ class WorstMoment(NamedTuple):
 class WithNewNodes(NamedTuple):
     """The end of the simulation if autoscalers add or remove nodes. `nodes`: by node group or NodePool.
 
-    `fewer`: replicas that do not run at the end. `first_node_at`: null if nodes are only removed.
+    `fewer`: replicas that do not run at the end. `daemon_pods`: the DaemonSet Pods of `running` that would not run
+    without the new nodes. `first_node_at`: null if nodes are only removed.
     `nodes_not_simulated`: the nodes beyond the limit of a simulation. `upgraded`: in an upgrade, the number of upgraded
     nodes. `upgraded_at`: seconds until all nodes are upgraded; absent if they are not. `preempted`: in an upgrade, the
     number of preempted Pods.
@@ -333,6 +334,7 @@ class WithNewNodes(NamedTuple):
     settled_at: float
     workloads: Sequence[WorkloadBack]
     nodes_not_simulated: int
+    daemon_pods: int = 0
     upgraded: int | None = None
     upgraded_at: float | None = None
     preempted: int | None = None

@@ -190,6 +190,19 @@ def test_a_group_over_several_zones_grows_in_the_zones_that_are_left(tmp_path: P
     assert answer["withNewNodes"]["pending"] == 0
 
 
+def test_pods_of_daemon_sets_on_new_nodes_are_counted_apart(tmp_path: Path, capsys: Capture) -> None:
+    template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
+    spec = {"selector": {"matchLabels": {"app": "d"}}, "template": template}
+    agent = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d", "namespace": "shop"}, "spec": spec}
+    cluster = labelled(tmp_path, ZONAL, status(("a", 2, 0, 9), ("b", 2, 0, 9)), agent)
+    answer = lost(capsys, cluster=cluster)
+    arrived, nodes = answer["withNewNodes"], sum(answer["withNewNodes"]["nodes"].values())
+    assert arrived["daemonPods"] == nodes
+    assert arrived["running"] == 8 + 2 + nodes
+    main(["whatif", "lose", "zone", "a", "--cluster", cluster])
+    assert f"{10 + nodes} with new nodes ({nodes} more of DaemonSets), 0 Pending" in capsys.readouterr().out
+
+
 def test_nodes_of_similar_groups_are_no_alternatives(tmp_path: Path, capsys: Capture) -> None:
     groups = {"a-1": "b-3", "a-2": "b-3", "b-1": "b-1", "b-2": "b-2"}
     more = (status(("b-1", 1, 0, 9), ("b-2", 1, 0, 9)), autoscaler("--balance-similar-node-groups"))
@@ -546,7 +559,7 @@ def test_jobs_that_complete_on_new_nodes_have_no_time_in_the_first_line(tmp_path
     completes = {"run": {"namespace": "reports", "name": "early", "durationSeconds": 600}}
     assert main([*asked_events(tmp_path, {"at": 0, "create": job("early", 1, "3")}, completes)]) == 0
     out = capsys.readouterr().out
-    assert "; with new nodes, 1 of 1 Pending Pod run: " in out
+    assert "; with new nodes, 1 of 1 Pending Pod runs: " in out
     assert ["reports/early", "0", "0", "0", "3", "min", "10", "s"] in [line.split() for line in out.splitlines()]
 
 
