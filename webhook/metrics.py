@@ -87,8 +87,9 @@ _SERVER_ERROR: Final = 500
 
 
 class Described(NamedTuple):
-    """The description of a metric for the reference page. `type`: counter, gauge or histogram."""
+    """A metric on the reference page, in a section of it. `type`: counter, gauge or histogram."""
 
+    section: str
     name: str
     type: str
     labels: tuple[str, ...]
@@ -120,16 +121,7 @@ class Metrics:
         self._children: dict[tuple[Counter, tuple[str, ...]], Counter] = {}
         self._durations: dict[str, Histogram] = {}
         _OwnProcess(registry=self._registry)
-        build = self._make(
-            Gauge,
-            "build_info",
-            "The value is always 1. The labels show the versions of forewarn, of Python, and of the newest Kubernetes "
-            "release that forewarn predicts.",
-            "version",
-            "python",
-            "kubernetes",
-        )
-        build.labels(VERSION, platform.python_version(), KUBERNETES).set(1)
+        self._section = "Requests"
         self.requests = self._make(
             Counter,
             "admission_requests",
@@ -142,6 +134,10 @@ class Metrics:
         self._duration = self._make(
             _seconds, "admission_duration_seconds", "Time from the last byte of a request to the response.", "phase"
         )
+        self.in_flight = self._make(
+            Gauge, "requests_in_flight", "Number of requests that forewarn has not answered yet."
+        )
+        self.findings = self._make(Counter, "findings", "Number of findings for admission requests.", "rule", "action")
         self._rejected = self._closed(
             Counter,
             "http_requests_rejected",
@@ -157,13 +153,10 @@ class Metrics:
             "reason",
             [*dict.fromkeys(_REJECTION_REASONS[status] for status in _REJECTION_REASONS if status < _SERVER_ERROR)],
         )
-        self.in_flight = self._make(
-            Gauge, "requests_in_flight", "Number of requests that forewarn has not answered yet."
+        self.unauthenticated = self._make(
+            Counter, "unauthenticated_requests", "Number of requests without the token of the webhook configurations."
         )
-        self.findings = self._make(Counter, "findings", "Number of findings for admission requests.", "rule", "action")
-        self.prediction_duration = self._make(
-            _seconds, "prediction_duration_seconds", "Duration of a prediction for /validate."
-        )
+        self._section = "Predictions"
         self.predictions = self._closed(
             Counter,
             "predictions",
@@ -181,14 +174,6 @@ class Metrics:
             "for each webhook.",
             "detail",
             DETAILS,
-        )
-        self.prediction_queue = self._make(
-            Gauge, "prediction_queue_length", "Number of predictions that wait for a process."
-        )
-        self.prediction_queue_duration = self._make(
-            _seconds,
-            "prediction_queue_duration_seconds",
-            "Time for which a prediction waited for a process.",
         )
         self.prediction_results = self._closed(
             Counter,
@@ -208,21 +193,18 @@ class Metrics:
             "result",
             WORKLOAD_RESULTS,
         )
-        self.disclosure = self._make(
-            Gauge,
-            "disclosure_mode",
-            "The value is 1 for the current `disclose` mode, which controls what users see of Pods in other "
-            "namespaces.",
-            "mode",
+        self.prediction_duration = self._make(
+            _seconds, "prediction_duration_seconds", "Duration of a prediction for /validate."
         )
-        self.log_lines_dropped = self._make(
-            Counter,
-            "log_lines_dropped",
-            "Number of log lines that forewarn dropped, because the reader of its standard error was too slow.",
+        self.prediction_queue = self._make(
+            Gauge, "prediction_queue_length", "Number of predictions that wait for a process."
         )
-        self.certificate_expiry = self._make(
-            Gauge, "certificate_expiry_timestamp_seconds", "Expiry of the serving certificate, as a Unix timestamp."
+        self.prediction_queue_duration = self._make(
+            _seconds,
+            "prediction_queue_duration_seconds",
+            "Time for which a prediction waited for a process.",
         )
+        self._section = "Cluster state"
         self.cache_age = self._make(
             Gauge,
             "cache_age_seconds",
@@ -243,30 +225,27 @@ class Metrics:
             "resource",
             "reason",
         )
+        self._section = "Global default"
+        self.global_defaults = self._make(
+            Gauge,
+            "global_defaults",
+            "Number of PriorityClasses with globalDefault: true. A value above 1 is a problem.",
+        )
         self.reservations = self._make(
             Counter,
             "global_default_reservations",
             "Number of reservations of the global default PriorityClass, by outcome.",
             "outcome",
         )
-        self.global_defaults = self._make(
-            Gauge,
-            "global_defaults",
-            "Number of PriorityClasses with globalDefault: true. A value above 1 is a problem.",
-        )
-        self.unauthenticated = self._make(
-            Counter, "unauthenticated_requests", "Number of requests without the token of the webhook configurations."
-        )
-        self.leader = self._make(Gauge, "ca_injector_leader", "The value is 1 while this CA injector is the leader.")
-        self.task_failures = self._make(
-            Counter,
-            "background_task_failures",
-            "Number of failed background tasks. forewarn retries each task.",
-            "task",
+        self._section = "Certificates"
+        self.certificate_expiry = self._make(
+            Gauge, "certificate_expiry_timestamp_seconds", "Expiry of the serving certificate, as a Unix timestamp."
         )
         self.ca_expiry = self._make(
             Gauge, "ca_expiry_timestamp_seconds", "Expiry of the signing CA, as a Unix timestamp."
         )
+        self.leader = self._make(Gauge, "ca_injector_leader", "The value is 1 while this CA injector is the leader.")
+        self._section = "Audit"
         self.audit_findings = self._make(
             Gauge,
             "audit_findings",
@@ -287,6 +266,30 @@ class Metrics:
             "Time at which the last successful audit of this replica ended, as a Unix timestamp. The value is 0 "
             "before the first audit.",
         )
+        self._section = "Operation"
+        build = self._make(
+            Gauge,
+            "build_info",
+            "The value is always 1. The labels show the versions of forewarn, of Python, and of the newest Kubernetes "
+            "release that forewarn predicts.",
+            "version",
+            "python",
+            "kubernetes",
+        )
+        build.labels(VERSION, platform.python_version(), KUBERNETES).set(1)
+        self.disclosure = self._make(
+            Gauge,
+            "disclosure_mode",
+            "The value is 1 for the current `disclose` mode, which controls what users see of Pods in other "
+            "namespaces.",
+            "mode",
+        )
+        self.task_failures = self._make(
+            Counter,
+            "background_task_failures",
+            "Number of failed background tasks. forewarn retries each task.",
+            "task",
+        )
         self.reloads = self._make(
             Counter,
             "file_reloads",
@@ -301,11 +304,16 @@ class Metrics:
             "The value is 1 while forewarn rejects the content of a file and uses the previous content.",
             "file",
         )
+        self.log_lines_dropped = self._make(
+            Counter,
+            "log_lines_dropped",
+            "Number of log lines that forewarn dropped, because the reader of its standard error was too slow.",
+        )
 
     def _make(self, kind: Callable[..., Any], name: str, help_: str, *labels: str) -> Any:
         word = "counter" if kind is Counter else "gauge" if kind is Gauge else "histogram"
         exposed = f"forewarn_{name}_total" if kind is Counter else f"forewarn_{name}"
-        self.described.append(Described(exposed, word, labels, help_))
+        self.described.append(Described(self._section, exposed, word, labels, help_))
         return kind(f"forewarn_{name}", help_, labels, registry=self._registry)
 
     def _closed(self, kind: Callable[..., Any], name: str, help_: str, label: str, values: Iterable[str]) -> Any:
