@@ -335,7 +335,7 @@ EXTENSION_POINTS: Final[dict[str, type]] = {
 """Name of an extension point in a configuration -> the protocol of its plugins."""
 _EXTENSIONS: Final = (PreFilterExtensions, NormalizeScorePlugin)
 """Optional extensions of PreFilter and Score."""
-_OWN: Final = ("also_at", "static_filter", "not_in", "scores_in_columns")
+_OWN: Final = ("static_filter", "not_in", "scores_in_columns")
 """Methods that a plugin may have besides those of its extension points."""
 
 
@@ -364,7 +364,8 @@ def extends(plugin: Any, point: str, semantics: Semantics) -> bool:
     """Return whether a plugin class has the extension point `point` in this release."""
     if implements(plugin, EXTENSION_POINTS[point]):
         return point not in plugin.not_in(semantics)
-    return point in plugin.also_at(semantics)
+    pre_filters = plugin.pre_filters_deferred_resizes and semantics.deferred_resizes_have_pre_filters
+    return bool(pre_filters) and point == "preFilter"
 
 
 def check_plugin(plugin: Any) -> None:
@@ -446,6 +447,10 @@ class Plugin:
     """Whether `static_filter` reads more of the Pod than `node_constraints_of` returns: labels, namespace, priority or
     other fields of the spec. Pods share its results if what it reads is equal.
     """
+    pre_filters_deferred_resizes: ClassVar[bool] = False
+    """Whether upstream's plugin has a PreFilter for Pods with a deferred resize, which forewarn does not predict. A
+    profile may enable the plugin there.
+    """
     frees_capacity_in_columns: ClassVar[bool | None] = None
     """Whether columns compute the preemption of this PostFilter plugin.
 
@@ -461,16 +466,6 @@ class Plugin:
     def not_in(cls, semantics: Semantics) -> frozenset[str]:  # noqa: ARG003
         """Return the extension points that the plugin lacks in this release, although the class has methods for
         them.
-        """
-        return frozenset()
-
-    @classmethod
-    def also_at(cls, semantics: Semantics) -> frozenset[str]:  # noqa: ARG003
-        """Return the extension points that upstream's plugin has in this release, although the class has no methods for
-        them.
-
-        Upstream's plugin does nothing at these points for Pods that forewarn predicts, but a profile may enable the
-        plugin there.
         """
         return frozenset()
 
@@ -542,8 +537,12 @@ class FilterInColumns(Protocol):
     def in_columns(self, problem: Any) -> None:
         """Add the constraints of the Pod to the problem. Raises NotValid."""
 
-    def rejections_in_columns(self, problem: Any, amounts: Any) -> Iterator[Any]:
-        """Yield the Rejections of nodes in the order of the plugin's checks. Raises NotValid."""
+    def rejections_in_columns(self, problem: Any, amounts: Any) -> Iterator[Any]:  # noqa: ARG002
+        """Yield the Rejections of nodes in the order of the plugin's checks, by default those of `in_columns`, which do
+        not depend on the Pods of the nodes. Raises NotValid.
+        """
+        if self.name in problem.rejections:
+            yield problem.rejections[self.name]
 
     def rejections_without_nominated(self, problem: Any, amounts: Any) -> Iterator[Any]:  # noqa: ARG002
         """Yield the Rejections that occur only if nominated Pods do not count. Raises NotValid."""

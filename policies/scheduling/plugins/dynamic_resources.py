@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.devices.claims import Pools
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, Present
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 MAX_ALTERNATIVES: Final = 8
@@ -240,11 +240,6 @@ class DynamicResources(Plugin, FilterInColumns):
         yield from rows[with_pools][:, None]
         if not with_pools.all():
             yield rows[~with_pools]
-
-    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """Yield the rejected nodes, which do not depend on the Pods of the nodes."""
-        if self.name in problem.rejections:
-            yield problem.rejections[self.name]
 
     def has_alternatives(self, pod: Pod) -> bool:
         """Report whether a request of the Pod's claims has alternatives; otherwise the plugin scores 0 on all nodes."""

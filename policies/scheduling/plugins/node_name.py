@@ -9,7 +9,6 @@ from forewarn.policies.scheduling.reasons import Reason
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.node_info import NodeInfo
 
 REASON: Final = unresolvable(Reason("node(s) didn't match the requested node name", "not the node that the Pod names"))
@@ -19,11 +18,7 @@ class NodeName(Plugin, StaticFilterPlugin):
     """Rejects every node except the one in `spec.nodeName`."""
 
     name: ClassVar[str] = "NodeName"
-
-    @classmethod
-    def also_at(cls, semantics: Semantics) -> frozenset[str]:
-        """Return "preFilter" since 1.37, where upstream has a PreFilter for Pods with a deferred resize."""
-        return frozenset({"preFilter"}) if semantics.deferred_resizes_have_pre_filters else frozenset()
+    pre_filters_deferred_resizes: ClassVar[bool] = True
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         return None if fits(pod, node_info) else REASON

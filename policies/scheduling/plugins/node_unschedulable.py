@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.node_info import NodeInfo
 
 _IS_UNSCHEDULABLE: Final = attrgetter("unschedulable")
@@ -33,11 +32,7 @@ class NodeUnschedulable(Plugin, StaticFilterPlugin):
     """Rejects nodes with `spec.unschedulable`, unless the Pod tolerates the corresponding taint."""
 
     name: ClassVar[str] = "NodeUnschedulable"
-
-    @classmethod
-    def also_at(cls, semantics: Semantics) -> frozenset[str]:
-        """Return "preFilter" since 1.37, where upstream has a PreFilter for Pods with a deferred resize."""
-        return frozenset({"preFilter"}) if semantics.deferred_resizes_have_pre_filters else frozenset()
+    pre_filters_deferred_resizes: ClassVar[bool] = True
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Reject a cordoned node. Upstream `Filter`."""

@@ -106,15 +106,14 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
             codes[self._full_for_good(problem, storage, with_csi) & (codes < 0)] = 0
         problem.narrow(self.name, Rejections(codes, statuses))
 
-    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
+    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
         """Yield the rejected nodes.
 
         Raises NotValid if it depends on lower-priority Pods whether a node has too many volumes.
         """
         if problem.undecided.any():
             raise NotValid
-        if self.name in problem.rejections:
-            yield problem.rejections[self.name]
+        yield from super().rejections_in_columns(problem, amounts)
 
     def _new_on_any_node(self, pod: Pod) -> tuple[Attached, Attached]:
         """Return the attachments that the Pod needs on a node with a CSINode, and those on a node without one.

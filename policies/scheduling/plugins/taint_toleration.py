@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.node import Node, Toleration
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix
 
@@ -47,12 +46,8 @@ class TaintToleration(Plugin, StaticFilterPlugin):
     """
 
     name: ClassVar[str] = "TaintToleration"
+    pre_filters_deferred_resizes: ClassVar[bool] = True
     needs_pre_score: ClassVar[str] = f'failed to read "PreScoreTaintToleration" from cycleState: {NOT_FOUND}'
-
-    @classmethod
-    def also_at(cls, semantics: Semantics) -> frozenset[str]:
-        """Return "preFilter" since 1.37, where upstream has a PreFilter for Pods with a deferred resize."""
-        return frozenset({"preFilter"}) if semantics.deferred_resizes_have_pre_filters else frozenset()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Reject a node with an untolerated taint. Upstream `Filter`."""

@@ -31,12 +31,12 @@ from forewarn.policies.scheduling.plugins.node_volume_limits import not_created_
 from forewarn.policies.scheduling.plugins.volume_zone import ADD_NODES
 from forewarn.policies.scheduling.reasons import RECREATE_IT, Reason, not_found
 from forewarn.policies.scheduling.snapshot import NotValid
-from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Present, Rejections
+from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Rejections
 from forewarn.policies.scheduling.vectorized.pod_matrix import Selectors, reached, selected, storage_of
 from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -548,11 +548,6 @@ class VolumeBinding(Plugin, FilterInColumns):
         if claims.delayed:
             codes += _DELAYED * unbindable(problem, claims.delayed, Suits(could_hold, available_for))
         problem.narrow(self.name, Rejections(np.where(codes > 0, codes, PASSES), _STATUSES))
-
-    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """Yield the rejected nodes, which do not depend on the Pods of the nodes."""
-        if self.name in problem.rejections:
-            yield problem.rejections[self.name]
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
         """Return None: Filter has found the volumes of the node already. Upstream `Reserve`."""

@@ -17,7 +17,7 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.snapshot import NotValid
-from forewarn.policies.scheduling.vectorized.node_fit import Present, Rejections, rejected
+from forewarn.policies.scheduling.vectorized.node_fit import rejected
 from forewarn.policies.scheduling.vectorized.pod_matrix import with_label
 from forewarn.policies.selectors import Requirement
 
@@ -84,11 +84,6 @@ class VolumeZone(Plugin, FilterInColumns):
             passing &= in_zone
         anywhere = np.logical_or.reduce([_labelled(nodes, key) for key in GA_LABELS])
         problem.narrow(self.name, rejected(anywhere & ~passing, REASON))
-
-    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """Yield the rejected nodes, which do not depend on the Pods of the nodes."""
-        if self.name in problem.rejections:
-            yield problem.rejections[self.name]
 
     def _of_pod(self, pod: Pod) -> tuple[tuple[_Topology, ...], str]:
         """Return (the zones and regions of the Pod's volumes, the reason if they are unknown or "").
