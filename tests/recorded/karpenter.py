@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,14 +27,13 @@ from forewarn.policies.autoscaling.karpenter.state import (
     NODE_POOLS,
     Eviction,
     Objects,
-    is_managed,
     is_unschedulable,
     pods_by_node,
     read_state,
     usage_by_pool,
 )
 from forewarn.policies.autoscaling.karpenter.topology import Choices
-from forewarn.policies.objects.fields import boolean, items, mapping, text, timestamp
+from forewarn.policies.objects.fields import boolean, group_kind, items, mapping, text, timestamp
 from forewarn.policies.objects.pod import Pod
 
 if TYPE_CHECKING:
@@ -98,9 +98,11 @@ def read_objects(case: ApiObject) -> Objects:
     objects = Objects()
     for key, kind in _KINDS.items():
         for obj in items(case, key):
-            objects.collect(obj, kind)
+            if kind != NODE_CLAIM or _is_managed(obj):
+                objects.collect(obj, kind)
     for obj in items(case, "objects"):
-        objects.collect(obj)
+        if group_kind(obj) != NODE_CLAIM or _is_managed(obj):
+            objects.collect(obj)
     return objects
 
 
@@ -110,12 +112,19 @@ def state_of(case: ApiObject) -> tuple[ClusterState, Eviction, Objects]:
     now = timestamp(case, "now") or timestamp({"now": "2026-01-01T00:00:00Z"}, "now") or 0
     eviction = Eviction(objects.of("policy/PodDisruptionBudget"), now)
     locates = boolean(case, "options", "locatesVolumes")
-    return read_state(objects, eviction, NODE_CLASSES, locates_volumes=locates), eviction, objects
+    state = read_state(objects, eviction)
+    return replace(state, storage=state.storage._replace(locates_volumes=locates)), eviction, objects
 
 
 def managed_pools(objects: Objects) -> list[ApiObject]:
     """Return the NodePools of Karpenter."""
-    return [pool for pool in objects.of(NODE_POOLS) if is_managed(pool, "spec", "template", classes=NODE_CLASSES)]
+    return [pool for pool in objects.of(NODE_POOLS) if _is_managed(pool, "spec", "template")]
+
+
+def _is_managed(obj: ApiObject, *path: str) -> bool:
+    """Report whether a NodePool or NodeClaim is Karpenter's."""
+    reference = mapping(obj, *path, "spec", "nodeClassRef")
+    return (reference.get("group"), reference.get("kind")) in NODE_CLASSES
 
 
 def _taken(case: ApiObject, state: ClusterState) -> tuple[list[Pod], dict[str, Any]]:

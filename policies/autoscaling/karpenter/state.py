@@ -14,6 +14,7 @@ from forewarn.policies.autoscaling.karpenter.node_pools import NODES
 from forewarn.policies.autoscaling.karpenter.pods import ports_of, requests_of, sum_of, untolerated
 from forewarn.policies.autoscaling.karpenter.requirements import Requirements
 from forewarn.policies.autoscaling.karpenter.volumes import Storage
+from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import (
     NOTHING,
@@ -241,11 +242,10 @@ def usage_by_pool(nodes: Sequence[StateNode]) -> dict[str, ResourceList]:
 DO_NOT_DISRUPT: Final = f"{label.GROUP}/do-not-disrupt"
 NODE_CLAIM: Final = f"{label.GROUP}/NodeClaim"
 NODE_POOLS: Final = f"{label.GROUP}/NodePool"
-_PDB: Final = "policy/PodDisruptionBudget"
 _NAMESPACE: Final = "/Namespace"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 KINDS: Final = (
-    "/Node", NODE_CLAIM, "/Pod", "apps/DaemonSet", NODE_POOLS, _NAMESPACE, _PDB, "/PersistentVolumeClaim",
+    "/Node", NODE_CLAIM, "/Pod", "apps/DaemonSet", NODE_POOLS, _NAMESPACE, DISRUPTION_BUDGET, "/PersistentVolumeClaim",
     "/PersistentVolume", "storage.k8s.io/StorageClass", "storage.k8s.io/CSINode",
 )  # fmt: skip
 
@@ -264,12 +264,6 @@ class Objects:
 
     def of(self, kind: str) -> list[ApiObject]:
         return list(self._by_kind[kind].values())
-
-
-def is_managed(obj: ApiObject, *path: str, classes: Sequence[tuple[str, str]] = ()) -> bool:
-    """Report whether a NodePool or NodeClaim is Karpenter's. `classes`: group and kind of node classes; () for any."""
-    reference = mapping(obj, *path, "spec", "nodeClassRef")
-    return not classes or (reference.get("group"), reference.get("kind")) in classes
 
 
 class Eviction:
@@ -366,16 +360,13 @@ def pods_by_node(objects: Objects) -> dict[str, list[ApiObject]]:
     return pods
 
 
-def read_state(
-    objects: Objects, eviction: Eviction, classes: Sequence[tuple[str, str]] = (), *, locates_volumes: bool = True
-) -> ClusterState:
-    """Return the state of a cluster. `classes`: see `is_managed`. Raises InvalidObject."""
-    claims = [claim for claim in objects.of(NODE_CLAIM) if is_managed(claim, classes=classes)]
+def read_state(objects: Objects, eviction: Eviction) -> ClusterState:
+    """Return the state of a cluster. Raises InvalidObject."""
     raw = [pod for pods in pods_by_node(objects).values() for pod in pods]
     pods = [Pod.from_api(pod) for pod in raw]
     limits = {node.name: node.limits for node in map(CSINode.from_api, objects.of("storage.k8s.io/CSINode"))}
-    nodes, unsynced = _state_nodes(objects.of("/Node"), claims, pods, limits)
-    storage = _storage(objects, locates_volumes=locates_volumes)
+    nodes, unsynced = _state_nodes(objects.of("/Node"), objects.of(NODE_CLAIM), pods, limits)
+    storage = _storage(objects)
     leaving = {node.node.name for node in nodes if node.deleting and node.node}
     return ClusterState(
         nodes=nodes,
@@ -389,12 +380,11 @@ def read_state(
     )
 
 
-def _storage(objects: Objects, *, locates_volumes: bool) -> Storage:
+def _storage(objects: Objects) -> Storage:
     return Storage(
         {claim.key: claim for claim in map(PersistentVolumeClaim.from_api, objects.of("/PersistentVolumeClaim"))},
         {volume.name: volume for volume in map(PersistentVolume.from_api, objects.of("/PersistentVolume"))},
         {one.name: one for one in map(StorageClass.from_api, objects.of("storage.k8s.io/StorageClass"))},
-        locates_volumes,
     )
 
 
