@@ -9,7 +9,6 @@ Each queue runs the cheapest function first. The event loop runs the short evalu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -23,6 +22,7 @@ from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeGuard, TypeVar
 
 from forewarn.policies.metering import holding
+from forewarn.policies.scheduling.configuration import seconds
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 DEFAULT_SECONDS: Final = 10.0
 """The default of `timeoutSeconds` in webhook configurations."""
 MAX_SECONDS: Final = 30.0
-_PART: Final = re.compile(r"(\d{1,9}(?:\.\d{0,9})?)(h|ms|m|s|us|µs|ns)", re.ASCII)
-_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _RESERVE: Final = 0.25
 """The part of the timeout that is reserved for the response."""
 
@@ -44,11 +42,8 @@ def parse_timeout(text: str) -> float:
 
     Cached, because API servers use only a few values.
     """
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        return DEFAULT_SECONDS
-    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    return min(seconds, MAX_SECONDS) if seconds > 0 else DEFAULT_SECONDS
+    timeout = seconds(text) or 0.0
+    return min(timeout, MAX_SECONDS) if timeout > 0 else DEFAULT_SECONDS
 
 
 class Deadline(NamedTuple):
