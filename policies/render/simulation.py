@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
-from forewarn.policies.render import Painter, plain
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from forewarn.policies.render import Painter
     from forewarn.policies.simulation.summary import Outcome, Summary
 
 NO_PREEMPTION: Final = "no Pods are preempted"
@@ -27,27 +27,28 @@ def settled(summary: Summary) -> str:
     return f"steady state after {duration(summary.settled_at)}"
 
 
-def summary_lines(summary: Summary, paint: Painter = plain) -> Iterator[str]:
+def summary_lines(summary: Summary) -> Iterator[str]:
     """The result of a simulation as text lines."""
     if summary.new_pods:
-        yield paint(new_pods(summary), "good" if summary.all_run_at is not None else "warning")
+        yield new_pods(summary)
     if not summary.evictions:
         yield NO_PREEMPTION
     else:
         depth = f" (cascade depth {summary.cascade_depth})" if summary.cascade_depth > 1 else ""
-        yield paint(f"preempted: {plural(len(summary.evictions), 'Pod')}{depth}", "warning")
+        yield f"preempted: {plural(len(summary.evictions), 'Pod')}{depth}"
         for what, name in (("group", "workloads"), ("priority_class", "PriorityClasses"), ("namespace", "namespaces")):
-            hit = sorted(summary.victims_by(what).items(), key=lambda item: (-item[1], item[0]))
-            yield f"  {name}: {listed([f'{row} ({count})' for row, count in hit])}"
-    for name, count in sorted(summary.violated_pdbs.items()):
-        yield paint(violated(name, count), "warning")
+            yield f"  {name}: {_counted(summary.victims_by(what))}"
+    yield from (violated(name, count) for name, count in sorted(summary.violated_pdbs.items()))
     for waiting in summary.waiting:
         before = " (unchanged)" if waiting.before == waiting.pods else ""
-        who = f"{waiting.group}: {plural(waiting.pods, 'Pod')} Pending{before}"
-        yield paint(f"{who}, priority {waiting.priority}", "warning") + (
-            f": {in_short(waiting.message)}" if waiting.message else ""
-        )
-    yield from (paint(line, "warning") for line in missing(summary))
+        why = f": {in_short(waiting.message)}" if waiting.message else ""
+        yield f"{waiting.group}: {plural(waiting.pods, 'Pod')} Pending{before}, priority {waiting.priority}{why}"
+    yield from missing(summary)
+
+
+def _counted(victims: Mapping[str, int]) -> str:
+    rows = sorted(victims.items(), key=lambda item: (-item[1], item[0]))
+    return listed([f"{name} ({count})" for name, count in rows])
 
 
 def violated(pdb: str, count: int) -> str:
@@ -86,8 +87,7 @@ def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Painter) -> Iterato
 
 
 def _brief(summary: Summary) -> Iterator[str]:
-    hit = sorted(summary.victims_by("group").items(), key=lambda item: (-item[1], item[0]))
-    yield f"preempted: {listed([f'{name} ({count})' for name, count in hit])}" if hit else NO_PREEMPTION
+    yield f"preempted: {_counted(summary.victims_by('group'))}" if summary.evictions else NO_PREEMPTION
     waiting = [f"{row.group} ({row.pods})" for row in summary.waiting]
     yield f"Pending: {listed(waiting)}" if waiting else "no Pods are Pending"
     if summary.missing:
