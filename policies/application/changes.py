@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.policies.application.manifests import applied, given_manifests, manifests_of
 from forewarn.policies.application.simulated import (
+    DEFAULT_AWAY,
     DEFAULT_UNTIL,
+    MAX_ADDED,
     admit_at_once,
     events_of,
     with_run_times,
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.scenario import Arrival
 
 
-MAX_ADDED: Final = 1_000
-"""Maximum nodes that are added."""
 _MAX_ROUNDS: Final = 5
 _LOWEST: Final = -(2**31)
 
@@ -114,7 +114,7 @@ class Upgrade:
     pool: str = ""
     max_unavailable: int = 1
     max_surge: int = 0
-    away: float = 120.0
+    away: float = DEFAULT_AWAY
     drain_timeout: float = 0.0
 
     def question(self, start: Start) -> Question:

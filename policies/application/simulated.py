@@ -43,6 +43,10 @@ _MAX_NOTES: Final = 20
 DEFAULT_UNTIL: Final = 3600.0
 """Default duration of a simulation in seconds."""
 MAX_UNTIL: Final = 31 * 86400.0
+DEFAULT_AWAY: Final = 120.0
+"""Seconds until an upgraded node returns."""
+MAX_ADDED: Final = 1_000
+"""Maximum nodes that are added."""
 
 
 def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> World:

@@ -6,10 +6,11 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.commands.parser import add_config_option, duration_between
+from forewarn.policies.autoscaling.autoscaler import NODE_DELAY
+from forewarn.policies.commands.parser import add_config_option, duration_between, integer_between
 from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.findings import one_line, quote
+from forewarn.policies.findings import duration, one_line
 from forewarn.policies.objects.fields import InvalidObject
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = Fa
         add_config_option(add)
     add(
         "--expendable-pods-priority-cutoff",
-        type=_cutoff,
+        type=integer_between(-_MAX, _MAX - 1),
         metavar="N",
         help="flag of cluster-autoscaler: Pods with a lower priority cause no scale-up (default: configuration, or "
         "-10)",
@@ -48,7 +49,7 @@ def add_arrival_options(add: Callable[..., object]) -> None:
         add,
         "file with a list of instance types {name, capacity, offerings}, to predict the nodes that Karpenter adds",
     )
-    help_text = "time from a scale-up to ready nodes (default: 3m)"
+    help_text = f"time from a scale-up to ready nodes (default: {duration(NODE_DELAY)})"
     add("--node-delay", type=duration_between(0, _MAX_DELAY), metavar="DURATION", help=help_text)
     add_no_autoscaler_option(add, "simulate without new nodes, and ignore the node groups of the cluster")
 
@@ -154,13 +155,3 @@ def _config(given: str | None) -> Config:
     from forewarn.policies.config.load import load_config
 
     return load_config(file)
-
-
-def _cutoff(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, not {quote(text)}") from None
-    if not -_MAX <= number < _MAX:
-        raise argparse.ArgumentTypeError(f"must be between {-_MAX} and {_MAX - 1}")
-    return number

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands.cluster_command import (
+    TABLES,
     Run,
     add_cluster_option,
     add_color_option,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-FORMATS: Final = ("text", "json", "markdown")
 HEADS: Final = ("CLASSES", "RUNNING", "PENDING", "OLD VALUE", "REQUESTED")
 """Of the table of several clusters. OLD VALUE: running Pods with a priority that new Pods of their class do not get."""
 
@@ -66,6 +66,6 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add_cluster_option(add, several=True)
     add_release_options(add)
-    add_output_option(add, FORMATS)
+    add_output_option(add, TABLES)
     add_color_option(add)
     return parser

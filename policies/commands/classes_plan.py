@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from forewarn.policies.commands.autoscaling import recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
+    TABLES,
     add_cluster_option,
     add_color_option,
     add_namespace_option,
@@ -24,8 +25,6 @@ from forewarn.policies.terminal import counting
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-
-FORMATS: Final = ("text", "json", "markdown")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -82,6 +81,6 @@ def _parser() -> argparse.ArgumentParser:
     add_namespace_option(add)
     help_text = "exit with 1 if a step preempts Pods, leaves more Pods Pending, or does not finish (repeatable)"
     add("--fail-on", action="append", choices=("preemption", "pending", "unfinished"), default=[], help=help_text)
-    add_output_option(add, FORMATS)
+    add_output_option(add, TABLES)
     add_color_option(add)
     return parser

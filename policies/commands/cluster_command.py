@@ -297,6 +297,12 @@ class _Output(argparse.Action):
         namespace.output = Output(form, file=file, is_given=True)
 
 
+TABLES: Final = ("text", "json", "markdown")
+"""Formats of a report."""
+PAGES: Final = (*TABLES, "html")
+"""Formats of a report that has a page."""
+
+
 def add_output_option(add: Callable[..., object], formats: Sequence[str] = ("text", "json")) -> None:
     """Add `-o FORMAT[=FILE]` by a parser's `add_argument`."""
     help_text = f"{', '.join(formats)} (default: {formats[0]})"

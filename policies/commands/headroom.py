@@ -12,6 +12,7 @@ from forewarn.policies.commands.autoscaling import (
     rule_options_of,
 )
 from forewarn.policies.commands.cluster_command import (
+    PAGES,
     Run,
     add_cluster_option,
     add_color_option,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.headroom import Headroom
 
 OK, FOUND, USAGE, FAILED = range(4)
-FORMATS: Final = ("text", "json", "markdown", "html")
 HEADS: Final = ("WITHOUT PREEMPTION", "WITH PREEMPTION", "OBJECT")
 """Of the table of several clusters, with the object of which the fewest replicas fit."""
 
@@ -144,6 +144,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--placeholders", type=integer_between(1, 100_000), metavar="N", help=help_text)
     add_autoscaling_options(add)
     add_no_autoscaler_option(add, "ignore the node groups of the cluster")
-    add_output_option(add, FORMATS)
+    add_output_option(add, PAGES)
     add_color_option(add)
     return parser

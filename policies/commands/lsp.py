@@ -493,7 +493,7 @@ def _name_at(checked: Checked, line: int, column: int) -> str:
 
 
 def _classes(given: Input) -> Iterator[tuple[PriorityClass, str]]:
-    yield from ((name, "every cluster") for name in SYSTEM_CLASSES)
+    yield from ((system_class, "every cluster") for system_class in SYSTEM_CLASSES)
     for member in given.members:
         if group_kind(member.subject.object) == PRIORITY_CLASS:
             try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from forewarn.policies.commands import sweep as sweeps
 from forewarn.policies.commands import test as tests
-from forewarn.policies.commands.cluster_command import add_color_option, add_output_option, answered
+from forewarn.policies.commands.cluster_command import PAGES, TABLES, add_color_option, add_output_option, answered
 from forewarn.policies.commands.many_clusters import print_outcomes
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.shards import Part, in_order, read_part
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.render.clusters import Outcome
 
 T = TypeVar("T")
-CLUSTER_FORMATS: Final = ("text", "json", "markdown")
-FORMATS: Final = tuple(dict.fromkeys((*sweeps.FORMATS, *tests.FORMATS, *CLUSTER_FORMATS)))
+FORMATS: Final = tuple(dict.fromkeys((*PAGES, *tests.FORMATS, *TABLES)))
 _MAX_BYTES: Final = 512 * 1024 * 1024
 
 
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
             return _of_clusters(values, output)
         parts = in_order([read_part(name, value) for name, value in values])
         is_test = parts[0].options.get("command") == "test"
-        formats = tests.FORMATS if is_test else sweeps.FORMATS
+        formats = tests.FORMATS if is_test else PAGES
         if output.form not in formats:
             what = "of a test" if is_test else "of a sweep"
             raise SourceError(parts[0].file, f"a part {what}, written as {', '.join(formats)}, not {output.form}")
@@ -62,8 +61,8 @@ def _of_clusters(values: Sequence[tuple[str, Any]], output: Output) -> int:
     """Combine reports on different clusters, the worst cluster first; returns the highest exit status of a cluster."""
     from forewarn.policies.render.clusters import from_dict, worst_first
 
-    if output.form not in CLUSTER_FORMATS:
-        raise SourceError(values[0][0], f"a report on several clusters, written as {', '.join(CLUSTER_FORMATS)}")
+    if output.form not in TABLES:
+        raise SourceError(values[0][0], f"a report on several clusters, written as {', '.join(TABLES)}")
     named: list[tuple[str, Outcome]] = []
     command, heads = "", list[str]()
     for file, value in values:

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands.cluster_command import (
+    PAGES,
     add_cluster_option,
     add_color_option,
     add_namespace_option,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 OK, _, USAGE, FAILED = range(4)
 SIGNALS: Final = ("memory", "nodefs", "imagefs", "containerfs", "pids")
-FORMATS: Final = ("text", "json", "markdown", "html")
 IMAGES: Final = ("shared", "own", "split")
 
 
@@ -114,6 +114,6 @@ def _parser() -> argparse.ArgumentParser:
         "--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="the kubelet's shutdownGracePeriodByPodPriority"
     )
     add_namespace_option(add)
-    add_output_option(add, FORMATS)
+    add_output_option(add, PAGES)
     add_color_option(add)
     return parser

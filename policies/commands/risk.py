@@ -13,6 +13,7 @@ from forewarn.policies.commands.autoscaling import (
     recreated_by,
 )
 from forewarn.policies.commands.cluster_command import (
+    PAGES,
     Run,
     add_cluster_option,
     add_color_option,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 OK, FOUND, USAGE, FAILED = range(4)
 MAX: Final = 100_000
-FORMATS: Final = ("text", "json", "markdown", "html")
 HEADS: Final = ("WORKLOADS", "LOSE REPLICAS", "WORST LOSS")
 """Of the table of several clusters."""
 
@@ -167,6 +167,6 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add_since_option(add)
     add("-v", "--verbose", action="store_true", help="print the details of each workload instead of a table")
-    add_output_option(add, FORMATS)
+    add_output_option(add, PAGES)
     add_color_option(add)
     return parser

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.sweep import Sweep
 
-FORMATS: Final = ("text", "json", "markdown", "html")
 HAPPENINGS: Final = ("fewer", "pending", "preemption", "pdb")
 
 

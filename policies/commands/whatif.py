@@ -6,19 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
 from forewarn.policies.commands.autoscaling import autoscaling_of, recreated_by
-from forewarn.policies.commands.cluster_command import (
-    Run,
-    answered,
-    failures_of,
-    loaded,
-    options_with_cluster,
-)
+from forewarn.policies.commands.cluster_command import PAGES, Run, answered, failures_of, loaded, options_with_cluster
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.printing import Output, Printed, answer_in, cleaned
 from forewarn.policies.commands.release import release_of, settle
 from forewarn.policies.commands.shards import shard_given
 from forewarn.policies.commands.simulated import STEPS
-from forewarn.policies.commands.sweep import FORMATS as SWEEP_FORMATS
 from forewarn.policies.commands.sweep import SweepRequest, answer_sweep
 from forewarn.policies.commands.whatif_options import argument_parser, check_request
 from forewarn.policies.terminal import counting, print_notice
@@ -99,7 +92,7 @@ def _check(options: argparse.Namespace, form: str, parser: argparse.ArgumentPars
     sweep = bool(getattr(options, "each", None))
     if not sweep and getattr(options, "shard", None):
         parser.error("--shard goes with --each")
-    if sweep and (form not in SWEEP_FORMATS or options.timeline or {"quota", "blocked"} & {*options.fail_on}):
+    if sweep and (form not in PAGES or options.timeline or {"quota", "blocked"} & {*options.fail_on}):
         parser.error(
             "--each goes with -o text, json, markdown and html, without --timeline and --fail-on quota and blocked"
         )

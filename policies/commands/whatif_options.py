@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import forewarn  # imports requests when they are used
+from forewarn.policies.application.simulated import DEFAULT_AWAY, MAX_ADDED
 from forewarn.policies.commands.autoscaling import add_arrival_options, add_autoscaling_options
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
@@ -17,6 +18,7 @@ from forewarn.policies.commands.release import add_release_options
 from forewarn.policies.commands.shards import add_shard_option
 from forewarn.policies.commands.simulated import add_runs_options, add_until_option, simulated_time, simulated_until
 from forewarn.policies.commands.sweep import HAPPENINGS
+from forewarn.policies.findings import duration
 
 if TYPE_CHECKING:
     import argparse
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("text", "json", "markdown", "html", "svg")
 MAX_VALUE: Final = 2**31 - 1
-MAX_ADDED: Final = 1_000
 SCOPES: Final = {"node": "one or more nodes", "zone": "one zone", "pool": "LABEL=VALUE[,LABEL=VALUE]"}
 """Kind of loss in `whatif lose` -> its argument."""
 
@@ -138,8 +139,8 @@ def _of_nodes(add: _Add) -> None:
     argument("--max-unavailable", type=integer_between(1, 100_000), metavar="N", help=help_text)
     help_text = "number of new nodes that are added first; each one replaces an old node"
     argument("--max-surge", type=integer_between(1, 100_000), metavar="N", help=help_text)
-    help_text = "time until a drained node returns, or a new node is ready (default: 2m)"
-    argument("--away", type=simulated_time, default=120.0, metavar="DURATION", help=help_text)
+    help_text = f"time until a drained node returns, or a new node is ready (default: {duration(DEFAULT_AWAY)})"
+    argument("--away", type=simulated_time, default=DEFAULT_AWAY, metavar="DURATION", help=help_text)
     help_text = "delete the remaining Pods of a node after this time, regardless of PDBs (default: wait)"
     argument("--drain-timeout", type=simulated_until, default=0.0, metavar="DURATION", help=help_text)
     argument = add(

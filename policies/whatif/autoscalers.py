@@ -14,9 +14,8 @@ from dataclasses import replace
 from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
+from forewarn.policies.autoscaling.autoscaler import NODE_DELAY, Arrival, NotPredicted
 from forewarn.policies.autoscaling.cluster_autoscaler.autoscaler import without_daemon_pods
-from forewarn.policies.autoscaling.cluster_autoscaler.discovery import ZONE
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable, without_expendable
@@ -25,6 +24,7 @@ from forewarn.policies.copies import shared_labels
 from forewarn.policies.findings import cut, duration, listed, one_line, plural
 from forewarn.policies.kinds.registry import CLAIM, DAEMON_SET
 from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.node import ZONE
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.scheduling.responsible import SCHEDULER_ERROR
@@ -136,8 +136,6 @@ def _merged(arrivals: Sequence[Arrival], workloads: Mapping[str, str]) -> list[L
     return [Launch(*kind, nodes, [*starmap(PodsOfWorkload, pods[kind].items())]) for kind, nodes in counts.items()]
 
 
-NODE_DELAY: Final = 180.0
-"""Seconds from a scale-up until the new nodes are ready."""
 _NO_INSTANCE_TYPES: Final = "no new nodes of Karpenter (not predicted without --instance-types)"
 _DAEMON: Final = "owned by a DaemonSet"
 _NOT_TRIED: Final = "not marked Unschedulable"

@@ -26,6 +26,7 @@ from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text_at
+from forewarn.policies.objects.node import ZONE
 from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.scheduling.configuration import seconds
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 MAX_GROUPS: Final = 500
-ZONE: Final = "topology.kubernetes.io/zone"
 STATUS: Final = "cluster-autoscaler-status"
 NO_TEMPLATE: Final = "no node to make a template of"
 _MAX_SIZE: Final = 2**31 - 1
