@@ -66,7 +66,7 @@ from forewarn.policies.kube_apiserver.validation.resource_quota import (
 )
 from forewarn.policies.kube_apiserver.validation.strict import strict_error
 from forewarn.policies.objects.fields import NOTHING, at, group_kind
-from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
+from forewarn.policies.objects.priority_class import SYSTEM_NAMES, PriorityClass
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.options import Options
@@ -369,7 +369,7 @@ def _delete(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot) -> An
     """Respond to a deletion: only the system classes may not be deleted (registry/scheduling/priorityclass/storage)."""
     name = str(at(subject.old or subject.object, "metadata", "name") or "")
     if kind is CLASSES and subject.operation is Operation.DELETE:
-        if name in {system_class.name for system_class in SYSTEM_CLASSES}:
+        if name in SYSTEM_NAMES:
             problem = "this is a system priority class and cannot be deleted"
             raise RequestRejected(403, f"{kind.resource} {go_quote(name)} is forbidden: {problem}")
         if subject.old is None and name not in cluster.priority_classes:

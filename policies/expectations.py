@@ -14,6 +14,7 @@ from forewarn.policies.controllers.own_pods import sentence
 from forewarn.policies.documents import in_json, json_of
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.objects.fields import InvalidObject, json_type
+from forewarn.policies.objects.node import ZONE
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.selectors import PodPattern
 from forewarn.policies.simulation.scenario import EntryFault, seconds
@@ -329,7 +330,7 @@ def _names(when: When, setting: Setting) -> list[str]:
     nodes = setting.cluster.objects.nodes.values()
     if when.what == "pool":
         raise ValueError("pool must be a selector: key=value")
-    zones = {node.labels[questions.ZONE] for node in nodes if questions.ZONE in node.labels}
+    zones = {node.labels[ZONE] for node in nodes if ZONE in node.labels}
     names = sorted(zones if when.what == "zone" else {node.name for node in nodes})
     if not names:
         raise InvalidObject(f"the cluster has no {when.what}s")
@@ -344,7 +345,7 @@ def _of_nodes(when: When, name: str, cluster: ClusterSnapshot) -> Question:
         return lost(cluster, name) if lost else questions.nodes_lost(cluster, [name])
     if when.what == "node":
         return questions.drained(cluster, [name])
-    nodes = [node.name for node in cluster.objects.nodes.values() if node.labels.get(questions.ZONE) == name]
+    nodes = [node.name for node in cluster.objects.nodes.values() if node.labels.get(ZONE) == name]
     if not nodes:
         raise InvalidObject(f"no node in zone {name}")
     return questions.drained(cluster, sorted(nodes))

@@ -15,7 +15,7 @@ import pytest
 
 from forewarn.policies.cli import COMMANDS
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config.load import OPTION_NAMES, load_config, read_config
+from forewarn.policies.config.load import READERS, load_config, read_config
 from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import admit_pod, resolved_spec
 from forewarn.policies.manifests import read
@@ -43,7 +43,7 @@ def test_what_is_made_from_the_code_is_fresh() -> None:
 def test_the_configuration_page_shows_every_option_in_a_file_that_can_be_read() -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", Path("docs/reference/configuration.md").read_text(), re.DOTALL)
     read_config(example, "docs/reference/configuration.md")
-    for name in OPTION_NAMES:
+    for name in READERS:
         assert re.search(rf"^{name}:", example, re.MULTILINE), name
 
 

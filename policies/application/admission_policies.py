@@ -19,6 +19,7 @@ from forewarn.policies.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     SYSTEM_CLASSES,
+    SYSTEM_NAMES,
     SYSTEM_PRIORITY_CLASS_PREFIX,
 )
 from forewarn.policies.releases.minors import RECORDED_MINOR
@@ -290,7 +291,7 @@ def _validations(config: Config, matched: _Matched) -> Iterator[tuple[str, str, 
         else:
             problem = "no PriorityClass, but the configuration requires one. Fix: use a PriorityClass"
         yield "class-required", _has_required(entry), quoted(problem)
-    names = ", ".join(quoted(c.name) for c in SYSTEM_CLASSES)
+    names = ", ".join(map(quoted, sorted(SYSTEM_NAMES)))
     outside = quoted('" outside kube-system: its Pods can preempt all your workloads. Fix: use a class of your own')
     message = f"""{quoted('class "')} + variables.className + {outside}"""
 

@@ -13,6 +13,7 @@ from forewarn.policies.config.scheduler import scheduler_source
 from forewarn.policies.findings import cut, listed, plural, quote
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.objects.node import ZONE
 from forewarn.policies.releases.release import BadGates, Release, UnknownRelease, known_minor
 from forewarn.policies.scheduling.caveats import kinds_of
 from forewarn.policies.simulation.dump import DumpCache
@@ -20,7 +21,6 @@ from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import load_cluster, node_groups_of
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.node_groups import load_node_groups
-from forewarn.policies.whatif.questions import ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

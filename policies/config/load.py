@@ -51,9 +51,9 @@ def is_empty(path: Path | str) -> bool:
 def read_config(text: str | bytes, file: str) -> Config:
     """Parse a configuration. Raises ConfigError for the first error."""
     config = Config()
-    entries = dict(parse(text, file).items(_READERS))
+    entries = dict(parse(text, file).items(READERS))
     for key in sorted(entries, key=_NAMES_RULES.__ne__):  # the other entries may be about these rules
-        config = _READERS[key](config, entries[key])
+        config = READERS[key](config, entries[key])
     return config
 
 
@@ -380,7 +380,7 @@ def _ignored(entry: ConfigNode, foreign: tuple[str, ...]) -> Ignored:
     return Ignored(given["rules"].texts(), given["reason"].text(), until, file=entry.file, line=entry.line, **lists)
 
 
-_READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
+READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "rules": _rules,
     "actions": _actions,
     "severities": _severities,
@@ -408,4 +408,3 @@ _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "exclude": _option("exclude", ConfigNode.texts),
     "clusters": _option("clusters", _clusters),
 }
-OPTION_NAMES: Final = tuple(_READERS)

@@ -32,6 +32,7 @@ from forewarn.policies.controllers.stateful_set import (
     start_ordinal,
 )
 from forewarn.policies.controllers.templates import made_of
+from forewarn.policies.kinds.registry import ROLLED_OUT
 from forewarn.policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import contains, pod_template_of
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 
 _MAX_STEPS: Final = 500
 """The maximum number of Pods of a StatefulSet whose updates are evaluated one after the other."""
-
-_ROLLED_OUT: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +158,10 @@ def _of_change(
     if own and not same:
         before = pod_template_of(old, paths) if old is not None and grows else None
         change = _rollout(cluster, obj, template, own, before.object if before else None)
-        return change if old is None or group_kind(obj) not in _ROLLED_OUT else replace(change, rolled_out=True)
+        return change if old is None or group_kind(obj) not in ROLLED_OUT else replace(change, rolled_out=True)
     under_way = _scaled_while_rolled_out(cluster, obj, template, own) if grows and _rolls_out(obj) else None
     change = under_way or _scaled(cluster, obj, template, own)
-    simulated = change.without_claims and group_kind(obj) in _ROLLED_OUT
+    simulated = change.without_claims and group_kind(obj) in ROLLED_OUT
     return replace(change, creates_claims=True) if simulated else change
 
 

@@ -45,10 +45,11 @@ from forewarn.policies.forecast.pod_groups import (
 from forewarn.policies.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.metering import CutShort, each, limited, meter, metered, never
 from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping
+from forewarn.policies.objects.node import HOSTNAME
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
 from forewarn.policies.scheduling.caveats import assumptions, lists_storage
-from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, HOSTNAME, PodTopologySpread
+from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
 from forewarn.policies.scheduling.preemption import Decision
 from forewarn.policies.scheduling.responsible import framework_of, is_scheduled_by_group, not_scheduled, unmodelled
 from forewarn.policies.scheduling.schedule_one import Prediction

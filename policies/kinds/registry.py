@@ -168,6 +168,7 @@ CLAIM_TEMPLATE: Final = "resource.k8s.io/ResourceClaimTemplate"
 DEPLOYMENT: Final = "apps/Deployment"
 STATEFUL_SET: Final = "apps/StatefulSet"
 DAEMON_SET: Final = "apps/DaemonSet"
+ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 REPLICA_SET: Final = "apps/ReplicaSet"
 JOB: Final = "batch/Job"
 CRON_JOB: Final = "batch/CronJob"

@@ -14,7 +14,7 @@ from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.lint.input import wanted_kinds
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import InvalidObject, group_kind
-from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
+from forewarn.policies.objects.priority_class import SYSTEM_NAMES, PriorityClass
 from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.output_file import write_file
@@ -76,8 +76,7 @@ def edit_of(finding: Finding, line: str, classes: Collection[str], lines: tuple[
 def _renamed_class(finding: Finding, text: str, classes: Collection[str]) -> Edit | None:
     name = str(finding.detail.get("class", ""))
     meant = finding.detail.get("meant")
-    is_of_system = any(meant == c.name for c in SYSTEM_CLASSES)
-    near = [meant] if is_of_system else get_close_matches(name[:253], sorted(classes), n=2, cutoff=_LIKE)
+    near = [meant] if meant in SYSTEM_NAMES else get_close_matches(name[:253], sorted(classes), n=2, cutoff=_LIKE)
     mark = text[:1] if text[:1] in ("'", '"') else ""
     if near != [meant] or text != f"{mark}{name}{mark}":
         return None

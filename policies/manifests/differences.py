@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from forewarn.policies.findings import cut
 from forewarn.policies.kinds.registry import (
     APPLIED,
-    DAEMON_SET,
-    DEPLOYMENT,
     DISRUPTION_BUDGET,
     LIMIT_RANGE,
     POD,
     POD_TEMPLATE_PATHS,
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
-    STATEFUL_SET,
+    ROLLED_OUT,
 )
 from forewarn.policies.manifests.deploy_order import position_of
 from forewarn.policies.manifests.object_finder import items_of
@@ -64,7 +62,6 @@ _OF_PODS: Final = (
     "topologySpreadConstraints",
     "terminationGracePeriodSeconds",
 )
-_ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 TEMPLATE: Final = "template"
 """The name of the field of a workload that replaces its Pods with equal ones, because of an image for example."""
 _LONGEST: Final = 120
@@ -112,7 +109,7 @@ class ChangedObject(NamedTuple):
     @property
     def is_rollout(self) -> bool:
         """Whether the change replaces Pods."""
-        rolled_out = {kind.rpartition("/")[2] for kind in _ROLLED_OUT}
+        rolled_out = {kind.rpartition("/")[2] for kind in ROLLED_OUT}
         return any(map(_is_of_pods, self.fields)) and self.operation == "changed" and self.kind in rolled_out
 
     def __str__(self) -> str:
@@ -253,7 +250,7 @@ def _content(subject: ReviewedObject) -> tuple[ObjectRef, str]:
 def _difference(directory: str, before: ReviewedObject | None, after: ReviewedObject | None) -> Difference | None:
     fields = changed_fields(before.object if before else {}, after.object if after else {})
     subject = after or before
-    if before and after and group_kind(after.object) in _ROLLED_OUT and not any(map(_is_of_pods, fields)):
+    if before and after and group_kind(after.object) in ROLLED_OUT and not any(map(_is_of_pods, fields)):
         templates = [at(version.object, "spec", "template") for version in (before, after)]
         fields += (ChangedField(TEMPLATE, "", "changed"),) if templates[0] != templates[1] else ()
     if subject is None or (before and after and not fields):

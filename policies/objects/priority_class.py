@@ -59,6 +59,7 @@ SYSTEM_CLASSES: Final = (
     PriorityClass("system-node-critical", HIGHEST_SYSTEM_PRIORITY),
 )
 """The classes that every API server creates at start. Source: pkg/apis/scheduling/v1/helpers.go."""
+SYSTEM_NAMES: Final = frozenset(c.name for c in SYSTEM_CLASSES)
 GKE: Final = "gke"
 HOSTED_CLASSES: Final[Mapping[str, tuple[PriorityClass, ...]]] = {
     "aks": (),

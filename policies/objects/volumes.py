@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from forewarn.policies.objects.fields import ApiObject, at, boolean, items, strings, text
+from forewarn.policies.objects.node import REGION, ZONE
 from forewarn.policies.objects.node_selector import NodeSelector, NodeSelectorTerm
 from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-
-ZONE: Final = "topology.kubernetes.io/zone"
 BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
-REGION: Final = "topology.kubernetes.io/region"
 BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 PORTWORX: Final = "kubernetes.io/portworx-volume"
 _EBS_ID: Final = re.compile(r"vol-[^/]*")

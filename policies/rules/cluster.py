@@ -9,7 +9,7 @@ from forewarn.policies.forecast.impact import victims_of
 from forewarn.policies.kinds.registry import DEPLOYMENT
 from forewarn.policies.objects.fields import InvalidObject, group_kind, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
-from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_NAMES
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target, rule
 from forewarn.policies.rules.support.details import (
@@ -121,7 +121,6 @@ def _older_than_default(default: PriorityClass, pods: list[Pod]) -> Problem:
     )
 
 
-_SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 _LEAST: Final = min(c.value for c in SYSTEM_CLASSES)
 
 
@@ -179,7 +178,7 @@ def _reported(context: Context) -> Iterator[tuple[str, str, str]]:
             template = pod_template_of(workload.object, context.options.pod_template_paths)
         except InvalidObject:
             continue
-        if template is not None and class_name(template) in _SYSTEM:
+        if template is not None and class_name(template) in SYSTEM_NAMES:
             yield group_kind(workload.object), workload.ref.namespace, workload.ref.name
 
 
@@ -215,7 +214,7 @@ def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Probl
     if cluster is None:
         return
     named = {*_named_by_workloads(context), *_named_by_groups(cluster), *_named_by_namespaces(cluster)}
-    left = [c for name, c in sorted(cluster.priority_classes.items()) if name not in named | _SYSTEM]
+    left = [c for name, c in sorted(cluster.priority_classes.items()) if name not in named | SYSTEM_NAMES]
     left = [c for c in left if not c.global_default]
     pods = _pods_of({c.name for c in left}, cluster)
     for unused in left:

@@ -24,7 +24,7 @@ from forewarn.policies.objects.priority_class import (
     POLICIES,
     PREEMPT_NEVER,
     SERVED_VERSION,
-    SYSTEM_CLASSES,
+    SYSTEM_NAMES,
     SYSTEM_PRIORITY_CLASS_PREFIX,
     PriorityClass,
 )
@@ -283,9 +283,7 @@ def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[
     )
 
     if fault := system_class_fault(priority_class.name, priority_class.value, priority_class.global_default):
-        detail = (
-            f": {fault}" if any(system_class.name == priority_class.name for system_class in SYSTEM_CLASSES) else ""
-        )
+        detail = f": {fault}" if priority_class.name in SYSTEM_NAMES else ""
         yield Problem(
             f'prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}" is reserved for Kubernetes{detail}',
             ("metadata", "name"),

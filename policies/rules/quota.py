@@ -9,7 +9,7 @@ from forewarn.policies.kinds.registry import AUTOSCALER, DAEMON_SET, DEPLOYMENT
 from forewarn.policies.light import later
 from forewarn.policies.metering import charge, each
 from forewarn.policies.objects.fields import at, group_kind, text_at
-from forewarn.policies.objects.priority_class import GKE, SYSTEM_CLASSES
+from forewarn.policies.objects.priority_class import GKE, SYSTEM_NAMES
 from forewarn.policies.options import LimitedResource, ScopeSelector
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import UncoveredClass, UnknownClass
@@ -688,8 +688,9 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
 
 
 _LONGEST_CLASS: Final = 60
-_SYSTEM: Final = tuple(c.name for c in SYSTEM_CLASSES)
-_GKE: Final = (LimitedResource("pods", match_scopes=(ScopeSelector("PriorityClass", "In", _SYSTEM),)),)
+_GKE: Final = (
+    LimitedResource("pods", match_scopes=(ScopeSelector("PriorityClass", "In", tuple(sorted(SYSTEM_NAMES))),)),
+)
 """The limitedResources of GKE's API servers, which create a matching quota in kube-system.
 
 Source: open-policy-agent/gatekeeper#1120, openservicemesh/osm#4408, fluxcd/flux2#3879.
@@ -746,7 +747,7 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
     """
     template = context.template(subject)
     name = class_to_be(template, subject.effective_namespace, context) if template else ""
-    if template is None or name not in _SYSTEM or subject.ref.namespace == "kube-system":
+    if template is None or name not in SYSTEM_NAMES or subject.ref.namespace == "kube-system":
         return
     limited, is_gke = context.options.limited_resources, _is_gke(context)
     if not limited and not is_gke:

@@ -19,6 +19,7 @@ from forewarn.policies.controllers.view import PodCounts, PodState, Tally, Workl
 from forewarn.policies.copies import replace
 from forewarn.policies.cow_table import Overlay
 from forewarn.policies.documents import to_dict
+from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.kube_apiserver.quota import Pods, RemainingQuota
 from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.simulation.clock import Clock, Latencies
-
-PDB: Final = "policy/PodDisruptionBudget"
 
 
 class WorkloadIndex:
@@ -78,7 +77,7 @@ class WorkloadIndex:
         if new.controller is not None:
             self._owned.setdefault(new.controller, {})[key] = None
         self._by_kind.setdefault(key[0], {})[key] = None
-        if key[0] == PDB:
+        if key[0] == DISRUPTION_BUDGET:
             self._pdbs.setdefault(key[1], {})[key] = PodDisruptionBudget.from_api(new.object)
             self._pdbs_of.clear()
 
@@ -88,7 +87,7 @@ class WorkloadIndex:
         self._by_kind[key[0]].pop(key, None)
         if old.controller is not None:
             self._owned[old.controller].pop(key, None)
-        if key[0] == PDB:
+        if key[0] == DISRUPTION_BUDGET:
             self._pdbs.get(key[1], {}).pop(key, None)
             self._pdbs_of.clear()
 

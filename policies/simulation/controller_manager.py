@@ -46,7 +46,7 @@ from forewarn.policies.controllers.view import (
 )
 from forewarn.policies.copies import replace
 from forewarn.policies.findings import ObjectRef, listed, plural
-from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET
+from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, DISRUPTION_BUDGET, JOB, STATEFUL_SET
 from forewarn.policies.kube_apiserver.defaults import missing_tolerations
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import InvalidObject, group_kind, text
@@ -56,7 +56,7 @@ from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.storage import PersistentVolume
 from forewarn.policies.objects.volumes import driver_of_provisioner
 from forewarn.policies.selectors import Requirement
-from forewarn.policies.simulation.api_server import BY_WORKLOAD, PDB, Change, claims_of
+from forewarn.policies.simulation.api_server import BY_WORKLOAD, Change, claims_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -408,9 +408,9 @@ def termination_seconds(state: PodState) -> float:
     return seconds if 0 <= seconds < grace else grace  # who writes `nan` or less than nothing has said nothing
 
 
-_CALM: Final = (PDB, DEPLOYMENT, "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
+_CALM: Final = (DISRUPTION_BUDGET, DEPLOYMENT, "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
 """Kinds whose sync has no side effect if there is nothing to do; others draw random numbers, or depend on time."""
-_WORKERS: Final = {PDB: 1, DAEMON_SET: 2}
+_WORKERS: Final = {DISRUPTION_BUDGET: 1, DAEMON_SET: 2}
 _USUAL_WORKERS: Final = 5
 _WITH_FAILURE_STATUS: Final = ("apps/ReplicaSet", "/ReplicationController")
 _APART: Final = 1e-5
@@ -460,7 +460,7 @@ class ControllerManager:
         self.api.watchers.append(self._handle)
         for state in [state for state in self.api.pods.values() if state.terminating]:
             self._terminate(state)
-        keys = [key for key in self.api.workloads if key[0] != PDB]
+        keys = [key for key in self.api.workloads if key[0] != DISRUPTION_BUDGET]
         for key in sorted(keys, key=lambda key: key[1:]):  # as the API server lists them, by namespace and name
             self._sync_now(key)
 
@@ -474,7 +474,7 @@ class ControllerManager:
 
     def set_statuses(self) -> None:
         """Set the status of every PDB, StatefulSet and DaemonSet before the simulation starts."""
-        self._set_statuses([key for kind in (*REVISED, PDB) for key in self.api.keys_of(kind)])
+        self._set_statuses([key for kind in (*REVISED, DISRUPTION_BUDGET) for key in self.api.keys_of(kind)])
 
     def _set_statuses(self, keys: Iterable[Key]) -> None:
         for key in keys:
@@ -583,7 +583,7 @@ class ControllerManager:
         new = change.new
         if new is None:
             self.clock.spawn(self._workload_deleted(change.old))
-        elif new.key[0] != PDB:
+        elif new.key[0] != DISRUPTION_BUDGET:
             if change.old is None:
                 self._count_pods(new.key)
             self._enqueue(new.key)
@@ -613,7 +613,7 @@ class ControllerManager:
         if self._seen == self.api.revision:
             return
         self._seen = self.api.revision
-        for key in self.api.keys_of(PDB):
+        for key in self.api.keys_of(DISRUPTION_BUDGET):
             if key not in self._idle:
                 self._enqueue(key)
 
@@ -679,7 +679,9 @@ class ControllerManager:
             self._queued.discard(key)
             self._worked_on.add(key)
             yield from self._sync(key)
-            if kind == PDB:  # of which a pod may have thousands: each look at one counts as a step of the run
+            if (
+                kind == DISRUPTION_BUDGET
+            ):  # of which a pod may have thousands: each look at one counts as a step of the run
                 yield 0.0
             self._worked_on.discard(key)
         self._busy[kind] -= 1

@@ -18,13 +18,19 @@ from forewarn.policies.controllers.replica_set import POD_DELETION_COST, deletio
 from forewarn.policies.controllers.templates import template_hash, template_of
 from forewarn.policies.controllers.view import PodState, WorkloadState, controller_of
 from forewarn.policies.findings import listed, plural
-from forewarn.policies.kinds.registry import AUTOSCALER, DEPLOYMENT, JOB, POD_TEMPLATE_PATHS, REPLICA_SET
+from forewarn.policies.kinds.registry import (
+    AUTOSCALER,
+    DEPLOYMENT,
+    DISRUPTION_BUDGET,
+    JOB,
+    POD_TEMPLATE_PATHS,
+    REPLICA_SET,
+)
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, int32, items, text, timestamp
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
-from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.scenario import World, labelled_with_host, read_workload
 from forewarn.policies.simulation.scheduler import unmodelled_pending
 
@@ -167,7 +173,7 @@ class DumpCache(GroupCache):
             self.autoscalers[key_of(obj)] = obj
             return True
         added = super().add(obj)
-        if kind == PDB:
+        if kind == DISRUPTION_BUDGET:
             self.pdbs[key_of(obj)] = obj
         elif kind == "/Pod":
             self.times[key_of(obj)] = _times(obj)
@@ -176,7 +182,7 @@ class DumpCache(GroupCache):
     def remove(self, obj: ApiObject) -> None:
         """Remove an object, and its PDB data. See `Cache.remove`."""
         super().remove(obj)
-        if group_kind(obj) == PDB:
+        if group_kind(obj) == DISRUPTION_BUDGET:
             self.pdbs.pop(key_of(obj), None)
 
 

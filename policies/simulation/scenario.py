@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers.view import PodState, WorkloadState
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, json_type, text, timestamp
-from forewarn.policies.objects.node import Node
+from forewarn.policies.objects.node import HOSTNAME, Node
 from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.pod_group import PodGroup
-from forewarn.policies.simulation.api_server import EPOCH, PDB
+from forewarn.policies.simulation.api_server import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 MAX_REPLICAS: Final = 100_000
 """Maximum Pods of an arriving workload."""
-_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class Arrival(NamedTuple):
@@ -98,7 +97,7 @@ def read_node(obj: ApiObject) -> Node:
 
 def labelled_with_host(node: Node) -> Node:
     """Return the node with the hostname label, which every kubelet sets."""
-    return node if _HOSTNAME in node.labels else replace(node, labels={**node.labels, _HOSTNAME: node.name})
+    return node if HOSTNAME in node.labels else replace(node, labels={**node.labels, HOSTNAME: node.name})
 
 
 def read_pod(obj: ApiObject) -> PodState:
@@ -111,7 +110,7 @@ def read_pod(obj: ApiObject) -> PodState:
 def read_workload(obj: ApiObject) -> WorkloadState:
     """Return the state of a workload or PDB. Raises InvalidObject for a kind that forewarn does not simulate."""
     kind = group_kind(obj)
-    if kind != PDB and kind not in POD_TEMPLATE_PATHS:
+    if kind != DISRUPTION_BUDGET and kind not in POD_TEMPLATE_PATHS:
         raise InvalidObject(f"{obj.get('kind') or 'an object without a kind'} is not simulated")
     namespace, name = text(obj, "metadata", "namespace", default="default"), text(obj, "metadata", "name")
     owner = Owner.from_api(obj)

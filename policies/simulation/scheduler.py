@@ -11,6 +11,7 @@ from math import ceil, floor
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 from forewarn.policies.copies import replace
+from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.scheduling.arguments import VolumeBindingArgs
 from forewarn.policies.scheduling.configuration import configuration_of
@@ -51,7 +52,7 @@ from forewarn.policies.scheduling.queue.registrations import (
 )
 from forewarn.policies.scheduling.responsible import CLAIMS, SCHEDULER_ERROR, framework_of, unmodelled_fields
 from forewarn.policies.scheduling.snapshot import Columns, Snapshot, loses_nomination, victims_to_evict
-from forewarn.policies.simulation.api_server import PDB, Condition, name_of_group
+from forewarn.policies.simulation.api_server import Condition, name_of_group
 from forewarn.policies.simulation.scheduler_cache import NotPredicted, Rejected, SchedulingAlgorithm, volumes_on
 
 if TYPE_CHECKING:
@@ -430,7 +431,7 @@ class Scheduler:
             self._move(VOLUME_ADD if change.old is None else VOLUME_UPDATE, change.old, change.new)
         elif change.new is None:
             self.cache.remove_workload(change.old)
-        elif change.kind != "Status" or change.new.key[0] == PDB:  # of others plugins read no status
+        elif change.kind != "Status" or change.new.key[0] == DISRUPTION_BUDGET:  # of others plugins read no status
             self.cache.put_workload(change.new)
         self._woken()
 

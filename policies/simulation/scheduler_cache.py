@@ -14,6 +14,7 @@ import numpy as np
 
 from forewarn.policies.copies import replace
 from forewarn.policies.cow_table import FrozenTable, GroupedTable, Overlay, Table
+from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import Workload
@@ -39,7 +40,6 @@ from forewarn.policies.scheduling.vectorized_cycle import (
     num_nodes_after_pre_filter,
     percentage_of,
 )
-from forewarn.policies.simulation.api_server import PDB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -320,7 +320,7 @@ class SchedulerCache:
     def put_workload(self, state: WorkloadState) -> None:
         """Add or change a workload or PDB."""
         kind, namespace, name = state.key
-        if kind == PDB:
+        if kind == DISRUPTION_BUDGET:
             pdb = self._pdb(state)
             if self._pdbs.get((namespace, name)) == pdb:
                 return
@@ -334,7 +334,7 @@ class SchedulerCache:
         """Remove a workload or PDB."""
         self._snapshot = None
         kind, namespace, name = state.key
-        if kind == PDB:
+        if kind == DISRUPTION_BUDGET:
             self._pdbs.pop((namespace, name))
             self._read.pop((namespace, name), None)
         else:

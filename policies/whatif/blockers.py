@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.disruption import PdbStatus
 from forewarn.policies.documents import in_json
-from forewarn.policies.simulation.api_server import PDB
+from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.simulation.simulation import forbidden_by, is_skipped
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def blockers_of(simulation: Simulation, nodes: Iterable[str]) -> list[DrainBlock
 
 def _blocker(simulation: Simulation, pdb: str, pods: Sequence[tuple[str, str]]) -> DrainBlocker:
     namespace, _, name = pdb.partition("/")
-    status = simulation.api.workloads[PDB, namespace, name].status
+    status = simulation.api.workloads[DISRUPTION_BUDGET, namespace, name].status
     counts = status if isinstance(status, PdbStatus) else PdbStatus()
     nodes = sorted({node for _, node in pods})
     healthy, desired, expected = counts.current_healthy, counts.desired_healthy, counts.expected_pods

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import in_json
 from forewarn.policies.findings import ObjectRef, cut, plural, quote
-from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, POD_TEMPLATE_PATHS, STATEFUL_SET
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, ROLLED_OUT
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
 from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
 from forewarn.policies.objects.fields import (
@@ -24,11 +24,7 @@ from forewarn.policies.objects.fields import (
     ref_of,
     text,
 )
-from forewarn.policies.objects.priority_class import (
-    PREEMPT_NEVER,
-    SYSTEM_CLASSES,
-    PriorityClass,
-)
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES, PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.names import suggested
 from forewarn.policies.rules.support.restarts import restarted
@@ -43,10 +39,8 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.dump import DumpCache
 
-_ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 _SHOWN: Final = 80
 """Maximum characters of a name in a message."""
-_SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 
 class Change(NamedTuple):
@@ -168,7 +162,7 @@ def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityCla
     Raises InvalidInput if the API server rejects the change.
     """
     old = cluster.priority_classes.get(change.name)
-    if change.name in _SYSTEM:
+    if change.name in SYSTEM_NAMES:
         raise InvalidInput(f"PriorityClass {quote(change.name)} is a system class and cannot be changed")
     if change.delete:
         if old is None:
@@ -188,7 +182,7 @@ def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityCla
 
 
 def _not_found(cluster: ClusterSnapshot, name: str) -> str:
-    near = suggested(name, set(cluster.priority_classes) - _SYSTEM)
+    near = suggested(name, set(cluster.priority_classes) - SYSTEM_NAMES)
     return f"PriorityClass {quote(name)} not found in the cluster{near}"
 
 
@@ -281,7 +275,7 @@ def running_text(change: ClassChange) -> str:
 
 def is_rolled_out(obj: ApiObject) -> bool:
     """Report whether a change of the workload's template replaces its Pods."""
-    return group_kind(obj) in _ROLLED_OUT
+    return group_kind(obj) in ROLLED_OUT
 
 
 def ranked(
@@ -339,7 +333,7 @@ def _rank(resolved: Resolved | None) -> tuple[int, bool] | None:
 
 
 def _cells(before: ClusterSnapshot, after: ClusterSnapshot, ranked: Sequence[Ranked]) -> Iterator[MayPreempt]:
-    for name in sorted({*before.priority_classes, *after.priority_classes, ""} - _SYSTEM):
+    for name in sorted({*before.priority_classes, *after.priority_classes, ""} - SYSTEM_NAMES):
         old, new = _level(name, before), _level(name, after)
         for workload in ranked:
             count = sum(workload.running.values())

@@ -13,12 +13,11 @@ from forewarn.policies.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.findings import duration
-from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMESPACE, JOB, POD
+from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMESPACE, DISRUPTION_BUDGET, JOB, POD
 from forewarn.policies.objects.fields import at, group_kind, int32, ref_of, string_map
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.pod_loss import losses_of, named_loss
 from forewarn.policies.objects.workload import backoff_limit, wanted_active
-from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.simulation import Simulation, forbidden_by, remaining_on
 from forewarn.policies.simulation.summary import Levels, names_in, summarize
 from forewarn.policies.whatif import autoscalers, blockers, new_nodes
@@ -97,7 +96,7 @@ class _Start(NamedTuple):
             before,
             _replicas(simulation, question, before),
             pdbs_below_desired(simulation),
-            frozenset(simulation.api.keys_of(PDB)),
+            frozenset(simulation.api.keys_of(DISRUPTION_BUDGET)),
             _failed_jobs(simulation),
             blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ()),
         )
@@ -461,7 +460,7 @@ def pdbs_below_desired(simulation: Simulation, at_start: Container[Key] | None =
     `at_start`: the others are new, and do not count if they select no Pods.
     """
     found = {}
-    for key in simulation.api.keys_of(PDB):
+    for key in simulation.api.keys_of(DISRUPTION_BUDGET):
         status = simulation.api.workloads[key].status
         if not isinstance(status, PdbStatus) or not (status.expected_pods or at_start is None or key in at_start):
             continue

@@ -23,6 +23,7 @@ from forewarn.policies.kube_apiserver.quota import first_rejected
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.extent import check_quota_extent, check_quotas
 from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
+from forewarn.policies.objects.node import ZONE
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.recommended_classes import is_recommended
@@ -98,7 +99,6 @@ MAX_PLACED: Final = 200_000
 The number of Pods per node depends on user input.
 """
 _NOT_FILLED: Final = "too many fit to determine what runs out first"
-_ZONE: Final = "topology.kubernetes.io/zone"
 _NO_GROUPS: Final = Autoscaling()
 
 
@@ -620,7 +620,7 @@ def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for name, count in by_node.items():
         info = snapshot.get(name)
-        zone = info.node.labels.get(_ZONE, "") if info else ""
+        zone = info.node.labels.get(ZONE, "") if info else ""
         if zone and count:
             counts[zone] += count
     return dict(sorted(counts.items()))

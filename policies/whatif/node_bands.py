@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from forewarn.policies.objects.node import ZONE
 from forewarn.policies.whatif.occupancy import BEFORE, SCHEDULABLE
 from forewarn.policies.whatif.priority_levels import Requested
-from forewarn.policies.whatif.questions import ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
 from forewarn.policies.findings import cut, listed, plural, quote
-from forewarn.policies.kinds.registry import APPLIED, NODE, POD, POD_GROUP, PRIORITY_CLASS
+from forewarn.policies.kinds.registry import APPLIED, DISRUPTION_BUDGET, NODE, POD, POD_GROUP, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
+from forewarn.policies.objects.node import ZONE
 from forewarn.policies.rules.support.names import nearest, suggested
 from forewarn.policies.rules.support.restarts import restarted
 from forewarn.policies.rules.support.rule_text import integer
-from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival
 from forewarn.policies.whatif.node_groups import free_names, new_node_like, pool_of
 from forewarn.policies.whatif.upgrade import UpgradeRun
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.whatif.class_change import ClassChange
 
-ZONE: Final = "topology.kubernetes.io/zone"
 _KINDS: Final[dict[tuple[str, ...], str]] = {
     ("deployment", "deployments", "deploy"): "apps/v1 Deployment",
     ("replicaset", "replicasets", "rs"): "apps/v1 ReplicaSet",
@@ -429,7 +428,7 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
         kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
         if kind == PRIORITY_CLASS:
             raise InvalidObject(f"{name}: a PriorityClass. Fix: use `forewarn whatif class NAME --delete`")
-        if kind in APPLIED and kind not in (PDB, POD_GROUP):
+        if kind in APPLIED and kind not in (DISRUPTION_BUDGET, POD_GROUP):
             raise InvalidObject(f"{name}: deleting a {kind.rpartition('/')[2]} is not simulated")
         if not is_there(cluster, kind, ref.namespace, ref.name):
             raise InvalidObject("not found in the cluster", ref=ref)
@@ -442,7 +441,7 @@ def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> 
         return (namespace, name) in cluster.pods
     if kind == NODE:
         return ("", name) in cluster.objects.nodes
-    if kind == PDB:
+    if kind == DISRUPTION_BUDGET:
         return (namespace, name) in cluster.objects.pdbs
     return (kind, namespace, name) in cluster.workloads
 

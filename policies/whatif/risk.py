@@ -14,7 +14,7 @@ from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.kinds.registry import NODE
 from forewarn.policies.kubelet.pods import is_critical_pod
 from forewarn.policies.objects.pod_loss import losses_of
-from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.preemption import pod_priority
@@ -45,7 +45,6 @@ MAX_CLASSES: Final = 30
 """The maximum number of listed workloads that may preempt a workload, lowest priority first."""
 _NO_LOSS: Final = "no loss"
 _USUAL: Final = Autoscaling()
-_SYSTEM: Final = {each.name for each in SYSTEM_CLASSES}
 
 
 class Amounts(NamedTuple):
@@ -380,7 +379,7 @@ def _sums(intervals: Sequence[PodInterval], node: Node | None) -> tuple[list[int
 def _that_preempt(cluster: ClusterSnapshot) -> list[PriorityClass]:
     """Return the PriorityClasses that may preempt, lowest first, without the system classes."""
     found = [c for c in cluster.priority_classes.values() if c.preemption_policy != PREEMPT_NEVER]
-    return sorted((c for c in found if c.name not in _SYSTEM), key=lambda c: (c.value, c.name))
+    return sorted((c for c in found if c.name not in SYSTEM_NAMES), key=lambda c: (c.value, c.name))
 
 
 def _risk(

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.forecast.aftermath import ahead_in_queue
-from forewarn.policies.objects.node import untolerated_taint
+from forewarn.policies.objects.node import HOSTNAME, REGION, ZONE, untolerated_taint
 from forewarn.policies.objects.pod_spec import merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.scheduling.plugins import inter_pod_affinity, taint_toleration
@@ -31,11 +31,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 ANTI_AFFINITY: Final = (inter_pod_affinity.ANTI_AFFINITY.reasons, inter_pod_affinity.EXISTING_ANTI_AFFINITY.reasons)
-TOPOLOGY: Final = {
-    "kubernetes.io/hostname": "host name",
-    "topology.kubernetes.io/zone": "zone",
-    "topology.kubernetes.io/region": "region",
-}
+TOPOLOGY: Final = {HOSTNAME: "host name", ZONE: "zone", REGION: "region"}
 """Topology keys -> their usual names."""
 
 

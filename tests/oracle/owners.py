@@ -23,6 +23,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from forewarn.policies.objects.node import ZONE
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.simulation.api_server import EPOCH
@@ -304,7 +306,7 @@ def _node(cache: DumpCache, made: Scenario, _: Classes, dice: Dice) -> Made:
 
 
 def _zone(cache: DumpCache, made: Scenario, _: Classes, dice: Dice) -> Made:
-    zone = dice.pick(made.nodes)["metadata"]["labels"][questions.ZONE]
+    zone = dice.pick(made.nodes)["metadata"]["labels"][ZONE]
     question = questions.zone_lost(cache.snapshot(), zone)
     return question, _deleted(question)
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.controllers.pod_gc import collect
 from forewarn.policies.controllers.view import CreatePod, DeletePod, controller_of
 from forewarn.policies.copies import replace
-from forewarn.policies.kinds.registry import DAEMON_SET, REPLICA_SET
-from forewarn.policies.simulation.api_server import PDB, Change
+from forewarn.policies.kinds.registry import DAEMON_SET, DISRUPTION_BUDGET, REPLICA_SET
+from forewarn.policies.simulation.api_server import Change
 from forewarn.policies.simulation.controller_manager import (
     ControllerManager,
     PodGarbageCollector,
@@ -73,7 +73,7 @@ class RecordedControllers(ControllerManager):
         for state in [state for state in self.api.pods.values() if state.terminating]:
             self._terminate(state)
         for key in self.api.workloads:
-            if key[0] != PDB:
+            if key[0] != DISRUPTION_BUDGET:
                 self._sync_now(key)
 
     def arrive(self, change: Callable[[], None]) -> None:
@@ -113,7 +113,7 @@ class RecordedControllers(ControllerManager):
                 yield from self._sync(key)
         elif new is None:
             yield from self._workload_deleted(old)
-        elif new.key[0] != PDB:
+        elif new.key[0] != DISRUPTION_BUDGET:
             if old is None:
                 self._count_pods(new.key)
             yield from self._sync(new.key)
@@ -139,7 +139,7 @@ class RecordedControllers(ControllerManager):
     def _all_pdbs(self) -> Steps:
         if self._seen != self.api.revision:
             self._seen = self.api.revision
-            for key in self.api.keys_of(PDB):
+            for key in self.api.keys_of(DISRUPTION_BUDGET):
                 if key not in self._idle:
                     yield from self._sync(key)
 
@@ -188,7 +188,7 @@ class RecordedControllers(ControllerManager):
         self._after(key)
 
     def _set_status(self, action: SetStatus) -> Steps:
-        if action.key[0] == PDB:
+        if action.key[0] == DISRUPTION_BUDGET:
             yield self._written_in("status", action.key)
         self._store_status(action)
 

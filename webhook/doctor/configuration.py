@@ -13,7 +13,7 @@ from forewarn.policies.findings import Action, Severity, listed, plural
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, KINDS, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.objects.fields import InvalidObject, at
 from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION
-from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_PRIORITY_CLASS_PREFIX
+from forewarn.policies.objects.priority_class import SYSTEM_NAMES, SYSTEM_PRIORITY_CLASS_PREFIX
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import Target
@@ -165,7 +165,7 @@ def _reserved(cluster: ClusterSnapshot) -> Iterator[Line]:
     """Yield lines about PriorityClasses with the prefix `system-`: API servers reject these now, but older ones
     accepted them.
     """
-    for name in sorted({*cluster.priority_classes} - {system_class.name for system_class in SYSTEM_CLASSES}):
+    for name in sorted({*cluster.priority_classes} - SYSTEM_NAMES):
         if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
             text = f"PriorityClass {name}: the name is reserved for the two system classes [reserved-system-name]"
             yield AREA.problem(

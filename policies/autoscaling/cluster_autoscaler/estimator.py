@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME
 from forewarn.policies.metering import charge
+from forewarn.policies.objects.node import HOSTNAME
 from forewarn.policies.scheduling.framework import FILTERS, CycleState, PluginFault, Status, unresolvable
 from forewarn.policies.scheduling.plugins.pod_topology_spread import NOT_MATCHED
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted

@@ -12,7 +12,7 @@ from forewarn.policies.controllers.daemon_set import nodes_that_should_run, with
 from forewarn.policies.controllers.templates import made_of, template_of
 from forewarn.policies.copies import shared_labels
 from forewarn.policies.objects.fields import boolean, items, ref_of, text
-from forewarn.policies.objects.node import Node
+from forewarn.policies.objects.node import HOSTNAME, Node
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.resources import read_resource_list
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.resources import ResourceList
     from forewarn.policies.releases.semantics import Semantics
 
-HOSTNAME: Final = "kubernetes.io/hostname"
 TEMPLATE: Final = "cluster-autoscaler.kubernetes.io/template-node"
 """Label of each node that cluster-autoscaler creates from a template."""
 _NODE_CRITICAL: Final = "system-node-critical"

@@ -12,9 +12,9 @@ from forewarn.policies.autoscaling.cluster_autoscaler.expanders import (
     best_options,
     option_of,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME
 from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import ScaleDownSettings
 from forewarn.policies.metering import charge
+from forewarn.policies.objects.node import HOSTNAME
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.framework import PluginFault

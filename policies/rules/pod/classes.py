@@ -20,7 +20,7 @@ from forewarn.policies.kube_apiserver.priority import SYSTEM_NAMESPACE, Forbidde
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, has_controller, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
-from forewarn.policies.objects.priority_class import OWN_CLASSES, PREEMPT_NEVER, SYSTEM_CLASSES
+from forewarn.policies.objects.priority_class import OWN_CLASSES, PREEMPT_NEVER, SYSTEM_NAMES
 from forewarn.policies.objects.workload import is_fragment, pod_template_of
 from forewarn.policies.rules.support.allowed_classes import entries_of, is_allowed
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
@@ -376,7 +376,6 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
 _SYSTEM_NAMESPACES: Final = ("kube-system", RELEASE_NAMESPACE)
 _NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 
 @rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.NOTE, action=Action.WARN)
@@ -406,7 +405,7 @@ def system_class_outside_kube_system(subject: ReviewedObject, context: Context) 
     Fix: use a PriorityClass of your own, with a value of at most 1000000000.
     """
     template = context.template(subject)
-    if template is None or class_name(template) not in _SYSTEM:
+    if template is None or class_name(template) not in SYSTEM_NAMES:
         return
     if (template.namespace or subject.ref.namespace) in _SYSTEM_NAMESPACES:
         return
@@ -484,7 +483,7 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     higher = context.once(_Highest).of_others
     is_lower = higher is not None and higher.priority > priority
     if name or priority > 0:
-        if is_lower and higher is not None and name not in _SYSTEM:
+        if is_lower and higher is not None and name not in SYSTEM_NAMES:
             fix = f"use a class above {higher.priority}, or system-node-critical"
             message = f"priority {priority} is below class {quote(higher.name)} ({higher.priority}){higher.used_by}"
             yield Problem(Text(message, fix), template.at("priorityClassName"), severity=Severity.NOTE)
@@ -532,7 +531,7 @@ class _Highest:
         preempting = [
             item
             for item in workloads
-            if item.name not in _SYSTEM
+            if item.name not in SYSTEM_NAMES
             and item.name in classes
             and classes[item.name].preemption_policy != PREEMPT_NEVER
         ]

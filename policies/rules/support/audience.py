@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import OPEN, Audience, Disclose
 from forewarn.policies.kube_apiserver.priority import default_priority_class
-from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+from forewarn.policies.objects.priority_class import SYSTEM_NAMES
 from forewarn.policies.rules.support.allowed_classes import entries_of, permits
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.rules.support.context import Context
 
-_SYSTEM: Final = frozenset(c.name for c in SYSTEM_CLASSES)
 _MAX_CHECKED: Final = 500
 """Maximum Pods of the namespace whose classes are read, because a tenant decides on their number."""
 
@@ -40,7 +39,7 @@ def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callabl
     def knows(name: str) -> bool:
         if not names:
             default = default_priority_class(context.stored_classes.values())
-            names.update(_SYSTEM, (default.name,) if default else ())
+            names.update(SYSTEM_NAMES, (default.name,) if default else ())
             if context.disclose is Disclose.OWN_NAMESPACE and namespace and context.cluster is not None:
                 pods = islice(context.cluster.within(namespace).pods.values(), _MAX_CHECKED)
                 names.update(pod.priority_class_name for pod in pods)

@@ -7,7 +7,7 @@ from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final, Never
 
 from forewarn.policies.findings import plural
-from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
+from forewarn.policies.kinds.registry import ROLLED_OUT
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import TooLarge
 from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     """Returns the results of a batch of restarts."""
 
 
-_ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 _RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
 _ALL: Final = "run `forewarn audit --all-restarts`"
 _BATCH: Final = 300
@@ -165,7 +164,7 @@ def _workloads(context: Context) -> Iterator[Workload]:
     """Yield the workloads that `kubectl rollout restart` can restart; none if no nodes are known."""
     if context.cluster is not None and context.cluster.objects.nodes:
         for _, workload in sorted(context.cluster.workloads.items()):
-            if group_kind(workload.object) in _ROLLED_OUT and not any(workload.controller):
+            if group_kind(workload.object) in ROLLED_OUT and not any(workload.controller):
                 yield workload
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
 from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.node import HOSTNAME, ZONE
 from forewarn.policies.objects.pod_spec import TopologySpreadConstraint
 from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
 from forewarn.policies.scheduling.framework import (
@@ -87,9 +88,6 @@ def _of_controller(pod: Pod, objects: ClusterObjects) -> tuple[str, Any]:
     kind = f"{group}/{pod.owner.kind}"
     workload = objects.workloads.get((kind, pod.namespace, pod.owner.name))
     return ("", None) if workload is None else (kind, at(workload.object, "spec", "selector"))
-
-
-HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 def spread(problem: NodeFit, constraints: Sequence[TopologySpreadConstraint]) -> Iterator[Constraint]:
@@ -270,7 +268,7 @@ DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 SCHEDULE_ANYWAY: Final = "ScheduleAnyway"
 SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(3, HOSTNAME, "ScheduleAnyway"),
-    TopologySpreadConstraint(5, "topology.kubernetes.io/zone", "ScheduleAnyway"),
+    TopologySpreadConstraint(5, ZONE, "ScheduleAnyway"),
 )
 _MAX_INT32: Final = 2**31 - 1
 

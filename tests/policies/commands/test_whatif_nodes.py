@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import forewarn
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import HOSTNAME, from_provider
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import from_provider
 from forewarn.policies.cli import main
+from forewarn.policies.objects.node import HOSTNAME
 from forewarn.policies.render.whatif import headline
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation

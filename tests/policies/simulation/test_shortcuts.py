@@ -13,8 +13,8 @@ import pytest
 
 from forewarn.policies.controllers import reconcile
 from forewarn.policies.controllers.view import Requeue, controller_of
+from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.selectors import parse_label_selector
-from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.controller_manager import ControllerManager, reader_of
 from forewarn.policies.simulation.dump import world_of
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
@@ -133,7 +133,7 @@ def test_budgets_of_a_namespace_are_those_of_the_last_snapshot_while_none_of_the
 def test_a_budget_that_is_written_anew_is_read_anew() -> None:
     cluster = filled(12)
     simulation = Simulation(world_of(cluster, (), until=9.0))
-    state = next(state for key, state in simulation.api.workloads.items() if key[0] == PDB)
+    state = next(state for key, state in simulation.api.workloads.items() if key[0] == DISRUPTION_BUDGET)
     selector = {"matchLabels": {"app": "another"}}
     changed = {**state.object, "spec": {**state.object["spec"], "selector": selector}}
     simulation.api.put_workload(replace(state, object=changed))
