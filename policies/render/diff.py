@@ -67,14 +67,15 @@ _FIX_OF_REPLICAS: Final = (
     "Fix: if a HorizontalPodAutoscaler scales them, leave out spec.replicas; otherwise, raise it in the manifests"
 )
 _FIX_OF_AUTOSCALED: Final = (
-    "Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas from the manifest (the apply that "
-    "removes it may scale to 1 for a moment)"
+    "Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas, first with kubectl apply "
+    "edit-last-applied"
 )
 _SURGE: Final = (
     "A rolling update creates new Pods before it deletes old ones. So for a time, it needs capacity for both, also if "
     "requests decrease"
 )
 _EFFECT: Final = "Effect of this change"
+_EFFECT_AND_DRIFT: Final = "Effect of this change and of drift (an apply changes both)"
 _AUTOSCALING: Final = "HorizontalPodAutoscalers"
 _NOT_PREDICTED: Final = "Not predicted"
 _NOT_CONCERNED: Final = "not concerned"
@@ -227,7 +228,7 @@ def _namespaces(cluster: OnCluster) -> Iterator[str]:
 
 
 def verdict(diff: Diff) -> str:
-    """Return one sentence: what is missing, the effects on the most affected cluster, and what else needs attention."""
+    """Return one sentence: the effects on the most affected cluster, what else needs attention, and what is missing."""
     others = []
     if pdbs := _blocking(diff):
         others.append(f"{plural(len(pdbs), 'changed PDB never allows', 'changed PDBs never allow')} an eviction")
@@ -241,12 +242,10 @@ def verdict(diff: Diff) -> str:
 
 
 def _qualified(missing: Sequence[str], effect: str, others: Sequence[str], nothing: str) -> str:
-    """What is missing, and the effect, which is then a lower bound. `others`: further phrases."""
-    parts = [f"incomplete: {', '.join(missing)}"] if missing else []
-    parts += [f"at least: {effect}" if missing else effect] if effect else []
-    parts += [", ".join(others)] if others else []
-    parts += [] if effect else [f"otherwise {nothing}" if parts else nothing]
-    return "; ".join(parts)
+    """The effect, which is a lower bound if something is `missing`, and what. `others`: further phrases."""
+    bound = f"{'at least' if effect else 'as far as predicted'}: " if missing else ""
+    gaps = f"incomplete: {', '.join(missing)}" if missing else ""
+    return "; ".join(filter(None, (f"{bound}{effect or nothing}", ", ".join(others), gaps)))
 
 
 def _missing_in(diff: Diff) -> list[str]:
@@ -273,6 +272,8 @@ def _missing(clusters: Sequence[OnCluster]) -> list[str]:
     """Phrases about what simulations lack, each object once."""
     answers = [cluster.answer.answer for cluster in clusters if cluster.answer]
     unread = {text.partition(": ")[0] for answer in answers for text in answer.not_simulated}
+    texts = (text for answer in answers for text in answer.not_modelled if not text.endswith(_OF_NEW_VOLUMES))
+    unmodelled = dict.fromkeys(text.removeprefix("not modelled: ").partition(" (")[0] for text in texts)
     noun = "CronJob" if all(name.startswith("CronJob ") for name in unread) else "object"
     phrases = (
         _some(len(unread), noun, "not simulated"),
@@ -282,6 +283,7 @@ def _missing(clusters: Sequence[OnCluster]) -> list[str]:
             "of other directories not simulated",
         ),
         *whatif.unfinished(answers),
+        f"{listed([*unmodelled])} not modelled" if unmodelled else "",
         _some(sum(each.not_started for of in map(_unknown, clusters) for each in of), "new Pod", "not predicted"),
     )
     return [phrase for phrase in phrases if phrase]
@@ -329,7 +331,8 @@ def _most_affected_first(diff: Diff) -> list[OnCluster]:
 
     def harmless(cluster: OnCluster) -> list[int]:
         new_pods = len(cluster.answer.answer.new_pods) if cluster.answer else 0
-        return [-bool(cluster.reason), *(-number for number in _numbers_of(cluster)), -new_pods]
+        pruned = sum(item.workloads for item in cluster.pruned)
+        return [-bool(cluster.reason), *(-number for number in _numbers_of(cluster)), -pruned, -new_pods]
 
     return sorted(filter(needs_attention, diff.clusters), key=harmless)
 
@@ -362,7 +365,7 @@ def _phrases(cluster: OnCluster) -> list[str]:
     """The effects on a cluster, the worst first. Placeholder Pods, which only reserve capacity, come last."""
     answers = [cluster.answer.answer] if cluster.answer else []
     is_drift = all(item.base != item.before for item in cluster.scaled_down)
-    count = _numbers_of(cluster)
+    count, capped = _numbers_of(cluster), sum(item.replicas > item.most for item in cluster.autoscaled)
     phrases = [
         _some(len(cluster.rejected), "changed object", "rejected"),
         f"Pods of {plural(len(cluster.rejected_pods), 'changed workload')} rejected" if cluster.rejected_pods else "",
@@ -371,7 +374,8 @@ def _phrases(cluster: OnCluster) -> list[str]:
         _some(0 if count.lost else count.failed, "Job", "failed"),
         _some(count.pending, "new Pod", "Pending"),
         _some(count.replaced, "other Pod" if count.lost else "Pod", "preempted and replaced"),
-        _some(count.scaled_down, "running replica", f"scaled down{' (not part of this change)' if is_drift else ''}"),
+        _some(count.scaled_down, "running replica", f"scaled down{' because of drift' if is_drift else ''}"),
+        _some(capped, "workload", "kept below the replicas of this change by HorizontalPodAutoscalers"),
         _some(count.violated, "PDB", "violated"),
         _some(count.unhealthy, "PDB", "with too few healthy Pods"),
         *whatif.other_effects([answer._replace(workloads=(), pdbs={}) for answer in answers]),
@@ -437,7 +441,9 @@ def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) 
         return {_EFFECT: [*_rejected_sentences(diff, cluster)] or [_effect(cluster)]}
     answer, named = cluster.answer.answer, _named(cluster)
     placeholders = [item for item in answer.workloads if item.workload in cluster.placeholders and item.lost]
+    absent = [str(changed) for changed in cluster.omitted if changed not in _omitted(cluster)]
     effects = [*_before(diff, cluster, answer), _running(diff, cluster, answer)]
+    effects.append(_told("No rollout, because the cluster does not have ", absent, "changed workload"))
     if not beside_details:
         effects += [
             *_on_pods(cluster, answer, named),
@@ -445,9 +451,10 @@ def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) 
             _told("Placeholder Pods at the end: ", [_at_end(item) for item in placeholders], "workload"),
             *map(_capital, whatif.other_effects([answer._replace(workloads=(), pdbs={})])),
         ]
+    effects += [*_pruned(cluster), _capital(whatif.on_new_nodes(answer))]
     explained = {
-        _EFFECT: [*effects, *_pruned(cluster), _capital(whatif.on_new_nodes(answer))],
-        f"Drift, not part of this change: the cluster is not as in {diff.base}": [*_drift(diff, cluster, answer)],
+        _EFFECT_AND_DRIFT if cluster.differing else _EFFECT: effects,
+        f"Drift: the cluster is not as in {diff.base}": [*_drift(diff, cluster, answer)],
         _AUTOSCALING: [*_autoscaled(cluster)],
         _NOT_PREDICTED: [
             _other_directories(cluster),
@@ -486,31 +493,23 @@ def _on_pods(cluster: OnCluster, answer: Answer, named: dict[str, str]) -> Itera
     yield from _ends([workload for workload in waiting if not _is_unknown(workload, answer)], answer, named)
     others = [preemption for preemption in answer.preempted if preemption.workload not in told]
     yield from _preempting(others, named, cluster.placeholders)
-    yield _surge(cluster, answer, [workload for workload in losing if workload.pending])
+    yield _surge(cluster, answer)
 
 
-def _surge(cluster: OnCluster, answer: Answer, pending: Sequence[WorkloadCount]) -> str:
-    """Tell why rollouts preempt, and why their victims stay `pending` although old Pods leave; "" if none preempts."""
+def _surge(cluster: OnCluster, answer: Answer) -> str:
+    """Tell why rollouts preempt although old Pods leave; "" if none does."""
     updated = {
         f"{changed.namespace}/{changed.name}"
         for changed in cluster.applied
         if changed.is_rollout and changed.kind == "Deployment" and str(changed) not in cluster.absent
     }
     old = _old_pods(answer, updated)
-    by = {
-        preemption.by_workload
-        for preemption in answer.preempted
-        if preemption.by_workload in updated
+    surges = any(
+        preemption.by_workload in updated
         and all(preemption.t < event.t for event in old.get(preemption.by_workload, ()))
-    }
-    if not by:
-        return ""
-    victims = {preemption.workload for preemption in answer.preempted if preemption.by_workload in by}
-    left = sorted({one_line(event.node) for name in by for event in old.get(name, ())})
-    if not left or not any(workload.workload in victims for workload in pending):
-        return _SURGE
-    nodes = f"node{'s' if left[1:] else ''} {_all_of(left, 'node')}"
-    return f"{_SURGE}. Later, the old Pods leave {nodes}, where the Pending Pods do not fit either"
+        for preemption in answer.preempted
+    )
+    return _SURGE if surges else ""
 
 
 def _old_pods(answer: Answer, workloads: Container[str]) -> dict[str, list[Event]]:
@@ -561,10 +560,7 @@ def _other_directories(cluster: OnCluster) -> str:
     used = {changed.identity: changed.directory for changed in cluster.applied}
     taken = _all_of([*dict.fromkeys(used[changed.identity] for changed in others)], "directory")
     left = _all_of([*dict.fromkeys(changed.directory for changed in others)], "directory")
-    return (
-        f"Simulated: the objects of {taken}. Not simulated: the same objects in {left}, where only running Pods would "
-        f"be replaced, which this cluster does not have. {FIX_OF_DIRECTORIES}"
-    )
+    return f"Simulated: the objects of {taken}. Not simulated: the same objects in {left}. {FIX_OF_DIRECTORIES}"
 
 
 def _autoscaled(cluster: OnCluster) -> Iterator[str]:
@@ -597,7 +593,7 @@ def _drift(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
     yield _FIX_OF_REPLICAS if any(item.workload not in autoscaled for item in cluster.scaled_down) else ""
     pdbs = [f"{name} ({_health(answer, name)})" for name in cluster.drifted_pdbs]
     yield _told("PDBs of these workloads: ", pdbs, "PDB")
-    yield _told("Applying also changes (live → applied) ", cluster.differing, "workload")
+    yield _told("Applying also changes (live → this change) ", cluster.differing, "workload")
 
 
 def _passed(cluster: OnCluster) -> str:
@@ -626,7 +622,7 @@ def _running(diff: Diff, cluster: OnCluster, answer: Answer) -> str:
     }
     failing = {item.workload for item in answer.workloads if item.pending or item.missed or item.failure}
     rejected = any(any(_faults(other)) for other in diff.clusters)
-    fails = rejected or answer.over_quota or answer.not_simulated or not answer.summary.settled
+    fails = rejected or answer.over_quota or answer.not_simulated or answer.not_modelled or not answer.summary.settled
     running = [one_line(name) for name in names if name not in failing]
     if fails or not running:
         return ""
@@ -678,7 +674,7 @@ def _end(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, st
         who, waiting = f"{who}{rank} {_loss(workloads)}", f"{pending} Pending"
     else:
         waiting = f"{pending} of {pending + running} Pods Pending" if running else f"{plural(pending, 'Pod')} Pending"
-    why = cut(_of_all_nodes(workloads[0].message), _LONGEST) if is_one else ""
+    why = cut(one_line(in_short(workloads[0].message)), _LONGEST_REASON) if is_one else ""
     preempted, *others = _causes(workloads, answer, named)
     causes = (preempted, f"{waiting}{f' ({why})' if why else ''}{later}" if pending else "", *others)
     return ": ".join(filter(None, (who, "; ".join(filter(None, causes)))))
@@ -753,19 +749,21 @@ def _all_of(items: Sequence[str], noun: str) -> str:
 
 
 def _named(cluster: OnCluster) -> dict[str, str]:
-    """Return workload of the change -> its name with its changed fields; without `replicas` of those scaled down."""
+    """Return workload of the change -> its name with its changes, also of drift; without `replicas` if scaled down."""
     named, scaled_down = {}, {item.workload for item in cluster.scaled_down}
-    drift = {text.partition(" (")[0]: one_line(text.partition(" (")[2]) for text in cluster.differing}
+    drift = dict(text.removesuffix(")").split(" (", 1) for text in cluster.differing)
     for changed in cluster.applied:
         if changed.kind in _WORKLOADS and changed.operation != "deleted":
             name = f"{changed.namespace}/{changed.name}"
             if changed.operation == "created" or str(changed) in cluster.absent:
                 what = _of_new(changed)
             else:
-                fields = [field for field in changed.fields if field.name != "replicas" or name not in scaled_down]
-                what = listed([one_line(str(field)) for field in fields], 2)
-                what = f"rollout: {what}" if changed.is_rollout else what
-                what = what or (f"rollout because of drift: {drift[name].removesuffix(')')}" if name in drift else "")
+                fields = {f.name: str(f) for f in changed.fields if f.name != "replicas" or name not in scaled_down}
+                fields |= {
+                    text.partition(" ")[0]: f"{text} (drift)" for text in drift.get(name, "").split(", ") if text
+                }
+                what = listed([*map(one_line, fields.values())], _NAMED + 1)
+                what = f"rollout: {what}" if changed.is_rollout or name in drift else what
             named[name] = f"{one_line(name)} ({what})" if what else one_line(name)
     return named
 
@@ -819,30 +817,9 @@ def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
 
 
 def _at_end(workload: WorkloadCount) -> str:
-    why = cut(_of_all_nodes(workload.message), _LONGEST)
+    why = cut(one_line(in_short(workload.message)), _LONGEST_REASON)
     pending = f", {workload.pending} Pending{f' ({why})' if why else ''}" if workload.pending else ""
     return f"{one_line(workload.workload)}: {workload.before} → {workload.after} running{pending}"
-
-
-def _of_all_nodes(message: str) -> str:
-    """The first reason of a message of kube-scheduler if it is about all nodes, otherwise all reasons."""
-    short, total = one_line(in_short(message)), _ALL_NODES.match(message)
-    first = short.partition("; ")[0]
-    count, _, reason = first.partition(": ")
-    number = count.partition(" ")[0]
-    if not total or count not in (f"{number} nodes", f"{number} node"):
-        return first
-    if number == total[1]:
-        return f"{count if number == '1' else 'both nodes' if number == '2' else f'all {count}'}: {reason}"
-    if len(parts := [part for part in short.split("; ") if _OTHER_NODES not in part]) == 1 < short.count(": "):
-        return f"its node: {parts[0].partition(': ')[2]}"
-    counted = _COUNTED.sub(r"\1:", short)
-    return f"of {plural(int(total[1]), 'node')}, {counted}"
-
-
-_OTHER_NODES: Final = "not one of the nodes that the Pod names"
-_COUNTED: Final = re.compile(r"\b(\d{1,7}) nodes?:")
-_ALL_NODES: Final = re.compile(r"0/(\d{1,7}) nodes are available")
 
 
 def _object(changed: ChangedObject) -> str:
@@ -987,11 +964,21 @@ def _summary(diff: Diff, affected: Sequence[OnCluster], *, details: bool) -> Ite
 
 
 def _simulated(clusters: Sequence[OnCluster]) -> str:
-    answers = [cluster.answer.answer for cluster in clusters if cluster.answer]
-    times = {cluster.answer.head.origin.time for cluster in clusters if cluster.answer}
+    heads = [cluster.answer.head for cluster in clusters if cluster.answer]
+    times = {head.origin.time for head in heads}
     state = f"state of {times.pop()}" if len(times) == 1 and "" not in times else "recorded state of each cluster"
-    nodes = "" if any(answer.with_new_nodes for answer in answers) else "; autoscalers add no nodes"
-    return f"Simulation: the change is applied to the {state}{nodes}."
+    lacking = dict.fromkeys(text[3:] for head in heads for text in head.assumes if text.startswith("no "))
+    assumed = f" Not in the snapshot, and assumed not to exist: {listed([*lacking], 10)}." if lacking else ""
+    return text_of(f"Simulation: the change is applied to the {state}.{_on_pending(clusters)}{assumed}")
+
+
+def _on_pending(clusters: Sequence[OnCluster]) -> str:
+    answers = [_predicted(cluster, cluster.answer.answer) for cluster in clusters if cluster.answer]
+    if not any(workload.pending for answer in answers for workload in answer.workloads):
+        return ""
+    reacting = any(each.autoscalers.cluster_autoscaler.considered and not each.with_new_nodes for each in answers)
+    nodes = " New nodes, which an autoscaler may add for them (see the details), are not simulated." if reacting else ""
+    return f" In the reasons of Pending Pods, a node can count several times.{nodes}"
 
 
 def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> Iterator[str]:
@@ -1067,8 +1054,21 @@ def _more(items: Sequence[object], noun: str) -> str:
 
 def _body(cluster: OnCluster, applied: WhatIf, *, details: bool) -> str:
     absent = "".join(f"- {text_of(line)}\n" for line in _absent(cluster))
-    lines = whatif.markdown_body(applied.answer, applied.notes_without_faults) if details else ""
+    lines = whatif.markdown_body(_predicted(cluster, applied.answer), applied.notes_without_faults) if details else ""
     return "\n\n".join(filter(None, (absent, text_of(line_of(applied.head)), lines.strip())))
+
+
+def _predicted(cluster: OnCluster, answer: Answer) -> Answer:
+    """The answer without workloads and reactions to Pods that are Pending only because volumes are not simulated."""
+    if not (unknown := _unknown(cluster)):
+        return answer
+    workloads = [workload for workload in answer.workloads if workload not in unknown]
+    of, count = answer.autoscalers, sum(workload.pending for workload in unknown)
+    ca, karpenter = (
+        each._replace(considered=max(each.considered - count, 0), pending=max(each.pending - count, 0))
+        for each in (of.cluster_autoscaler, of.karpenter)
+    )
+    return answer._replace(workloads=workloads, autoscalers=of._replace(cluster_autoscaler=ca, karpenter=karpenter))
 
 
 def _folded(summary: str, body: str) -> str:

@@ -250,7 +250,7 @@ def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], t
 @pytest.mark.parametrize(
     ("is_known", "first"),
     [
-        (True, "incomplete: 1 new Pod not predicted; otherwise no replica lost, no Pod preempted or newly Pending"),
+        (True, "as far as predicted: no replica lost, no Pod preempted or newly Pending; incomplete: 1 new Pod not "),
         (False, "cluster c: 1 new Pod Pending"),
     ],
 )
@@ -269,9 +269,10 @@ def test_pods_whose_new_volumes_are_not_simulated_are_not_reported_as_pending(
     web["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
     sides = versions({}, {"web.yaml": [web, *([fast] if is_known else [])]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    assert done.stdout.splitlines()[0] == first
+    assert done.stdout.startswith(first)
     comment = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
     assert comment.count("; the StatefulSet creates 2 more Pods only after that.\n") == 1
+    assert ("would try to" in comment, "| shop/web |" in comment) == (not is_known, not is_known)
 
 
 def test_the_directory_of_simulated_objects_is_named(
@@ -282,10 +283,12 @@ def test_the_directory_of_simulated_objects_is_named(
     new = json.loads(json.dumps(web).replace('"image": "i"', '"image": "new"'))
     sides = versions({"test/web.yaml": [web]}, {"test/web.yaml": [new], "live/web.yaml": [web]})
     given = ("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown")
-    told = "\n**Not predicted**\n\n- Simulated: the objects of live. Not simulated: the same objects in test, "
+    told = "\n**Not predicted**\n\n- Simulated: the objects of live. Not simulated: the same objects in test. Fix: "
     comment = forewarn(*given).stdout
     assert told in comment
-    assert comment.startswith("### Incomplete: 1 object of other directories not simulated; at least: cluster c: ")
+    lines = comment.splitlines()
+    assert lines[0].startswith("### At least: cluster c: ")
+    assert lines[0].endswith("; incomplete: 1 object of other directories not simulated")
     (tmp_path / "config.yaml").write_text("exclude: [test/*]\n")
     assert told not in forewarn(*given, "-c", tmp_path / "config.yaml").stdout
 
@@ -508,8 +511,8 @@ def test_changed_objects_that_are_not_compared_are_named(
     (tmp_path / "two/d.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     lines = forewarn("diff", *sides).stdout.splitlines()
     unread = "incomplete: 3 changed objects not compared (HorizontalPodAutoscaler, HelmRelease, values)"
-    nothing = "otherwise no change of priorities, requests, replicas, quotas or PDBs"
-    assert lines[0] == f"{unread}, 1 file or directory not read; {nothing}"
+    nothing = "as far as predicted: no change of priorities, requests, replicas, quotas or PDBs"
+    assert lines[0] == f"{nothing}; {unread}, 1 file or directory not read"
     assert [line.removeprefix("not compared: ") for line in lines[3:]] == [
         *("a.yaml: HorizontalPodAutoscaler shop/web", "b.yaml: HelmRelease loki"),
         "prod/values.yaml: values of a chart",
@@ -581,6 +584,18 @@ def test_changed_objects_of_other_kinds_are_named_if_they_can_be_about_pods(
     assert (f"not compared: x.yaml: {name} x" in forewarn("diff", *sides).stdout) == is_told
 
 
+def test_changed_workloads_that_the_cluster_lacks_are_said_not_to_roll_out(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 2, ("batch", 2, "low"))
+    old = deployment("old")
+    web = deployment("web", 1, "2", priorityClassName="high")
+    image = json.loads(json.dumps(old).replace('"image": "i"', '"image": "new"'))
+    sides = versions({"a.yaml": [old]}, {"a.yaml": [image, web]})
+    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
+    assert "\n- No rollout, because the cluster does not have Deployment shop/old.\n" in text
+
+
 def test_many_objects_of_a_kind_are_counted(versions: Callable[..., tuple[Path, Path]]) -> None:
     kind = {"apiVersion": "example.org/v1", "kind": "Database", "spec": {"replicas": 3}}
     databases = [kind | {"metadata": {"name": f"d{number}"}} for number in range(4)]
@@ -603,11 +618,10 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     (two / "new.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
     lines = done.stdout.splitlines()
-    lacks = "incomplete: 1 file or directory not read; 1 changed workload missing in a cluster (simulated as new), "
-    lacks += "1 deleted object stays unless the GitOps tool prunes"
-    assert (
-        lines[0] == f"{lacks}; otherwise no replica lost, no Pod preempted or newly Pending"
-    )  # the PDB protects no Pod
+    lacks = "1 changed workload missing in a cluster (simulated as new), "
+    lacks += "1 deleted object stays unless the GitOps tool prunes; incomplete: 1 file or directory not read"
+    nothing = "as far as predicted: no replica lost, no Pod preempted or newly Pending"  # the PDB protects no Pod
+    assert lines[0] == f"{nothing}; {lacks}"
     assert lines[1].endswith("; 1 object deleted, 1 object changed, 1 object created")
     assert "    Deployment shop/web: tolerations[] key b, operator Exists → removed" in lines
     assert "  1 changed object not in the cluster, simulated as new: Deployment shop/web" in lines
@@ -627,7 +641,7 @@ def test_a_kustomization_that_cannot_be_rendered_is_named_although_it_is_the_sam
     assert f"note: {cause}\n" in done.stdout
     for side in (one, two):
         shutil.copytree(side / "base", side / "other")
-    assert forewarn("diff", one, two).stdout.startswith("incomplete: 2 files or directories not read; ")
+    assert forewarn("diff", one, two).stdout.startswith("at least: 1 object changed; incomplete: 2 files or ")
     comment = forewarn("diff", one, two, "-o", "markdown").stdout.replace("\\", "")
     assert f"- Not compared: {cause} (and 1 more directory).\n" in comment
     assert f"\n- {cause} (and 1 more directory); also in other\n" in comment
@@ -766,7 +780,7 @@ def test_replicas_that_something_else_has_added_are_scaled_down(
     before = [deployment("web", 1), deployment("as-written", 5), deployment("more-before", 6)]
     after = {"web.yaml": [deployment("web", 2), deployment("as-written", 3), deployment("more-before", 3)]}
     done = forewarn("diff", *versions({"web.yaml": before}, after), "--cluster", tmp_path / "c.yaml")
-    first = "cluster c: 3 running replicas scaled down (not part of this change)\n"
+    first = "cluster c: 3 running replicas scaled down because of drift\n"
     assert done.stdout.startswith(first), done.stdout
     down = "Live workloads have more replicas, and applying scales down shop/web from 5"
     assert f"\n    {down} ({tmp_path / 'one'}: 1) to 2\n" in done.stdout
@@ -818,8 +832,8 @@ def test_a_workload_that_is_not_as_in_the_first_version_is_named(
     after = [deployment("web", 2, priorityClassName="high"), deployment("same", 0, priorityClassName="high")]
     sides = versions({"web.yaml": before}, {"web.yaml": after})
     reported = [
-        f"Drift, not part of this change: the cluster is not as in {sides[0]}:",
-        "Applying also changes (live → applied) shop/web (requests.cpu 2 → 1)",
+        f"Drift: the cluster is not as in {sides[0]}:",
+        "Applying also changes (live → this change) shop/web (requests.cpu 2 → 1)",
     ]
     given = (*sides, "--cluster", tmp_path / "c.yaml")
     assert [
@@ -994,8 +1008,9 @@ def test_replicas_that_an_autoscaler_sets_do_not_last(
     scaled = ["shop/beyond from 6 to 5 (maxReplicas)", "shop/web from 3 to between 1 and 5, by load"]
     assert told.partition(" they scale ")[2] in (" and ".join(scaled), " and ".join(scaled[::-1]))
     assert ("; no HorizontalPodAutoscalers" in done.stdout) is (place == "manifests")  # the cluster's
+    assert ", 1 workload kept below the replicas of this change by HorizontalPodAutoscalers" in lines[0]
     (fix,) = (line for line in lines if line.startswith("Fix: "))
-    assert fix.startswith("Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas ")
+    assert fix.startswith("Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas, ")
 
 
 def test_each_changed_workload_is_named_with_its_victims(
@@ -1014,7 +1029,7 @@ def test_a_reason_of_pending_pods_has_the_number_of_all_nodes(
     versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     sides = versions({"a.yaml": []}, {"a.yaml": [deployment("web", 1, "3")]})
-    for sizes, among in (((2, 2), "both nodes"), ((2, 2, 2), "of 3 nodes, 2"), ((2,), "1 node")):
+    for sizes, among in (((2, 2), "2 nodes"), ((2, 2, 2), "2 nodes"), ((2,), "1 node")):
         nodes = [
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}"}}
             | {"spec": {"unschedulable": number == 2}}
@@ -1121,7 +1136,7 @@ def test_what_a_simulation_lacks_is_first_and_explained(
         shutil.rmtree(tmp_path / "two", ignore_errors=True)
         lines = forewarn("diff", *versions({}, {"web.yaml": [web, *crons]}), *given).stdout.splitlines()
         unread = f"{len(crons)} CronJob{'s' if crons[1:] else ''} not simulated"
-        assert lines[0] == f"### Incomplete: {unread}; at least: cluster c: shop/batch loses 1 of 1 Pod"
+        assert lines[0] == f"### At least: cluster c: shop/batch loses 1 of 1 Pod; incomplete: {unread}"
         (told,) = (line for line in lines if line.startswith("- CronJobs start their next Job after the end of the"))
         assert told.count(" (after ") == len(crons)
         assert [line for line in lines if line.startswith("- Fix: --until")] == fixes
@@ -1182,7 +1197,7 @@ def test_effects_of_drift_have_their_own_heading(versions: Callable[..., tuple[P
     both = [deployment("web", 1, cpu, priorityClassName="low") for cpu in ("1", "500m")]
     sides = versions({"web.yaml": both[:1]}, {"web.yaml": both[1:]})
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout.replace("\\", "")
-    effect, drift = text.partition("<details>")[0].partition("\n**Effect of this change**\n")[2].split("\n**Drift, ")
+    effect, drift = text.partition("<details>")[0].partition("\n**Effect of this change**\n")[2].split("\n**Drift: ")
     assert "PDB" not in effect
     assert f"Live workloads have more replicas, and applying scales down shop/web from 3 ({sides[0]}: 1) to 1." in drift
     assert "- PDBs of these workloads: shop/b (1 of 3 desired Pods healthy at the end)." in drift
