@@ -72,7 +72,7 @@ class AffectedNamespace(NamedTuple):
     `preempted`, `scaled_down`: numbers of Pods, without placeholder Pods. `lost`: Pods that no longer run at the end.
     `pending`: other Pods that are Pending at the end. `replaced`: preempted Pods that are neither lost nor Pending.
     `rejected`: workloads that the API server rejects, or whose Pods it rejects. `new_priority`: unchanged workloads
-    whose new Pods get another priority. `placeholders`: preempted placeholder Pods.
+    whose new Pods get another priority. `placeholders`: preempted placeholder Pods. `pruned`: workloads of `Pruned`.
     """
 
     namespace: str
@@ -85,6 +85,7 @@ class AffectedNamespace(NamedTuple):
     new_priority: int = 0
     placeholders: int = 0
     replaced: int = 0
+    pruned: int = 0
 
 
 class ScaledDown(NamedTuple):
@@ -113,12 +114,13 @@ class Autoscaled(NamedTuple):
 class Pruned(NamedTuple):
     """A PriorityClass that a tool deletes if it prunes, and how many workloads and running Pods keep its name.
 
-    Admission then rejects the new Pods of these workloads.
+    Admission then rejects the new Pods of these workloads. `names`: of these workloads.
     """
 
     priority_class: str
     workloads: int
     running: int
+    names: Sequence[str] = ()
 
 
 class Passed(NamedTuple):
@@ -287,7 +289,10 @@ def _on_cluster(
         scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
         live = _scalers_of(cluster)
         answer = answer if live else _without_scalers(answer, concerned)
-        affected = _affected(answer, scaled_down, lambda namespace: labels.get(namespace) or owners.of(namespace))
+        pruned = [] if request.prune else [*_pruned(concerned, cluster)]
+        affected = _affected(
+            answer, scaled_down, pruned, lambda namespace: labels.get(namespace) or owners.of(namespace)
+        )
         return OnCluster(
             name,
             _reasons(answer.faults, of_pods=False),
@@ -300,7 +305,7 @@ def _on_cluster(
             autoscaled=[*_autoscaled(concerned, {*(item.workload for item in scaled_down)}, live, scalers)],
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
             drifted_pdbs=[*_drifted_pdbs(answer, concerned, scaled_down, cluster.snapshot)],
-            pruned=[] if request.prune else [*_pruned(concerned, cluster)],
+            pruned=pruned,
             answer=answer,
             applied=[difference.changed for difference in concerned],
             omitted=[difference.changed for difference in without_effect],
@@ -456,7 +461,12 @@ def _pruned(concerned: Iterable[Difference], cluster: Cluster) -> Iterator[Prune
                 of for of in class_change.ranked(before, cache.snapshot(), templates) if of.before and of.after is None
             ]
             if left:
-                yield Pruned(changed.name, len(left), sum(sum(of.running.values()) for of in left))
+                yield Pruned(
+                    changed.name,
+                    len(left),
+                    sum(sum(of.running.values()) for of in left),
+                    [of.workload for of in left],
+                )
 
 
 def _passed(new_pods: Sequence[Ranked], snapshot: ClusterSnapshot) -> list[Passed]:
@@ -484,7 +494,7 @@ _WORKLOADS: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 
 
 def _affected(
-    applied: WhatIf, scaled_down: Sequence[ScaledDown], owner: Callable[[str], str]
+    applied: WhatIf, scaled_down: Sequence[ScaledDown], pruned: Sequence[Pruned], owner: Callable[[str], str]
 ) -> list[AffectedNamespace]:
     reserving, victims = applied.answer.placeholders, {True: Counter[str](), False: Counter[str]()}
     for preemption in applied.preemptions:
@@ -513,6 +523,7 @@ def _affected(
         "new_priority": changed,
         "placeholders": victims[True],
         "replaced": replaced,
+        "pruned": _by_namespace(pruned),
     }
     affected = [
         AffectedNamespace(name, owner(name), **{field: counter[name] for field, counter in counters.items()})
@@ -521,9 +532,13 @@ def _affected(
     return sorted(affected, key=lambda item: (-_counted(item), -item.placeholders, item.namespace))
 
 
+def _by_namespace(pruned: Iterable[Pruned]) -> Counter[str]:
+    return Counter(name.partition("/")[0] for item in pruned for name in item.names)
+
+
 def _counted(item: AffectedNamespace) -> int:
     """The largest number of Pods or workloads without placeholder Pods."""
-    return max(item.preempted, item.pending, item.lost, item.rejected, item.scaled_down, item.new_priority)
+    return max(item.preempted, item.pending, item.lost, item.rejected, item.scaled_down, item.new_priority, item.pruned)
 
 
 def conditions(diff: Diff) -> set[str]:

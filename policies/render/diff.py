@@ -42,7 +42,6 @@ _FEW_ROWS: Final = 10
 _NAMED: Final = 3
 _EFFECTS: Final = 6
 """Maximum number of effects in a line."""
-_LONGEST: Final = 160
 _LONGEST_REASON: Final = 300
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
 _LEGEND: Final = {
@@ -51,21 +50,19 @@ _LEGEND: Final = {
     "Replaced": "preempted (deleted by kube-scheduler so that a Pod of higher priority fits on the node), and running "
     "again at the end, on this or another node.",
     "PDBs violated": "PodDisruptionBudgets that allow fewer disruptions than the preempted Pods.",
-    "Unhealthy PDBs": "other PodDisruptionBudgets with fewer healthy Pods than they ask for, which block node drains.",
+    "Unhealthy PDBs": "not violated, but with fewer healthy Pods than they ask for, so that they block node drains.",
     "Rejected": "workloads that the API server rejects, or whose new Pods it rejects.",
     "Scaled down": "running replicas beyond the number in the manifests.",
     "Workloads with new priority": "workloads that the change does not edit, but whose new Pods get another priority.",
+    "Workloads with pruned class": "their new Pods are rejected if the GitOps tool deletes the PriorityClass.",
     "Placeholders preempted": "placeholder Pods, which only reserve capacity and are counted apart.",
 }
-"""The meanings of heads."""
-_SUMS: Final = "The rows of namespaces add up the clusters."
+_SUMS: Final = "The rows of namespaces add up the clusters. Clusters are in the order of the columns, the worst first."
 _NO_ROLLOUT: Final = (
     "Not simulated: the rollout of these workloads, which would not complete. It deletes old Pods (up to "
     "maxUnavailable; all with Recreate), and no new Pod starts"
 )
-_FIX_OF_REPLICAS: Final = (
-    "Fix: if a HorizontalPodAutoscaler scales them, leave out spec.replicas; otherwise, raise it in the manifests"
-)
+_FIX_OF_REPLICAS: Final = "Fix: raise spec.replicas in the manifests, or leave it out if something else sets it"
 _FIX_OF_AUTOSCALED: Final = (
     "Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas, first with kubectl apply "
     "edit-last-applied"
@@ -76,6 +73,7 @@ _SURGE: Final = (
 )
 _EFFECT: Final = "Effect of this change"
 _EFFECT_AND_DRIFT: Final = "Effect of this change and of drift (an apply changes both)"
+_AFTER: Final = "After the apply, which is simulated with the replicas of the manifests, they scale "
 _AUTOSCALING: Final = "HorizontalPodAutoscalers"
 _NOT_PREDICTED: Final = "Not predicted"
 _NOT_CONCERNED: Final = "not concerned"
@@ -95,7 +93,9 @@ def for_audience(diff: Diff, disclose: Disclose) -> Diff:
     own = {changed.namespace for changed in diff.objects} if disclose is Disclose.OWN_NAMESPACE else set()
     clusters = [
         cluster._replace(
-            namespaces=[namespace for namespace in cluster.namespaces if namespace.namespace in own], differing=()
+            namespaces=[namespace for namespace in cluster.namespaces if namespace.namespace in own],
+            differing=(),
+            pruned=[item._replace(names=()) for item in cluster.pruned],
         )
         for cluster in diff.clusters
     ]
@@ -123,9 +123,9 @@ _HEADS: Final = (
 _HEADS_OF_NAMESPACES: Final = {
     **dict(zip(_Numbers._fields[:5], _HEADS, strict=False)),
     "new_priority": "WORKLOADS WITH NEW PRIORITY",
+    "pruned": "WORKLOADS WITH PRUNED CLASS",
     "placeholders": whatif.HEADS[-1],
 }
-"""Field of a namespace -> head."""
 
 
 def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Iterator[str]:
@@ -202,9 +202,14 @@ def _absent(cluster: OnCluster) -> Iterator[str]:
     if cluster.absent:
         names = listed([one_line(name) for name in cluster.absent], _NAMED)
         yield f"{plural(len(cluster.absent), 'changed object')} not in the cluster, simulated as new: {names}"
-    if len(cluster.differing) > _NAMED + 1:
-        also = (f"applying also changes {one_line(name)}" for name in cluster.differing)
-        yield from limited(also, len(cluster.differing), "workload", "workloads", "")
+    also = [f"applying also changes {name}" for name in cluster.differing]
+    scaled = [f"then a HorizontalPodAutoscaler scales {text}" for text in _autoscaled(cluster)]
+    for lines in (also, scaled):
+        if len(lines) > _NAMED + 1:
+            yield from limited(map(one_line, lines), len(lines), "workload", "workloads", "")
+    for item in cluster.pruned:
+        names = listed([*map(one_line, item.names)], _MAX_OBJECTS)
+        yield from [f"workloads with PriorityClass {one_line(item.priority_class)}: {names}"] if names else []
 
 
 def _details(applied: WhatIf, paint: Painter) -> Iterator[str]:
@@ -222,6 +227,7 @@ def _namespaces(cluster: OnCluster) -> Iterator[str]:
             _some(namespace.rejected, "workload", "rejected"),
             _some(namespace.scaled_down, "running replica", "scaled down"),
             f"new priority of {plural(namespace.new_priority, 'workload')}" if namespace.new_priority else "",
+            _some(namespace.pruned, "workload", "with a PriorityClass that pruning deletes"),
             _some(namespace.placeholders, "placeholder Pod", "preempted"),
         )
         yield f"namespace {namespace.namespace}{owner}: {', '.join(filter(None, effects))}"
@@ -401,7 +407,7 @@ def _losing(cluster: OnCluster) -> str:
         return ""
     known = {namespace.namespace for namespace in cluster.namespaces}
     is_named = len(losing) == 1 and losing[0].namespace in known
-    who = cut(one_line(losing[0].workload), _LONGEST) if is_named else plural(len(losing), "workload")
+    who = cut(one_line(losing[0].workload), _LONGEST_REASON) if is_named else plural(len(losing), "workload")
     failed = sum(bool(workload.failure) for workload in losing)
     jobs = f" ({plural(failed, 'Job fails', 'Jobs fail')})" if failed else ""
     return f"{who} {_loss(losing)}{jobs}"
@@ -455,7 +461,10 @@ def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) 
     explained = {
         _EFFECT_AND_DRIFT if cluster.differing else _EFFECT: effects,
         f"Drift: the cluster is not as in {diff.base}": [*_drift(diff, cluster, answer)],
-        _AUTOSCALING: [*_autoscaled(cluster)],
+        _AUTOSCALING: [
+            _told(_AFTER, [*_autoscaled(cluster)], "workload"),
+            _FIX_OF_AUTOSCALED if cluster.autoscaled else "",
+        ],
         _NOT_PREDICTED: [
             _other_directories(cluster),
             *([] if beside_details else _unpredicted(cluster, answer, named)),
@@ -474,7 +483,7 @@ def _unpredicted(cluster: OnCluster, answer: Answer, named: dict[str, str]) -> I
     names = [text.partition(",")[0].replace(_LATER, " (after ") + ")" for text in later]
     yield _told("CronJobs start their next Job after the end of the simulation: ", names, "CronJob")
     fixes = sorted((text.partition(". Fix: ")[2] for text in later), key=lambda fix: (len(fix), fix))
-    yield f"Fix: {fixes[-1]}" if fixes and fixes[-1] else ""
+    yield f"Fix: run forewarn diff with {fixes[-1]}" if fixes and fixes[-1] else ""
     others = [text.partition(". Fix: ")[0] for text in answer.not_simulated if _LATER not in text]
     yield _told("Not simulated: ", others, "object")
     yield _told("Not modelled: ", [text.removeprefix("not modelled: ") for text in answer.not_modelled], "part")
@@ -564,17 +573,12 @@ def _other_directories(cluster: OnCluster) -> str:
 
 
 def _autoscaled(cluster: OnCluster) -> Iterator[str]:
-    """Sentences about replicas that a HorizontalPodAutoscaler changes after the apply."""
-    scaled = []
+    """Name the workloads whose replicas a HorizontalPodAutoscaler changes after the apply."""
     for item in cluster.autoscaled:
         end = min(max(item.replicas, item.least), item.most)
         to = f"{end} ({'maxReplicas' if end < item.replicas else 'minReplicas'})"
         to = to if end != item.replicas else f"between {item.least} and {item.most}, by load"
-        scaled.append(f"{item.workload} from {item.replicas} to {to}")
-    yield _told(
-        "After the apply, which is simulated with the replicas of the manifests, they scale ", scaled, "workload"
-    )
-    yield _FIX_OF_AUTOSCALED if scaled else ""
+        yield f"{item.workload} from {item.replicas} to {to}"
 
 
 def _drift(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
@@ -782,7 +786,7 @@ def _preempting(preemptions: Sequence[Preemption], named: dict[str, str], placeh
     for preemption in preemptions:
         by[preemption.by_workload].append(preemption)
     names = sorted(by, key=lambda name: -len(by[name]))
-    in_turn = [name for name in names if _is_in_turn(by[name])]
+    in_turn = [name for name in names if all(preemption.cascade_depth > 1 for preemption in by[name])]
     names = [name for name in names if name not in in_turn]
     for group in filter(None, (*([name] for name in names[:_NAMED]), names[_NAMED:], in_turn)):
         own = [preemption for name in group for preemption in by[name]]
@@ -797,11 +801,6 @@ def _all_victims(preemptions: Sequence[Preemption], placeholders: Container[str]
     others = [preemption for preemption in preemptions if preemption.workload not in placeholders]
     replaced = f"{_victims(others, 'Pod')}, replaced at the end" if others else ""
     return ", and ".join(filter(None, (replaced, _victims(reserving, "placeholder Pod"))))
-
-
-def _is_in_turn(preemptions: Sequence[Preemption]) -> bool:
-    """Report whether the preemptors were preempted themselves."""
-    return all(preemption.cascade_depth > 1 for preemption in preemptions)
 
 
 def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
@@ -947,10 +946,10 @@ def _summary(diff: Diff, affected: Sequence[OnCluster], *, details: bool) -> Ite
     yield f"### {text_of(title if title.startswith(names) else _capital(title))}"
     if len(diff.notes) <= _NAMED:
         notes = (note.partition(ALSO)[0] for note in diff.notes)
-        yield "\n".join(f"- Not compared: {_sentence(cut(note, _LONGEST_REASON))}" for note in notes)
+        yield "\n".join(f"- Not compared: {_sentence(cut(note, 2 * _LONGEST_REASON))}" for note in notes)
     if blocking := [one_line(changed.namespace + "/" + changed.name) for changed in _blocking(diff)]:
         which = text_of(_all_of(blocking, "PDB"))
-        yield f"- PDBs that never allow an eviction, and so block node drains: {which}."
+        yield f"- PDBs that never allow an eviction, and so block node drains: {which}. Fix: maxUnavailable: 1."
     answers = [cluster.answer.answer for cluster in affected if cluster.answer]
     if answers:
         yield _simulated(affected)

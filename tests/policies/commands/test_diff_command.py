@@ -367,6 +367,7 @@ def test_namespaces_and_their_owners_are_named(versions: Callable[..., tuple[Pat
         "newPriority": 0,
         "placeholders": 0,
         "replaced": 0,
+        "pruned": 0,
     }
     markdown = forewarn("diff", *given, "--owner-label", "team", "-o", "markdown").stdout
     assert "| shop | web\\<b\\> | 1 |" in markdown
@@ -638,13 +639,14 @@ def test_a_kustomization_that_cannot_be_rendered_is_named_although_it_is_the_sam
         (side / "base/kustomization.yaml").write_text("resources: [web.yaml, https://example.com/x.yaml]\n")
     done = forewarn("diff", one, two)
     cause = "base/kustomization.yaml:1: cannot render: https://example.com/x.yaml: network access is off"
-    assert f"note: {cause}\n" in done.stdout
+    assert f"note: {cause}. Fix: exclude the directory\n" in done.stdout
     for side in (one, two):
         shutil.copytree(side / "base", side / "other")
     assert forewarn("diff", one, two).stdout.startswith("at least: 1 object changed; incomplete: 2 files or ")
     comment = forewarn("diff", one, two, "-o", "markdown").stdout.replace("\\", "")
-    assert f"- Not compared: {cause} (and 1 more directory).\n" in comment
-    assert f"\n- {cause} (and 1 more directory); also in other\n" in comment
+    fix = "Fix: exclude the directory"
+    assert f"- Not compared: {cause} (and 1 more directory). {fix}.\n" in comment
+    assert f"\n- {cause} (and 1 more directory). {fix}; also in other\n" in comment
 
 
 def test_revisions_of_git_are_compared(tmp_path: Path) -> None:
@@ -724,6 +726,11 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
         "pruning PriorityClass low would reject new Pods of 1 workload; 1 deleted object stays"
     ), kept
     assert "\n  If the GitOps tool prunes and deletes PriorityClass low, new Pods of 1 workload are rejected\n" in kept
+    assert "\n  workloads with PriorityClass low: shop/named\n" in kept
+    assert (
+        "  namespace shop: new priority of 1 workload, 1 workload with a PriorityClass that pruning deletes\n" in kept
+    )
+    assert "shop/named" not in forewarn("diff", *given, "--disclose", "counts").stdout
     pruned = forewarn("diff", *given, "--prune").stdout
     rejected = "rejected (0 running Pods cannot be recreated)"
     first = f"cluster full: new Pods of 1 workload {rejected}, new Pods of 1 workload get priority 20 instead of 0\n"
@@ -1130,7 +1137,10 @@ def test_what_a_simulation_lacks_is_first_and_explained(
 
     web = deployment("web", 1, "2", priorityClassName="high")
     given = ("--cluster", tmp_path / "c.yaml", "-o", "markdown")
-    for schedules, fixes in ((["0 15 * * *", "0 0 1 1 *"], ["- Fix: --until 15h."]), (["0 0 1 1 *"], [])):
+    for schedules, fixes in (
+        (["0 15 * * *", "0 0 1 1 *"], ["- Fix: run forewarn diff with --until 15h."]),
+        (["0 0 1 1 *"], []),
+    ):
         crons = [cron(f"c{number}", schedule) for number, schedule in enumerate(schedules)]
         shutil.rmtree(tmp_path / "one", ignore_errors=True)
         shutil.rmtree(tmp_path / "two", ignore_errors=True)
@@ -1139,7 +1149,7 @@ def test_what_a_simulation_lacks_is_first_and_explained(
         assert lines[0] == f"### At least: cluster c: shop/batch loses 1 of 1 Pod; incomplete: {unread}"
         (told,) = (line for line in lines if line.startswith("- CronJobs start their next Job after the end of the"))
         assert told.count(" (after ") == len(crons)
-        assert [line for line in lines if line.startswith("- Fix: --until")] == fixes
+        assert [line for line in lines if line.startswith("- Fix: run")] == fixes
 
 
 @pytest.mark.parametrize(("cpu", "others"), [("2", ", so its other Pods are deleted"), ("4", "")])
