@@ -64,13 +64,6 @@ _MAX_COUNTED: Final = 1_000
 _MAX_CHARACTERS: Final = 2_000
 """Maximum characters of a message."""
 _NOT_EVALUATED: Final = "not evaluated: "
-_OF_PARTS: Final = frozenset((
-    "daemon-set-without-class", "empty-selector", "evictions-blocked", "job-fails-on-eviction", "parse-error",
-    "pinned-priority", "preemption-policy-invalid", "preemption-policy-mismatch", "priority-class-name-invalid",
-    "priority-mismatch", "priority-value-invalid", "priority-value-too-high", "removed-api-version",
-    "reserved-system-name", "system-class-outside-kube-system", "unknown-field",
-))  # fmt: skip
-"""Rules that check single fields, or read `ReviewedObject.whole` before they report an absent one."""
 _RULES_BY_TARGET: Final[Mapping[Target, tuple[Rule, ...]]] = {
     target: tuple(rule for rule in RULES if target in rule.TARGETS) for target in Target
 }
@@ -188,7 +181,7 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
         target = _target(subject, context)
         rules = () if target is None else _in_force(target, context.phase, config)
         if subject.is_partial:
-            rules = tuple(rule for rule in rules if rule[0].ID in _OF_PARTS)
+            rules = tuple(rule for rule in rules if rule[0].READS_PARTS)
     except InvalidObject as fault:
         target, rules, faults = None, (), [fault.with_traceback(None)]
     is_one = not _is_template_of_many(subject)

@@ -91,6 +91,7 @@ class _Guarded:
     """A wrapper of a rule that yields only valid problems, and reports the rule's exceptions as a problem."""
 
     ACTION = None
+    READS_PARTS = False
 
     def __init__(self, rule: Any) -> None:
         self.__doc__ = rule.__doc__
@@ -125,6 +126,7 @@ class _Broken:
     SEVERITY = Severity.WARNING
     ACTION = None
     DEPENDS_ON = NOTHING_STORED
+    READS_PARTS = False
 
     def __init__(self, name: str, why: str, fix: str) -> None:
         self.ID, self.why, self._problem = name, why, Problem(f"not evaluated: {why}", remediation=fix)

@@ -183,6 +183,7 @@ _FIELDS: Final = (
     Target.TEMPLATE,
     Target.PART,
     severity=Severity.ERROR,
+    reads_parts=True,
 )
 def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot read a file or an object in it.
@@ -356,6 +357,7 @@ _FEW: Final = 2
     Target.NAMESPACE,
     Target.RESOURCE_QUOTA,
     severity=Severity.ERROR,
+    reads_parts=True,
 )
 def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """An object has a field that its kind does not define, or that belongs to another place in the object.

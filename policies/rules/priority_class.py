@@ -114,7 +114,7 @@ def priority_value_missing(subject: ReviewedObject, context: Context) -> Iterato
         )
 
 
-@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY, reads_parts=True)
 def priority_value_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The value of a PriorityClass is not a 32-bit integer.
 
@@ -141,7 +141,7 @@ def priority_value_invalid(subject: ReviewedObject, context: Context) -> Iterato
         yield Problem(fault.text, fault.path, "write an integer from -2147483648 to 1000000000, without quotes")
 
 
-@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY, reads_parts=True)
 def priority_value_too_high(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The value of a PriorityClass is above 1000000000.
 
@@ -174,7 +174,7 @@ def priority_value_too_high(subject: ReviewedObject, context: Context) -> Iterat
 _LONGEST_POLICY: Final = 40
 
 
-@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY, reads_parts=True)
 def preemption_policy_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """`preemptionPolicy` is neither `PreemptLowerPriority` nor `Never`.
 
@@ -204,7 +204,7 @@ def preemption_policy_invalid(subject: ReviewedObject, context: Context) -> Iter
     )
 
 
-@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY, reads_parts=True)
 def priority_class_name_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The name of a PriorityClass is not a DNS subdomain.
 
@@ -256,7 +256,7 @@ _NOT_IN_A_NAME: Final = later(r"[^a-z0-9.-]+")
 _EMPTY_PART: Final = later(r"[-.]\.|\.-")
 
 
-@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY, reads_parts=True)
 def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The name of a PriorityClass begins with "system-".
 
@@ -294,7 +294,15 @@ def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[
 _LONGEST_VERSION: Final = 60
 
 
-@rule(Target.PRIORITY_CLASS, Target.TEMPLATE, Target.OTHER, Target.FILE, severity=Severity.ERROR, action=Action.DENY)
+@rule(
+    Target.PRIORITY_CLASS,
+    Target.TEMPLATE,
+    Target.OTHER,
+    Target.FILE,
+    severity=Severity.ERROR,
+    action=Action.DENY,
+    reads_parts=True,
+)
 def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Kubernetes has removed the `apiVersion` of an object.
 

@@ -378,7 +378,7 @@ _SYSTEM_NAMESPACES: Final = ("kube-system", RELEASE_NAMESPACE)
 _NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-@rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.NOTE, action=Action.WARN)
+@rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.NOTE, action=Action.WARN, reads_parts=True)
 def system_class_outside_kube_system(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod outside kube-system uses a system class.
 
@@ -438,6 +438,7 @@ def _daemons_template(subject: ReviewedObject, context: Context) -> PodTemplate 
     Target.TEMPLATE,
     severity=Severity.WARNING,
     depends_on=DependsOn(("classes", "pods"), "the Pods of higher priority may have been deleted"),
+    reads_parts=True,
 )
 def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A DaemonSet has no PriorityClass, or a lower priority than other workloads.

@@ -22,7 +22,7 @@ _LONGEST_LABELS: Final = 60
 _SELECT_PODS: Final = "set selector.matchLabels to labels of the workload's Pods"
 
 
-@rule(Target.POD, Target.TEMPLATE, Target.PART, Target.OTHER, severity=Severity.WARNING)
+@rule(Target.POD, Target.TEMPLATE, Target.PART, Target.OTHER, severity=Severity.WARNING, reads_parts=True)
 def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A label selector of a PodDisruptionBudget or a topology spread constraint is empty or absent.
 
@@ -157,7 +157,7 @@ _ALLOW_ONE: Final = {
 _SCALED: Final = (DEPLOYMENT, STATEFUL_SET)
 
 
-@rule(Target.OTHER, severity=Severity.WARNING)
+@rule(Target.OTHER, severity=Severity.WARNING, reads_parts=True)
 def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodDisruptionBudget never allows an eviction.
 
@@ -232,7 +232,7 @@ _JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
 """Kind -> path of the Job in an object of this kind."""
 
 
-@rule(Target.TEMPLATE, severity=Severity.NOTE)
+@rule(Target.TEMPLATE, severity=Severity.NOTE, reads_parts=True)
 def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Job can fail if its Pods are evicted or preempted.
 

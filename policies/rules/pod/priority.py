@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     severity=Severity.ERROR,
     action=Action.DENY,
     depends_on=DependsOn(("classes",), "a class may have been deleted and created with another value"),
+    reads_parts=True,
 )
 def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """`spec.priority` differs from the value of the Pod's class.
@@ -86,6 +87,7 @@ _LONGEST_POLICY: Final = 40
     severity=Severity.ERROR,
     action=Action.DENY,
     depends_on=DependsOn(("classes",), "a class may have been deleted and created with another policy"),
+    reads_parts=True,
 )
 def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """`spec.preemptionPolicy` differs from the policy of the Pod's class.
@@ -134,7 +136,7 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
         )
 
 
-@rule(Target.TEMPLATE, Target.PART, Target.POD, severity=Severity.WARNING, action=Action.WARN)
+@rule(Target.TEMPLATE, Target.PART, Target.POD, severity=Severity.WARNING, action=Action.WARN, reads_parts=True)
 def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod template sets `spec.priority`, or a Pod sets `spec.priority` without a class.
 

@@ -381,6 +381,10 @@ class Rule(Protocol):
     def DEPENDS_ON(self) -> DependsOn:  # noqa: N802
         """The stored objects that the rule depends on."""
 
+    @property
+    def READS_PARTS(self) -> bool:  # noqa: N802
+        """Whether it checks single fields, or reads `ReviewedObject.whole` before it reports an absent one."""
+
     def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         """Yield the problems of one subject. A pure function, without side effects, independent of the configured
         action.
@@ -400,11 +404,12 @@ class RuleFunction:
         severity: Severity | None,
         action: Action | None,
         depends_on: DependsOn,
+        reads_parts: bool,
     ) -> None:
         self.__doc__, self.__module__ = check.__doc__, check.__module__
         self.ID = check.__name__.replace("_", "-")
         self.TARGETS, self.SEVERITY, self.ACTION, self.DEPENDS_ON = targets, severity, action, depends_on
-        self.check = check
+        self.READS_PARTS, self.check = reads_parts, check
 
 
 def rule(
@@ -412,6 +417,7 @@ def rule(
     severity: Severity | None = None,
     action: Action | None = None,
     depends_on: DependsOn = NOTHING_STORED,
+    reads_parts: bool = False,
 ) -> Callable[[Check], RuleFunction]:
-    """Make a rule of a generator of problems."""
-    return lambda check: RuleFunction(check, targets, severity, action, depends_on)
+    """Make a rule of a generator of problems. For the arguments, see `Rule`."""
+    return lambda check: RuleFunction(check, targets, severity, action, depends_on, reads_parts)

@@ -158,6 +158,7 @@ class AlwaysANote:
     SEVERITY = Severity.NOTE
     ACTION = Action.AUDIT
     DEPENDS_ON = NOTHING_STORED
+    READS_PARTS = False
 
     def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         """A note."""
