@@ -17,6 +17,8 @@ _KINDS: Final = {
 }
 CREATE_IT: Final = "create what is missing first"
 RECREATE_IT: Final = "recreate the claim after its deletion"
+UNCORDON: Final = "uncordon the node"
+LOWER_REQUESTS: Final = "lower requests"
 
 
 class Reason(str):

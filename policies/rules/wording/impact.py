@@ -14,7 +14,7 @@ from forewarn.policies.rules.support.predictions import CHECK_PROFILE, CLASS_FOR
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording import forecasts
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
-from forewarn.policies.scheduling.reasons import in_short
+from forewarn.policies.scheduling.reasons import LOWER_REQUESTS, UNCORDON, in_short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -307,7 +307,7 @@ def nodes_that_fit(reasons: Sequence[tuple[Reason, int]], audience: Audience) ->
 def _fix_of_restart(details: StaysPending) -> str:
     if details.needs_class:
         return CLASS_FOR_DAEMONS
-    fix = fix_of(details.reasons, {"uncordon the node": "uncordon", "lower requests": "free capacity"})
+    fix = fix_of(details.reasons, {UNCORDON: "uncordon", LOWER_REQUESTS: "free capacity"})
     return f"{'uncordon or free capacity' if fix == 'uncordon' else fix} first" if fix else _PREDICT
 
 

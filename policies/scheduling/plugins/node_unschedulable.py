@@ -14,7 +14,7 @@ from forewarn.policies.scheduling.framework import (
     Status,
     unresolvable,
 )
-from forewarn.policies.scheduling.reasons import Reason
+from forewarn.policies.scheduling.reasons import UNCORDON, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _IS_UNSCHEDULABLE: Final = attrgetter("unschedulable")
 UNSCHEDULABLE_TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
-REASON: Final = unresolvable(Reason("node(s) were unschedulable", "cordoned", "uncordon the node"))
+REASON: Final = unresolvable(Reason("node(s) were unschedulable", "cordoned", UNCORDON))
 
 
 class NodeUnschedulable(Plugin, StaticFilterPlugin):
