@@ -20,6 +20,7 @@ from forewarn.policies.kubelet.pods import read_pod
 from forewarn.policies.kubelet.shutdown import shutdown_groups
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, text
 from forewarn.policies.objects.pod import Pod
+from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.whatif.questions import node_named, pod_not_found, scaled
 from forewarn.policies.whatif.resize import GATE, Wanted
@@ -274,7 +275,7 @@ def resize(pods: StoredPods, request: ResizeRequest) -> ResizeResult:
     if semantics.unknown:
         raise SourceError("--kubernetes-version", semantics.unknown)
     if request.preempts and not semantics.resizes_can_preempt:
-        raise SourceError("--feature-gates", f"{GATE} came with Kubernetes 1.37")
+        raise SourceError("--feature-gates", f"{GATE} came with Kubernetes {Semantics.resizes_can_preempt.first}")
     wanted = Wanted(request.container, request.requests, request.limits)
     results = list(results_of(pods, _names(request, pods), wanted, preempts=request.preempts))
     return ResizeResult(head_of(pods.cache.snapshot()), results)

@@ -8,7 +8,7 @@ gives each check with its first minor version.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self, overload
 
 from forewarn.policies.releases.gates import MODELLED, default
 from forewarn.policies.releases.minors import KNOWN_MINORS, PREDICTED_MINORS, PREVIEW, PREVIEW_MINORS, RECORDED_MINOR
@@ -21,14 +21,24 @@ _DEFAULTS: Final = {name: {minor: default(name, minor) for minor in PREDICTED_MI
 
 
 class _Property:
-    """A property of `Semantics`: true from the minor `since` up to `until`, if the feature gate is on."""
+    """A property of `Semantics`: true from the minor `since` up to `until`, if the feature gate is on.
 
-    __slots__ = ("_gate", "_since", "_until")
+    `first`, `before`: the first release with the property, and the last one before it, as text.
+    """
+
+    __slots__ = ("_gate", "_since", "_until", "before", "first")
 
     def __init__(self, since: int = 0, until: int = 1 << 31, gate: str = "") -> None:
         self._since, self._until, self._gate = since, until, gate
+        self.first, self.before = f"1.{since}", f"1.{since - 1}"
 
-    def __get__(self, owner: Semantics, _: type[Semantics]) -> bool:
+    @overload
+    def __get__(self, owner: None, _: type[Semantics]) -> Self: ...
+    @overload
+    def __get__(self, owner: Semantics, _: type[Semantics]) -> bool: ...
+    def __get__(self, owner: Semantics | None, _: type[Semantics]) -> bool | Self:
+        if owner is None:
+            return self
         return self._since <= owner.minor <= self._until and (not self._gate or owner.enabled(self._gate))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.kinds.registry import POD_GROUP
 from forewarn.policies.metering import meter
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling.caveats import named
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import not_modelled
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.releases.profiles import Extender
-    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 
@@ -152,7 +152,8 @@ def why_group_not_predicted(pod: Pod, snapshot: Snapshot) -> str:
     """Return why forewarn does not predict the PodGroup of a Pod; "" if forewarn does."""
     objects = snapshot.objects
     if not objects.semantics.groups_are_preempted_together:
-        return f"PodGroups are predicted for Kubernetes 1.37, not for {objects.semantics.release}"
+        first = Semantics.groups_are_preempted_together.first
+        return f"PodGroups are predicted for Kubernetes {first} and later, not for {objects.semantics.release}"
     if why := without_gang_scheduling(pod, objects.semantics):
         return why
     group = objects.pod_groups.get((pod.namespace, pod.spec.pod_group))

@@ -99,8 +99,8 @@ def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             yield Problem(message, path, _SELECT_PODS)
             return
         message = "selector {} selects all Pods of the namespace"
-        if not _empty_counts(context):
-            message += "; preemption up to Kubernetes 1.37 ignores it"
+        if release := _ignoring(context):
+            message += f"; preemption up to Kubernetes {release} ignores it"
         yield Problem(message, path, _SELECT_PODS, severity=Severity.NOTE)
 
 
@@ -115,22 +115,23 @@ def _fault_of_constraint(constraint: ApiObject, context: Context) -> str:
         return "topology spread constraint without labelSelector counts no Pod: it has no effect"
     if not _is_empty(constraint["labelSelector"]) or constraint.get("matchLabelKeys"):
         return ""
-    if _counts_all(constraint, context):
-        return "labelSelector {} counts all Pods of the namespace, not only those of the workload"
-    return "labelSelector {} counts no Pod up to Kubernetes 1.37: the topology spread constraint has no effect"
+    if release := _ignoring(context):
+        return (
+            f"labelSelector {{}} counts no Pod up to Kubernetes {release}: the topology spread constraint has no effect"
+        )
+    return "labelSelector {} counts all Pods of the namespace, not only those of the workload"
 
 
 def _counts_all(constraint: ApiObject, context: Context) -> bool:
-    return constraint.get("labelSelector") is not None and _empty_counts(context)
+    return constraint.get("labelSelector") is not None and not _ignoring(context)
 
 
-def _empty_counts(context: Context) -> bool:
-    """Whether the release counts the Pods that {} selects. Without a given release, assume at most 1.37: false."""
-    if context.minor is None:
-        return False
-    from forewarn.policies.releases.semantics import Semantics  # only for a given minor version
+def _ignoring(context: Context) -> str:
+    """The last release that ignores Pods that {} selects; "" if the given release counts them."""
+    from forewarn.policies.releases.semantics import Semantics  # only for empty selectors
 
-    return Semantics(context.minor).empty_selectors_count
+    counts = context.minor is not None and Semantics(context.minor).empty_selectors_count
+    return "" if counts else Semantics.empty_selectors_count.before
 
 
 def _is_empty(selector: Any) -> bool:

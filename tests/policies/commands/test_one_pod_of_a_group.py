@@ -138,7 +138,7 @@ def test_groups_of_an_unknown_list_are_not_predicted() -> None:
 @pytest.mark.parametrize("minor", [35, 36])
 def test_groups_of_older_releases_are_not_predicted(minor: int) -> None:
     (message,) = warnings_of([*NODES, pod_group(), member("one")], new_pod().spec(**IN_GROUP).obj, {}, minor)
-    assert message.endswith(f"; PodGroups are predicted for Kubernetes 1.37, not for 1.{minor}")
+    assert message.endswith(f"; PodGroups are predicted for Kubernetes 1.37 and later, not for 1.{minor}")
 
 
 def test_gates_of_the_linter_count_without_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -250,7 +250,7 @@ def test_members_with_volumes_to_bind_are_not_predicted() -> None:
 
 @pytest.mark.parametrize("minor", [35, 36])
 def test_podgroups_of_older_releases_are_not_predicted(minor: int) -> None:
-    with pytest.raises(NotPredicted, match=f"predicted for Kubernetes 1.37, not for 1.{minor}"):
+    with pytest.raises(NotPredicted, match=f"predicted for Kubernetes 1.37 and later, not for 1.{minor}"):
         run(semantics_of(minor, {"GenericWorkload": True}), nodes=[node("n1")], arrivals=TRAIN)
 
 
