@@ -49,6 +49,9 @@ class Option(NamedTuple):
     waste: float
 
 
+_PrioritiesOf = Callable[[Option], frozenset[int]]
+
+
 def option_of(estimate: Estimate) -> Option:
     """Return the option of an estimate."""
     capacity, nodes = estimate.group.capacity, estimate.nodes
@@ -65,7 +68,7 @@ def _idle(available: int, requested: int) -> float:
     return -inf if requested else nan
 
 
-def _least_waste(options: Sequence[Option]) -> list[Option]:
+def _least_waste(options: Sequence[Option], _: _PrioritiesOf) -> Sequence[Option]:
     best: list[Option] = []
     least = 0.0
     for option in options:
@@ -76,22 +79,14 @@ def _least_waste(options: Sequence[Option]) -> list[Option]:
     return best
 
 
-def _least_nodes(options: Sequence[Option]) -> list[Option]:
+def _least_nodes(options: Sequence[Option], _: _PrioritiesOf) -> Sequence[Option]:
     least = min(option.nodes for option in options)
     return [option for option in options if option.nodes == least]
 
 
-def _most_pods(options: Sequence[Option]) -> list[Option]:
+def _most_pods(options: Sequence[Option], _: _PrioritiesOf) -> Sequence[Option]:
     most = max(option.pods for option in options)
     return [option for option in options if option.pods == most]
-
-
-FILTERS: Final[Mapping[str, Callable[[Sequence[Option]], list[Option]]]] = {
-    DEFAULT: _least_waste,
-    "least-nodes": _least_nodes,
-    "most-pods": _most_pods,
-    RANDOM: list,
-}
 
 
 class InvalidExpression(ValueError):
@@ -232,6 +227,21 @@ def _texts(entries: Any) -> list[str]:
     return ["" if entry is None else str(entry) for entry in entries or ()]
 
 
+def _highest_priority(options: Sequence[Option], priorities_of: _PrioritiesOf) -> Sequence[Option]:
+    priorities = [priorities_of(option) for option in options]
+    highest = max(-1, max(chain.from_iterable(priorities), default=-1))
+    return [option for option, some in zip(options, priorities, strict=True) if highest in some] or options
+
+
+FILTERS: Final[Mapping[str, Callable[[Sequence[Option], _PrioritiesOf], Sequence[Option]]]] = {
+    DEFAULT: _least_waste,
+    "least-nodes": _least_nodes,
+    "most-pods": _most_pods,
+    PRIORITY: _highest_priority,
+    RANDOM: lambda options, _: options,
+}
+
+
 def best_options(
     options: Sequence[Option],
     expanders: Sequence[str],
@@ -242,18 +252,14 @@ def best_options(
 
     `expanders`: of --expander. `priorities`: of node groups; None if unknown. `ids`: name of a group -> its id.
     """
+
+    def priorities_of(option: Option) -> frozenset[int]:
+        if priorities is None:
+            raise NotPredicted(f'expander "{PRIORITY}" needs the ConfigMap {PRIORITIES} of cluster-autoscaler')
+        return priorities.of((ids or {}).get(option.group) or option.group)
+
     for name in expanders:
-        if name == PRIORITY:
-            if priorities is None:
-                raise NotPredicted(f'expander "{PRIORITY}" needs the ConfigMap {PRIORITIES} of cluster-autoscaler')
-            options = _highest_priority(options, [priorities.of((ids or {}).get(o.group) or o.group) for o in options])
-        elif name not in FILTERS:
+        if name not in FILTERS:
             raise NotPredicted(f'expander "{name}" is not modelled')
-        else:
-            options = FILTERS[name](options)
+        options = FILTERS[name](options, priorities_of)
     return options
-
-
-def _highest_priority(options: Sequence[Option], priorities: Sequence[frozenset[int]]) -> Sequence[Option]:
-    highest = max(-1, max(chain.from_iterable(priorities), default=-1))
-    return [option for option, some in zip(options, priorities, strict=True) if highest in some] or options
