@@ -43,6 +43,7 @@ from forewarn.policies.scheduling.responsible import (
 )
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.whatif.autoscalers import Autoscaling, below_cutoff
+from forewarn.policies.whatif.scale_up import MAX_NODES as MAX_TOGETHER
 from forewarn.policies.whatif.scale_up import MAX_WORK
 
 if TYPE_CHECKING:
@@ -477,7 +478,7 @@ def _by_group(
                 estimate = Estimate(base, group, template_info(group, daemon_sets, base.semantics), nodes)
                 more, why = _of_group(estimate, pod, nodes, full is not None)
                 results.append(OfGroup(group.name, nodes, capped, more, why))
-                estimates += [estimate] if nodes else []
+                estimates += [estimate.on(base, nodes)] if nodes else []  # without the nodes that it added
             return results, _together(base, pod, results, estimates, left) if full is not None else None
     except CutShort:
         rest = groups[len(results) :]
@@ -504,7 +505,7 @@ def _together(
             more = min(each.nodes, left - nodes)
             nodes, pods = nodes + more, pods + each.more.pods // each.nodes * more
         return OfGroup("", nodes, capped, Count(pods, is_exact=all(each.more.is_exact for each in helping)))
-    larger = base
+    larger, left = base, min(left, MAX_TOGETHER)
     for estimate in estimates:
         most = min(estimate.most, left - nodes)
         larger, nodes = estimate.on(larger, most).with_all(), nodes + most
