@@ -358,7 +358,7 @@ def schema() -> dict[str, Any]:
             "breakGlass": _BREAK_GLASS,
             "preset": {
                 "enum": list(HOSTED_CLASSES),
-                "description": "kind of the cluster: its PriorityClasses exist, and its admission limits apply",
+                "description": "type of the cluster, with its built-in PriorityClasses and admission limits",
             },
             "knownClasses": {
                 **_TEXTS,

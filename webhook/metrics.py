@@ -125,7 +125,7 @@ class Metrics:
         self.requests = self._make(
             Counter,
             "admission_requests",
-            "Admission requests by verdict: allowed, patched, warned, denied, exempt, or an HTTP status.",
+            "Admission requests by verdict: `allowed`, `patched`, `warned`, `denied`, `exempt`, or an HTTP status.",
             "phase",
             "operation",
             "kind",
@@ -160,27 +160,27 @@ class Metrics:
         self.predictions = self._closed(
             Counter,
             "predictions",
-            "Number of predictions for /validate by outcome. The outcome skipped means that forewarn did not start "
-            "the prediction, because the queue was full.",
+            'Number of predictions for /validate by outcome. `outcome="skipped"`: forewarn did not start the '
+            "prediction, because the queue was full.",
             "outcome",
             OUTCOMES,
         )
         self.predictions_shown = self._closed(
             Counter,
             "predictions_shown",
-            "Number of predictions by what the response shows: everything that the requester may see (exact), ranges "
-            "(coarse), or nothing. It shows nothing if predictionBudget is used up (budget), or if the affinity of the "
-            "Pod refers to namespaces that the requester cannot read (affinity). Each new object counts twice, once "
-            "for each webhook.",
+            "Number of predictions by what the response shows: everything that the requester may see (`exact`), ranges "
+            "(`coarse`), or nothing. It shows nothing if predictionBudget is used up (`budget`), or if the affinity of "
+            "the Pod refers to namespaces that the requester cannot read (`affinity`). Each new object counts twice, "
+            "once for each webhook.",
             "detail",
             DETAILS,
         )
         self.prediction_results = self._closed(
             Counter,
             "prediction_results",
-            "Number of predictions for Pods, compared with the first action of kube-scheduler. The result is matched, "
-            "explained (different after a change of the cluster), wrong (different without such a change), "
-            "or unknown (forewarn saw no action of kube-scheduler).",
+            "Number of predictions for Pods, compared with the first action of kube-scheduler. The result is "
+            "`matched`, `explained` (different after a change of the cluster), `wrong` (different without such a "
+            "change), or `unknown` (forewarn saw no action of kube-scheduler).",
             "result",
             RESULTS,
         )
@@ -188,8 +188,9 @@ class Metrics:
             Counter,
             "workload_prediction_results",
             "Number of predictions for workloads and for Pods without a controller, compared with the state at the end "
-            "of the rollout. The result is matched, explained (different for a known reason), wrong (different for no "
-            "known reason), incomplete (the prediction was incomplete), or unknown (not compared for another reason).",
+            "of the rollout. The result is `matched`, `explained` (different for a known reason), `wrong` (different "
+            "for no known reason), `incomplete` (the prediction was incomplete), or `unknown` (not compared for "
+            "another reason).",
             "result",
             WORKLOAD_RESULTS,
         )
@@ -256,7 +257,7 @@ class Metrics:
         self.audits = self._closed(
             Counter,
             "audits",
-            "Number of audits by outcome. The outcome incomplete means that forewarn did not finish in time.",
+            'Number of audits by outcome. `outcome="incomplete"`: forewarn did not finish in time.',
             "outcome",
             AUDITS,
         )
@@ -293,8 +294,8 @@ class Metrics:
         self.reloads = self._make(
             Counter,
             "file_reloads",
-            "Number of reloads of changed files, by outcome. The outcome rejected means that forewarn keeps the "
-            "previous content.",
+            'Number of reloads of changed files, by outcome. `outcome="rejected"`: forewarn keeps the previous '
+            "content.",
             "file",
             "outcome",
         )

@@ -64,7 +64,7 @@ class Change(Protocol):
 
 @dataclass(frozen=True)
 class LoseNodes:
-    """One or more nodes are lost at the same time."""
+    """Deletes one or more nodes at the same time, as in an outage."""
 
     names: Sequence[str]
 
@@ -74,7 +74,7 @@ class LoseNodes:
 
 @dataclass(frozen=True)
 class LoseZone:
-    """All nodes of a zone are lost."""
+    """Deletes all nodes of a zone at the same time."""
 
     zone: str
 
@@ -84,7 +84,7 @@ class LoseZone:
 
 @dataclass(frozen=True)
 class LosePool:
-    """All nodes with some labels are lost. `selector`: `LABEL=VALUE[,LABEL=VALUE]`."""
+    """Deletes all nodes with these labels at the same time. `selector`: `LABEL=VALUE[,LABEL=VALUE]`."""
 
     selector: str
 
@@ -94,7 +94,7 @@ class LosePool:
 
 @dataclass(frozen=True)
 class Drain:
-    """Nodes are drained at the same time, as kubectl drain does."""
+    """Cordons and drains all nodes at the same time. `kubectl drain` cordons all, but drains one after the other."""
 
     names: Sequence[str]
 
@@ -104,7 +104,7 @@ class Drain:
 
 @dataclass(frozen=True)
 class Upgrade:
-    """Each node is drained, replaced and uncordoned in turn.
+    """Drains, replaces and uncordons nodes, by default one after the other.
 
     `pool`: only nodes with these labels, `LABEL=VALUE`. `max_unavailable`: number of nodes that are upgraded at the
     same time. `max_surge`: number of new nodes that are added first, instead of `max_unavailable`. `away`: seconds
@@ -125,7 +125,7 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class Add:
-    """New nodes that copy the node `node`, or the nodes of `pool` (`LABEL=VALUE`, or the name of a node group).
+    """Adds empty nodes like the node `node`, or like the nodes of `pool` (`LABEL=VALUE`, or the name of a node group).
 
     `until_scheduled`: as many as Pending Pods need, instead of `count`.
     """
@@ -185,7 +185,7 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
 
 @dataclass(frozen=True)
 class Restart:
-    """The Pods of a workload are replaced, as by kubectl rollout restart. `workload`: `KIND/NAME`."""
+    """Replaces the Pods of a workload, as `kubectl rollout restart` does. `workload`: `KIND/NAME`."""
 
     workload: str
     namespace: str = "default"
@@ -196,7 +196,7 @@ class Restart:
 
 @dataclass(frozen=True)
 class Scale:
-    """The number of replicas of a workload changes. `workload`: `KIND/NAME`."""
+    """Scales a workload to `replicas`. `workload`: `KIND/NAME`."""
 
     workload: str
     replicas: int
@@ -208,7 +208,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class MaxReplicas:
-    """Every HorizontalPodAutoscaler of the cluster scales its workload to maxReplicas."""
+    """Scales workloads to the maxReplicas of their HorizontalPodAutoscalers. `notes` of the result name the others."""
 
     def question(self, start: Start) -> Question:
         """The workloads are scaled."""
@@ -220,7 +220,7 @@ class MaxReplicas:
 
 @dataclass(frozen=True)
 class Apply:
-    """Manifests are applied: paths or API objects. `namespace`: namespace of objects that name none."""
+    """Applies `manifests` (paths or API objects). `namespace`: namespace of objects that name none."""
 
     manifests: Manifest | Sequence[Manifest]
     namespace: str = "default"
@@ -232,7 +232,7 @@ class Apply:
 
 @dataclass(frozen=True)
 class Delete:
-    """The objects of manifests are deleted: paths or API objects. `namespace`: namespace of objects that name none."""
+    """Deletes the objects in `manifests` (paths or API objects). `namespace`: namespace of objects that name none."""
 
     manifests: Manifest | Sequence[Manifest]
     namespace: str = "default"
@@ -245,7 +245,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Events:
-    """Several events at different times, and manifests that are applied at time 0. `events`: path of a file with a list
+    """Simulates events at given times, and applies manifests at time 0. `events`: path of a file with a list
     of events, as for `forewarn whatif events`.
 
     `runs`: number of runs; all except the first decide ties and races at random. `outcomes` of `to_dict()` contains the
@@ -274,7 +274,8 @@ class Events:
 
 @dataclass(frozen=True)
 class ChangeClass:
-    """A PriorityClass is created, changed or deleted, and the workloads whose Pods change priority are restarted.
+    """Creates, changes or deletes a PriorityClass, and restarts the Deployments, StatefulSets and DaemonSets whose new
+    Pods then get another priority.
 
     `value`: a missing PriorityClass is created. `workloads`: workloads that get the PriorityClass: `KIND/NAME`,
     `LABEL=VALUE` or `namespace=NAME`. `manifests`: manifests to apply instead of restarts.

@@ -119,7 +119,7 @@ def _loss(options: argparse.Namespace) -> Change:
 def _of_nodes(add: _Add) -> None:
     argument = add(
         "drain",
-        "nodes are drained, as kubectl drain does",
+        "nodes are cordoned and drained, all at the same time",
         lambda options: forewarn.Drain(options.names),
         "whatif drain node-1 node-2",
         "whatif drain node-1 --fail-on blocked",
@@ -127,7 +127,7 @@ def _of_nodes(add: _Add) -> None:
     argument("names", nargs="+", metavar="NODE")
     argument = add(
         "upgrade",
-        "each node is drained, replaced and uncordoned in turn",
+        "nodes are drained, replaced and uncordoned, by default one after the other",
         lambda options: forewarn.Upgrade(
             options.pool, options.max_unavailable or 1, options.max_surge or 0, options.away, options.drain_timeout
         ),
@@ -178,7 +178,7 @@ def _of_workloads(add: _Add) -> None:
     argument("replicas", type=integer_between(0, MAX_VALUE), metavar="N")
     argument = add(
         "hpa",
-        "every HorizontalPodAutoscaler scales to maxReplicas",
+        "HorizontalPodAutoscalers scale to maxReplicas",
         lambda _: forewarn.MaxReplicas(),
         "whatif hpa --max",
         "whatif hpa --max --fail-on pending",

@@ -168,7 +168,7 @@ class Autoscaling(NamedTuple):
 
     @property
     def assumes(self) -> Sequence[str]:
-        """Clauses about the nodes that arrive and would leave in simulations."""
+        """What simulations assume about nodes that autoscalers add and remove, as phrases."""
         if self.node_delay is None:
             return ()
         of_karpenter = ["consolidation or drift"] * bool(self.karpenter or self.has_node_pools)

@@ -123,8 +123,8 @@ class ClassChange(NamedTuple):
     """The effect of a change without a simulation. `before`, `after`: the PriorityClass; None if it does not exist.
 
     `taken_from`: the previous global default that the change replaces, or "". `may_preempt`: the numbers that differ.
-    `templates`: the workloads whose template the change sets. `restarted`: whether the workloads whose new Pods change
-    priority are restarted.
+    `templates`: the workloads whose template the change sets. `restarted`: whether the simulation restarts the
+    workloads in `restarting`; false with manifests to apply.
     """
 
     before: PriorityClass | None

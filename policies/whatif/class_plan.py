@@ -78,7 +78,7 @@ class SimulatedStep(NamedTuple):
 
 
 class OtherOrder(NamedTuple):
-    """The order of the steps that was not chosen. `neverFirst`: new classes first get preemptionPolicy Never."""
+    """The alternative order of the steps. `neverFirst`: in this order, new classes first get preemptionPolicy Never."""
 
     never_first: bool
     preempted: int

@@ -57,8 +57,9 @@ class Amounts(NamedTuple):
 class Preemptor(NamedTuple):
     """A PriorityClass whose Pods may preempt a workload, if their requests are above `moreThan` and at most `upTo`.
 
-    `moreThan`: the largest free capacity of the nodes on which the workload's Pods may run. `upTo`: the free capacity
-    of one of the workload's nodes without the Pods of a lower priority than the class.
+    `moreThan`: the largest free CPU and memory of the nodes on which the workload's Pods may run. `upTo`: the largest
+    free CPU and memory of the workload's nodes without the Pods of a lower priority than the class. In both, CPU and
+    memory may be of different nodes.
     """
 
     class_: str

@@ -314,8 +314,9 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
     the victims of the new Pods. `forewarn test` also checks the victims of replacement Pods. If several nodes tie, the
     rule uses the first node by name. By default, the webhook warns. With `actions: {violates-expectation: deny}`, the
     webhook denies Pods and workloads. With this action, the webhook also denies a Pod that is too large for a
-    prediction, and names the field and the limit. The webhook never denies an update that only removes replicas, and no
-    request whose prediction takes too long and shows no violation. forewarn records both cases in the audit log.
+    prediction, and names the field and the limit. The webhook does not deny an update that only removes replicas.
+    The webhook also does not deny a request if its prediction takes too long and shows no violation. The audit log
+    contains both cases.
 
     Options:
 
