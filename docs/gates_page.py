@@ -10,9 +10,9 @@ from forewarn.policies.whatif.resize import GATE
 
 _WIDTH = 150
 _OPTION = """
-`--feature-gates A=true,B=false` tells forewarn which feature gates are set on the cluster's components. Without the
-option, predictions hold for the defaults in this table. `-` means that the release does not have the gate, and `!` that
-the gate is locked. forewarn rejects a state if a component of the release would not start with it,
+Pass the feature gates that are set on the cluster's components as `--feature-gates A=true,B=false`. Without the option,
+predictions hold for the defaults in this table. `-` means that the release does not have the gate, and `!` that the
+gate is locked. forewarn rejects a state if a component of the release would not start with it,
 or if forewarn does not predict it.
 """
 _LISTED = """
