@@ -7,9 +7,9 @@ import re
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import KNOWN, feature_gates, release_minor
 from forewarn.policies.config import Config, ConfigError, load_config, load_limited_resources
 from forewarn.policies.config.scheduler import scheduler_source
@@ -20,6 +20,7 @@ from forewarn.webhook.logs import LEVELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+T = TypeVar("T")
 TLS_VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}
 LEAST_INTERVAL: Final = 60.0
 """Minimum seconds between two audits."""
@@ -95,30 +96,23 @@ class _Flag(NamedTuple):
         return self.name.replace("-", "_")
 
 
-def _between(low: int, high: int) -> Callable[[str], int]:
-    """Return a function that parses an integer in this range. It raises argparse.ArgumentTypeError."""
+port: Final = integer_between(0, 65_535)
+"""Parses a port number; 0 selects a free port."""
 
-    def read(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f'"{text}" is not an integer') from None
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{value} is not between {low} and {high}")
-        return value
+
+def _one_of(values: Mapping[str, T]) -> Callable[[str], T]:
+    """A type for argparse: the value of a known text."""
+
+    def read(text: str) -> T:
+        if text not in values:
+            raise argparse.ArgumentTypeError(f"unknown value {quote(text)}; known: {', '.join(values)}")
+        return values[text]
 
     return read
 
 
-port: Final = _between(0, 65_535)
-"""Parses a port number; 0 selects a free port."""
-
-
-def log_level(text: str) -> str:
-    """Parse a log level. Raises argparse.ArgumentTypeError."""
-    if text not in LEVELS:
-        raise argparse.ArgumentTypeError(f'unknown value "{text}"; known: {", ".join(LEVELS)}')
-    return text
+log_level: Final = _one_of({level: level for level in LEVELS})
+_switch: Final = _one_of({"true": True, "false": False})
 
 
 def _number(text: str) -> float:
@@ -142,18 +136,6 @@ def _interval(text: str) -> float:
     return value
 
 
-def _switch(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f'"{text}" is not true or false')
-    return text == "true"
-
-
-def _tls_version(text: str) -> ssl.TLSVersion:
-    if text not in TLS_VERSIONS:
-        raise argparse.ArgumentTypeError(f"unknown value {quote(text)}; known: {', '.join(TLS_VERSIONS)}")
-    return TLS_VERSIONS[text]
-
-
 FLAGS: Final = (
     _Flag("host", str, "127.0.0.1", "ADDRESS", "address to listen on; use :: in a Pod (IPv4 and IPv6)"),
     _Flag("port", port, "8443", "PORT", "TLS port of /mutate and /validate; 0 for a free port"),
@@ -167,7 +149,7 @@ FLAGS: Final = (
         "certificate",
     ),
     _Flag("tls-key", Path, None, "FILE", "file with the PEM key of --tls-cert"),
-    _Flag("tls-min-version", _tls_version, "1.3", "1.2|1.3", "minimum TLS version"),
+    _Flag("tls-min-version", _one_of(TLS_VERSIONS), "1.3", "1.2|1.3", "minimum TLS version"),
     _Flag("write-ca", Path, None, "FILE", "file to which forewarn writes the CA of the self-signed certificate"),
     _Flag(
         "client-ca",
@@ -225,14 +207,14 @@ FLAGS: Final = (
     ),
     _Flag(
         "max-in-flight",
-        _between(1, 100_000),
+        integer_between(1, 100_000),
         "256",
         "N",
         "maximum number of concurrent requests; forewarn answers further requests with 503",
     ),
     _Flag(
         "prediction-processes",
-        _between(0, 64),
+        integer_between(0, 64),
         "1",
         "N",
         "maximum number of processes for long predictions; with 0, the webhook process itself makes all predictions",
@@ -253,7 +235,7 @@ FLAGS: Final = (
     ),
     _Flag(
         "keep-alive",
-        _between(LEAST_KEEP_ALIVE, 86_400),
+        integer_between(LEAST_KEEP_ALIVE, 86_400),
         "120",
         "SECONDS",
         f"time for which an idle connection stays open, at least {LEAST_KEEP_ALIVE}",

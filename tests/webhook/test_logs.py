@@ -110,7 +110,7 @@ def test_in_a_pod_all_that_is_printed_is_a_line_of_the_log() -> None:
 @pytest.mark.parametrize(
     ("variables", "status", "message"),
     [
-        ({"FOREWARN_HEALTH_PORT": "x"}, 2, '"x" is not an integer'),
+        ({"FOREWARN_HEALTH_PORT": "x"}, 2, 'must be a whole number, not "x"'),
         ({"FOREWARN_LOG_LEVEL": "loud"}, 2, 'unknown value "loud"; known: info, warning, error'),
         ({"FOREWARN_HOST": "192.0.2.1", "FOREWARN_HEALTH_PORT": "0"}, 3, "cannot start: "),
     ],

@@ -445,7 +445,7 @@ def test_tokens_are_asked_for_and_read_again_while_serving(cluster_file: Path) -
 @pytest.mark.parametrize(
     ("arguments", "status", "says"),
     [
-        (["--health-port", "x"], 2, '"x" is not an integer'),
+        (["--health-port", "x"], 2, 'must be a whole number, not "x"'),
         (["--health-port", "0"], 3, '"level":"error","message":"cannot start: '),
     ],
 )

@@ -66,14 +66,14 @@ def test_a_flag_wins_over_the_environment() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--port", "x"], 'argument --port: "x" is not an integer'),
+        (["--port", "x"], 'argument --port: must be a whole number, not "x"'),
         (["--drain", "soon"], '"soon" is not a number of seconds'),
-        (["--max-in-flight", "many"], '"many" is not an integer'),
-        (["--port", "70000"], "70000 is not between 0 and 65535"),
-        (["--keep-alive", "90"], f"90 is not between {LEAST_KEEP_ALIVE} and"),
+        (["--max-in-flight", "many"], 'must be a whole number, not "many"'),
+        (["--port", "70000"], "must be between 0 and 65535"),
+        (["--keep-alive", "90"], f"must be between {LEAST_KEEP_ALIVE} and"),
         (["--drain", "-1"], "not between 0 and 3600"),
         (["--drain", "nan"], "not between 0 and 3600"),
-        (["--max-in-flight", "0"], "0 is not between 1 and"),
+        (["--max-in-flight", "0"], "must be between 1 and"),
         (["--namespace", "a", "--audit-interval", "59"], "59 is not 0 and not between 60 and 86400 seconds"),
         (["--namespace", "a", "--audit-interval", "nan"], "nan is not 0 and not between 60 and 86400 seconds"),
         (["--audit-interval", "hourly"], '"hourly" is not a number of seconds'),
@@ -102,8 +102,8 @@ def test_wrong_usage_exits_with_2_and_says_what_would_be_right(
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("PORT", "x", ': FOREWARN_PORT: "x" is not an integer'),
-        ("HEALTH_PORT", "70000", ": FOREWARN_HEALTH_PORT: 70000 is not between 0 and 65535"),
+        ("PORT", "x", ': FOREWARN_PORT: must be a whole number, not "x"'),
+        ("HEALTH_PORT", "70000", ": FOREWARN_HEALTH_PORT: must be between 0 and 65535"),
         ("DRAIN", "5s", ': FOREWARN_DRAIN: "5s" is not a number of seconds'),
         ("TLS_MIN_VERSION", "1.1", ': FOREWARN_TLS_MIN_VERSION: unknown value "1.1"; known: 1.3, 1.2'),
     ],
