@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from forewarn.policies.documents import to_dict
+from forewarn.policies.documents import Document
 from forewarn.policies.findings import listed
 from forewarn.policies.scheduling.caveats import assumptions
 
@@ -45,17 +45,13 @@ class AnswerHead:
 
 
 @dataclass(frozen=True, repr=False)
-class Result:
+class Result(Document):
     """The answer to a question about a cluster; a subclass adds its fields, which are also its JSON document."""
 
     head: AnswerHead
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.head.origin.cluster}>"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `-o json`."""
-        return to_dict(self)
 
 
 def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead:

@@ -18,7 +18,6 @@ from forewarn.policies.controllers.resource_quota import recalculated
 from forewarn.policies.controllers.view import PodCounts, PodState, Tally, WorkloadState, controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.cow_table import Overlay
-from forewarn.policies.documents import to_dict
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.kube_apiserver.quota import Pods, RemainingQuota
 from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources
@@ -248,10 +247,6 @@ class Event(NamedTuple):
     group: str = ""
     status: str = ""
     reason: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The event in the format of recorded answers."""
-        return to_dict(self)
 
 
 class Timeline:

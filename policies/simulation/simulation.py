@@ -15,6 +15,7 @@ from forewarn.policies.controllers.own_pods import Recreator, again, has_lost_ow
 from forewarn.policies.controllers.templates import admitted_claim, pod_of_template, template_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
+from forewarn.policies.documents import json_of
 from forewarn.policies.kinds.registry import (
     APPLIED,
     CLAIM,
@@ -600,7 +601,7 @@ class Simulation:
         final = self.final()
         return {
             "count": 1,
-            "timeline": [event.to_dict() for event in self.timeline.events],
+            "timeline": json_of(self.timeline.events),
             "final": final,
             "pending": [name for name, entry in final.items() if not entry["node"]],
             "endedAt": round(self.clock.now, 4),

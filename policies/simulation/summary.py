@@ -6,7 +6,7 @@ from collections import Counter, deque
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.documents import in_json, optional_in_json, to_dict
+from forewarn.policies.documents import in_json, optional_in_json
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.simulation.api_server import BY_WORKLOAD
@@ -170,9 +170,6 @@ class Summary(NamedTuple):
     @optional_in_json
     def rejected_by_quota(self) -> dict[str, int] | None:
         return {item.group: item.pods for item in self.missing} or None
-
-    def to_dict(self) -> dict[str, Any]:
-        return to_dict(self)
 
 
 def unsettled(stopped: str, at: float) -> tuple[str, str]:

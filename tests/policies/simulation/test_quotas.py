@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from forewarn.policies.documents import to_dict
 from forewarn.policies.render.simulation import summary_lines
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
@@ -112,7 +113,7 @@ def test_the_end_says_whose_pods_are_missing() -> None:
     simulation = simulated([make_node("n1").obj, stored({"pods": "2"}, {"pods": "1"})], [Arrival(0.0, "create", web)])
     summary = summarize(simulation)
     assert [(each.group, each.pods) for each in summary.missing] == [("default/web", 3)]
-    assert summary.to_dict()["rejectedByQuota"] == {"default/web": 3}
+    assert to_dict(summary)["rejectedByQuota"] == {"default/web": 3}
     told = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
     assert f"default/web: a ResourceQuota rejects 3 Pods: {told}" in list(summary_lines(summary))
     assert any(
