@@ -1211,3 +1211,32 @@ def test_effects_of_drift_have_their_own_heading(versions: Callable[..., tuple[P
     assert "PDB" not in effect
     assert f"Live workloads have more replicas, and applying scales down shop/web from 3 ({sides[0]}: 1) to 1." in drift
     assert "- PDBs of these workloads: shop/b (1 of 3 desired Pods healthy at the end)." in drift
+
+
+def test_fields_that_drift_changes_have_the_value_of_the_cluster(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 4, ("batch", 3, "low"))
+    objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
+    write(tmp_path / "c.yaml", *objects, *stored("Deployment", 1, redacted=False, cpu="1", priorityClassName="high"))
+    sides = versions(*({"web.yaml": [deployment("web", n, "2", priorityClassName="high")]} for n in (1, 2)))
+    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
+    assert "\n**Effect of this change and of drift (an apply changes both)**\n" in text
+    assert "preempted by shop/web (rollout: replicas 1 → 2, requests.cpu 1 → 2 (drift))" in text
+
+
+def test_a_claim_that_the_snapshot_lacks_is_a_gap(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    snapshot(tmp_path / "c.yaml", 8)
+    objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
+    write(
+        tmp_path / "c.yaml",
+        *objects,
+        *stored("Deployment", 1, redacted=False, volumes=volumes, priorityClassName="low"),
+    )
+    sides = versions(
+        *({"web.yaml": [deployment("web", 1, cpu, volumes=volumes, priorityClassName="low")]} for cpu in ("1", "2"))
+    )
+    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
+    assert done.stdout.splitlines()[0].endswith("; incomplete: 1 PersistentVolumeClaim not modelled"), done.stdout
+    assert "All Pods of" not in done.stdout
