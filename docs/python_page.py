@@ -74,20 +74,20 @@ _INTERNAL: Final = frozenset(
 )
 """Types that the page omits, with the members, parameters and methods that need them."""
 _INTRODUCTION: Final = """
-The package `forewarn` returns the answers of the commands as typed values. `forewarn.load` returns a cluster. Functions
-take the cluster and a request, and return a result. They do not change the cluster, and print nothing. Names that are
-not on this page may change in a minor release.
+The package `forewarn` returns the answers of the commands as typed values. `forewarn.load` returns a cluster. Most
+functions take the cluster and a request, and return a result. They do not change the cluster, and print nothing. Names
+that are not on this page may change in a minor release.
 
-Results have a [`head`](json.md#head): `head.assumes` lists what the answer assumes because the cluster state lacks it.
-`to_dict()` and `documents()` return the JSON of [`-o json`](json.md). A `Manifest` is a path (file or directory), or an
-API object as a `dict`. Durations are in seconds.
+Results for one cluster have a [`head`](json.md#head): `head.assumes` lists what the answer assumes because the cluster
+state lacks it. `to_dict()` and `documents()` return the JSON of [`-o json`](json.md). A `Manifest` is a path (file or
+directory), or an API object as a `dict`. Durations are in seconds.
 
-forewarn calls `progress` repeatedly, with the number of finished cases and of all cases. In `whatif` and
-`plan_classes`, it passes simulated seconds and steps. An exception of `progress` stops the function. Functions that use
-all CPUs fork processes, so a script needs no `if __name__ == "__main__"`.
+forewarn calls `progress` repeatedly, with the number of finished cases and of all cases. `load` passes the number of
+objects, and `whatif` and `plan_classes` simulated seconds and steps. An exception of `progress` stops the function.
+Functions that use all CPUs fork processes, so a script needs no `if __name__ == "__main__"`.
 
-`forewarn` exports each function and type that has a heading on this page. `# property` marks attributes that are
-computed on first use. Errors (`str` returns the message):
+`forewarn` exports each function and type that has a heading on this page. `# property` marks computed attributes.
+Errors (`str` returns the message):
 """
 _ERRORS: Final = """
 | exception | meaning | exit status of commands |
@@ -98,7 +98,8 @@ _ERRORS: Final = """
 | `ConfigError` | a configuration file is invalid; a `ValueError` | 2 |
 | `SourceError` | a file or cluster is unreadable | 3; 2 for a file that does not exist |
 
-Errors of single files and objects are in `faults` of a result. The result then covers the other files and objects.
+Results of `lint`, `predict` and `whatif` have `faults`: the errors of single files and objects. The result then covers
+the other files and objects.
 """
 _TYPES: Final = """
 Results contain these types; `forewarn.types` exports them.

@@ -73,8 +73,9 @@ def audit(
     autoscaling: Autoscaling | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Check the PriorityClasses, Namespaces, ResourceQuotas and workloads of a cluster, and simulate a restart of each
-    workload. `all_restarts`: simulate all restarts, even if they have many Pods. `autoscaling`: settings of autoscalers
+    """Check the PriorityClasses, Namespaces, ResourceQuotas and workloads of a cluster, and simulate restarts of
+    Deployments, StatefulSets and DaemonSets. `all_restarts`: simulate all restarts (default: by priority, until the
+    simulations have 5,000 Pods). `autoscaling`: settings of autoscalers
     (default: those of the cluster). Rules and options are those of the configuration file of `load`.
     """
     from forewarn.policies.application.cluster import autoscaling_for

@@ -195,7 +195,7 @@ def risk(
     autoscaling: Autoscaling | None = None,
     progress: Progress | None = None,
 ) -> Risks:
-    """List the PriorityClasses that can preempt each workload, and the nodes and zones whose loss costs replicas.
+    """List the PriorityClasses that can preempt each workload, and the zones and nodes that cost replicas if lost.
 
     `most`: maximum number of simulated zones, and of nodes. `until`: simulated seconds. `autoscaling`: settings of
     autoscalers (default: those of the cluster). Raises InvalidInput for unknown names.

@@ -245,7 +245,10 @@ def _of_class(add: _Add) -> None:
     argument("--default", action="store_true", help="make the PriorityClass the global default")
     argument("--delete", action="store_true", help="delete the PriorityClass")
     argument("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="new preemptionPolicy")
-    help_text = "manifest to apply after the change (default: restart all workloads whose Pods change priority)"
+    help_text = (
+        "manifest to apply after the change (default: restart Deployments, StatefulSets and DaemonSets if their new "
+        "Pods change priority)"
+    )
     argument("-f", "--filename", action="append", default=[], metavar="FILE", help=help_text)
     help_text = (
         "workloads that get the PriorityClass: KIND/NAME or LABEL=VALUE (see -n), or namespace=NAME (repeatable)"

@@ -58,7 +58,7 @@ NOT_MODELLED: Final = {
 OF_ADMISSION: Final = frozenset({"GangScheduling", "WorkloadAwarePreemption"})
 """Gates of NOT_MODELLED that dry-run supports in both states: kube-apiserver's part of Pod groups."""
 BY_REASON: Final = {
-    "it is about fields of Pods that predictions do not read, or take as the manifest has them": """
+    "it affects fields of Pods that predictions do not read, or take as the manifest has them": """
         AtomicWriteVolumeUserFields CSIVolumeHealth ClusterTrustBundleProjection ContainerRestartRules
         ContainerStopSignals EmptyDirVolumeMode EnvFiles EvictionRequestAPI GRPCContainerProbeTLS GitRepoVolumeDriver
         H2CContainerProbe HostnameOverride ImageVolume ImageVolumeWithDigest PodCertificateRequest
@@ -66,16 +66,16 @@ BY_REASON: Final = {
         ResourceHealthStatusMessage RestartAllContainersOnContainerExits SELinuxChangePolicy SELinuxMount
         UserNamespacesHostNetworkSupport UserNamespacesSupport VolumeBindMountOptions
         """,
-    "it is about changes that kube-apiserver accepts; predictions take objects as they are": """
+    "it affects changes that kube-apiserver accepts; predictions take objects as they are": """
         DRAPartitionableDevicesType DRAResourceClaimGranularStatusAuthorization MutablePVNodeAffinity
         MutablePodResourcesForSuspendedJobs PreferSameTrafficDistribution RelaxedServiceNameValidation
         StrictIPCIDRValidation
         """,
-    "it is about connections to Pods, or about kube-apiserver's storage": """
+    "it affects connections to Pods, or kube-apiserver's storage": """
         AuthorizePodWebsocketUpgradeCreatePermission ExtendWebSocketsToKubelet PortForwardWebsockets
         StorageNamespaceIndex TranslateStreamCloseWebsocketRequests
         """,
-    "it is about running containers, not about the Pods that the kubelet admits or evicts": """
+    "it affects running containers, not the Pods that the kubelet admits or evicts": """
         CRIListStreaming ContainerCheckpoint DisableCPUQuotaWithExclusiveCPUs EventedPLEG ImageMaximumGCAge
         InPlacePodVerticalScalingMemoryBackedVolumes KubeletCrashLoopBackOffMax KubeletInUserNamespace KubeletPSI
         KubeletPodResourcesGet KubeletServiceAccountTokenForCredentialProviders MemoryQoS NodeLogQuery
@@ -89,7 +89,7 @@ BY_REASON: Final = {
         TopologyManagerPolicyBetaOptions
         """,
     "predictions of evictions take the kubelet's measurements": "HugepageAwareEviction PodAndContainerStatsFromCRI",
-    "it is about grace periods of evictions, not about their order": "AllowOverwriteTerminationGracePeriodSeconds",
+    "it affects grace periods of evictions, not their order": "AllowOverwriteTerminationGracePeriodSeconds",
     "predictions of a node shutdown are for kubelets with it": """
         GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority WindowsGracefulNodeShutdown
         """,
@@ -100,7 +100,7 @@ BY_REASON: Final = {
         NodeControllerLeaseCircuitBreaker StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob
         StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
         """,
-    "it is about a count in the status of workloads": "DeploymentReplicaSetTerminatingReplicas",
+    "it affects a count in the status of workloads": "DeploymentReplicaSetTerminatingReplicas",
     "a Job that is resumed gets a new start time in both states": "MutableSchedulingDirectivesForSuspendedJobs",
     "revisions differ only after an upgrade of kube-controller-manager": "StatefulSetSemanticRevisionComparison",
     "kube-scheduler applies matchLabelKeys in both states": "MatchLabelKeysInPodTopologySpreadSelectorMerge",

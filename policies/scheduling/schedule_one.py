@@ -180,7 +180,7 @@ class PredictionDocument(NamedTuple):
 
 
 class Prediction:
-    """The predicted decision of kube-scheduler about a Pod. Each property is computed on first use and cached."""
+    """The predicted decision of kube-scheduler about a Pod, computed on first use of a property."""
 
     pod: Pod
 

@@ -128,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
         examples=("webhook doctor", "webhook doctor --context prod -o json"),
         description="Check the registration, trust, responses, predictions and configuration of the webhook in a "
         "cluster, and show a fix for each problem. The command uses your permissions and changes nothing. "
-        "It sends only dry runs and access reviews.",
+        "Besides read requests, it sends only dry runs and access reviews.",
         epilog="Exit status: 0: no problems. 1: problems. 2: wrong usage. 3: the API server does not answer.",
     )
     add = parser.add_argument
