@@ -67,3 +67,22 @@ def test_the_name_of_an_alternative_and_of_its_request_select_the_constraint() -
     assert not tried.add("a", "a/large", Device("one"), identity)
     other = DeviceId("other.example", "pool", "device")
     assert not tried.add("a", "a/large", Device("one", {"half": 1}), other), "another driver's attributes"
+
+
+def test_the_name_of_a_request_selects_the_constraint_for_its_alternatives() -> None:
+    tried = Constraint(ALIKE._replace(requests=frozenset({"a"})), Semantics(37))
+    identity = DeviceId("gpu.example", "pool", "device")
+    assert not tried.add("a", "a/large", Device("one"), identity)
+
+
+@pytest.mark.parametrize("minor", [36, 37])
+@pytest.mark.parametrize(("requests", "second", "value"), [((), "a", 1), (("a",), "b", 2)])
+def test_devices_that_are_not_removed_still_count(
+    requests: tuple[str, ...], second: str, value: int, minor: int
+) -> None:
+    tried = Constraint(ALIKE._replace(requests=frozenset(requests)), Semantics(minor))
+    identity = DeviceId("gpu.example", "pool", "device")
+    assert tried.add("a", "a", Device("first", {"half": 1}), identity)
+    assert tried.add(second, second, Device("second", {"half": value}), identity)
+    tried.remove(second, second)
+    assert not tried.add("a", "a", Device("third", {"half": 2}), identity)
