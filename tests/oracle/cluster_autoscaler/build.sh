@@ -6,4 +6,4 @@ cache=$(cd "$here/../../.." && pwd)/.cache
 mkdir -p "$cache" "$1/cluster-autoscaler/oracle"
 cp "$here"/*.go "$1/cluster-autoscaler/oracle/"
 cd "$1/cluster-autoscaler"
-CGO_ENABLED=0 go build -o "$cache/oracle-cluster-autoscaler" ./oracle
+CGO_ENABLED=0 go build -ldflags="-s -w" -o "$cache/oracle-cluster-autoscaler" ./oracle

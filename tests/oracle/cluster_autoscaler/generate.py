@@ -81,7 +81,7 @@ class World:
             number, name = self.dice.choice([0, 1, 1, 2, 3]), f"g{index}"
             members = []
             for _ in range(number):
-                member = self.node(f"n{len(self.case['nodes'])}", shape)
+                member = self.node(f"n{len(self.case['nodes']):02}", shape)
                 self.worsen(member)
                 self.case["nodes"].append(member)
                 members.append(member["metadata"]["name"])
@@ -98,7 +98,7 @@ class World:
                 }
             )
         if not self.case["nodes"] or self.chance(0.2):
-            self.case["nodes"].append(self.node(f"n{len(self.case['nodes'])}", self.shape()))
+            self.case["nodes"].append(self.node(f"n{len(self.case['nodes']):02}", self.shape()))
 
     def worsen(self, node: dict[str, Any]) -> None:
         if self.chance(0.04):
@@ -349,7 +349,7 @@ class ScaleDownWorld(World):
             shape = {"labels": like["metadata"]["labels"], "capacity": like["status"]["capacity"]}
             shape |= {"allocatable": like["status"]["allocatable"], "taints": like["spec"].get("taints", [])}
             for _ in range(self.dice.choice([0, 1, 2, 4])):
-                member = self.node(f"n{len(self.case['nodes'])}", shape)
+                member = self.node(f"n{len(self.case['nodes']):02}", shape)
                 self.worsen(member)
                 self.case["nodes"].append(member)
                 group["nodes"].append(member["metadata"]["name"])
@@ -485,6 +485,8 @@ class ScaleDownWorld(World):
         self.daemon_sets()
         self.running()
         self.scale_down_options()
+        for pod in self.case["pods"]:  # forewarn's terminate in time
+            pod["metadata"].pop("deletionTimestamp", None)
         for node in self.case["nodes"]:  # which count as unready only if they are ready otherwise
             left = [taint for taint in node["spec"].get("taints", []) if not taint["key"].startswith("startup-taint")]
             node["spec"]["taints"] = left

@@ -168,7 +168,7 @@ func (c *testCase) expanders(provider cloudprovider.CloudProvider, clients *caco
 	return known.Build(strings.Split(names, ","))
 }
 
-func (c *testCase) run(ctx context.Context, opts config.AutoscalingOptions, clients *cacontext.AutoscalingKubeClients, client *fake.Clientset, factory informers.SharedInformerFactory, handle *framework.Handle) ([]scaleUp, error) {
+func (c *testCase) run(ctx context.Context, opts config.AutoscalingOptions, cluster *fakeCluster) ([]scaleUp, error) {
 	ups := []scaleUp{}
 	templates := map[string]*framework.NodeInfo{}
 	provider := testprovider.NewTestCloudProviderBuilder().WithOnScaleUp(func(id string, delta int) error {
@@ -193,17 +193,17 @@ func (c *testCase) run(ctx context.Context, opts config.AutoscalingOptions, clie
 	procs.NodeGroupSetProcessor = &nodegroupset.BalancingNodeGroupSetProcessor{
 		Comparator: nodegroupset.CreateGenericNodeInfoComparator(opts.BalancingExtraIgnoredLabels, opts.NodeGroupSetRatios),
 	}
-	strategy, err := c.expanders(provider, clients, client, opts.ExpanderNames)
+	strategy, err := c.expanders(provider, cluster.clients, cluster.client, opts.ExpanderNames)
 	if err != nil {
 		return nil, err
 	}
 	autoscaler, err := core.NewAutoscaler(ctx, coreoptions.AutoscalerOptions{
-		AutoscalingOptions: opts, KubeClient: client, InformerFactory: factory, AutoscalingKubeClients: clients,
-		CloudProvider: provider, FrameworkHandle: handle, Processors: procs, ExpanderStrategy: strategy,
-		ClusterSnapshot:      predicate.NewPredicateSnapshot(store.NewDeltaSnapshotStore(), handle, false, 1, false),
+		AutoscalingOptions: opts, KubeClient: cluster.client, InformerFactory: cluster.factory, AutoscalingKubeClients: cluster.clients,
+		CloudProvider: provider, FrameworkHandle: cluster.handle, Processors: procs, ExpanderStrategy: strategy,
+		ClusterSnapshot:      predicate.NewPredicateSnapshot(store.NewDeltaSnapshotStore(), cluster.handle, false, 1, false),
 		DebuggingSnapshotter: debuggingsnapshot.NewDebuggingSnapshotter(false),
 		ScaleUpOrchestrator:  orchestrator.New(), DeleteOptions: options.NewNodeDeleteOptions(opts),
-	}, factory)
+	}, cluster.factory)
 	if err != nil {
 		return nil, err
 	}
@@ -227,44 +227,61 @@ func (c *testCase) run(ctx context.Context, opts config.AutoscalingOptions, clie
 	return ups, nil
 }
 
-func (c *testCase) answer(repeat int) (result answer) {
-	result.ID = c.ID
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	client := fake.NewSimpleClientset(c.objects()...)
+// fakeCluster is an API server with objects, and what reads them.
+type fakeCluster struct {
+	client  *fake.Clientset
+	clients *cacontext.AutoscalingKubeClients
+	factory informers.SharedInformerFactory
+	handle  *framework.Handle
+}
+
+func start(ctx context.Context, opts config.AutoscalingOptions, objects []kuberuntime.Object) (*fakeCluster, error) {
+	client := fake.NewSimpleClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
-	opts := c.autoscalingOptions()
 	clients := cacontext.NewAutoscalingKubeClients(ctx, opts, client, factory)
 	handle, err := framework.NewHandle(ctx, factory, nil, false, false)
 	if err != nil {
-		return answer{ID: c.ID, Error: err.Error()}
+		return nil, err
 	}
-	started := false
-	counts, seen := map[string]int{}, map[string][]scaleUp{}
-	for range repeat {
-		if !started {
-			factory.Start(ctx.Done())
-			factory.WaitForCacheSync(ctx.Done())
-			started = true
-		}
-		ups, err := c.run(ctx, opts, clients, client, factory, handle)
+	clients.ListerRegistry.ReplicaSetLister()
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return &fakeCluster{client, clients, factory, handle}, nil
+}
+
+// outcomes returns what runs return, the most frequent first.
+func outcomes[T any](repeat int, run func(number int) ([]T, error)) (found [][]T, err error) {
+	counts, seen, keys := map[string]int{}, map[string][]T{}, []string{}
+	for number := range repeat {
+		outcome, err := run(number)
 		if err != nil {
-			return answer{ID: c.ID, Error: err.Error()}
+			return nil, err
 		}
-		key := fmt.Sprint(ups)
-		counts[key]++
-		seen[key] = ups
-	}
-	keys := []string{}
-	for key := range counts {
-		keys = append(keys, key)
+		key := fmt.Sprint(outcome)
+		if counts[key]++; counts[key] == 1 {
+			keys, seen[key] = append(keys, key), outcome
+		}
 	}
 	sort.Slice(keys, func(i, j int) bool { return counts[keys[i]] > counts[keys[j]] })
 	for _, key := range keys {
-		result.Outcomes = append(result.Outcomes, seen[key])
+		found = append(found, seen[key])
 	}
-	result.ScaleUps = seen[keys[0]]
-	return result
+	return found, nil
+}
+
+func (c *testCase) answer(repeat int) answer {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	opts := c.autoscalingOptions()
+	cluster, err := start(ctx, opts, c.objects())
+	if err != nil {
+		return answer{ID: c.ID, Error: err.Error()}
+	}
+	found, err := outcomes(repeat, func(int) ([]scaleUp, error) { return c.run(ctx, opts, cluster) })
+	if err != nil {
+		return answer{ID: c.ID, Error: err.Error()}
+	}
+	return answer{ID: c.ID, Outcomes: found, ScaleUps: found[0]}
 }
 
 func answered(line []byte, repeat int, scaleDown bool) any {

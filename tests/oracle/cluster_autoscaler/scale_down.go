@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math/rand"
+	"slices"
 	"sort"
 	"time"
 
@@ -12,8 +12,7 @@ import (
 	apiv1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	kuberuntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	testprovider "k8s.io/autoscaler/cluster-autoscaler/cloudprovider/test"
 	"k8s.io/autoscaler/cluster-autoscaler/config"
@@ -32,7 +31,6 @@ import (
 	"k8s.io/autoscaler/cluster-autoscaler/simulator/clustersnapshot/predicate"
 	"k8s.io/autoscaler/cluster-autoscaler/simulator/clustersnapshot/store"
 	"k8s.io/autoscaler/cluster-autoscaler/simulator/drainability/rules"
-	"k8s.io/autoscaler/cluster-autoscaler/simulator/framework"
 	"k8s.io/autoscaler/cluster-autoscaler/simulator/options"
 	"k8s.io/autoscaler/cluster-autoscaler/utils/taints"
 )
@@ -42,6 +40,7 @@ type scaleDownCase struct {
 	testCase
 	Now                    int64
 	Scans                  []float64
+	Follow                 []scan // the nodes that are removed instead of those that a scan chooses
 	Pdbs                   []*policyv1.PodDisruptionBudget
 	ReplicaSets            []*appsv1.ReplicaSet
 	StatefulSets           []*appsv1.StatefulSet
@@ -60,6 +59,46 @@ type scan struct {
 	Unremovable map[string]string `json:"unremovable"`
 	Empty       []string          `json:"empty"`
 	Drained     []string          `json:"drained"`
+}
+
+// order is the position of each node where upstream has the order of a Go map: as a comparer of candidates, it decides last.
+type order map[string]int
+
+func (o order) ScaleDownEarlierThan(one, other *apiv1.Node) bool { return o[one.Name] < o[other.Name] }
+
+func (o order) ResetState() {}
+
+// positions returns the order of the nodes in a run: one of three has that of the case, others have a random one.
+func (c *scaleDownCase) positions(number int) order {
+	made, indexes := order{}, rand.Perm(len(c.Nodes))
+	if number%3 == 0 {
+		slices.Sort(indexes)
+	}
+	for position, index := range indexes {
+		made[c.Nodes[index].Name] = position
+	}
+	return made
+}
+
+type orderedStore struct {
+	*store.DeltaSnapshotStore
+	order order
+}
+
+func (s orderedStore) NodeInfos() fwk.NodeInfoLister {
+	return orderedLister{s.DeltaSnapshotStore.NodeInfos(), s.order}
+}
+
+type orderedLister struct {
+	fwk.NodeInfoLister
+	order order
+}
+
+func (l orderedLister) List() ([]fwk.NodeInfo, error) {
+	nodes, err := l.NodeInfoLister.List()
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, func(one, other fwk.NodeInfo) int { return l.order[one.Node().Name] - l.order[other.Node().Name] })
+	return nodes, err
 }
 
 type scaleDownAnswer struct {
@@ -134,29 +173,29 @@ func (c *scaleDownCase) scaleDownOptions() config.AutoscalingOptions {
 	return opts
 }
 
-func (c *scaleDownCase) runScans(opts config.AutoscalingOptions, clients *cacontext.AutoscalingKubeClients, handle *framework.Handle) ([]scan, error) {
+func (c *scaleDownCase) runScans(opts config.AutoscalingOptions, cluster *fakeCluster, positions order) ([]scan, error) {
 	provider := testprovider.NewTestCloudProviderBuilder().Build()
-	byName := map[string]*apiv1.Node{}
-	nodes := []*apiv1.Node{}
-	for _, index := range rand.Perm(len(c.Nodes)) {
-		nodes = append(nodes, c.Nodes[index])
-		byName[c.Nodes[index].Name] = c.Nodes[index]
+	byName, groups := map[string]*apiv1.Node{}, map[string]string{}
+	for _, node := range c.Nodes {
+		byName[node.Name] = node
 	}
+	nodes := slices.Clone(c.Nodes)
 	nodes, _ = taints.FilterOutNodesWithStartupTaints(taints.NewTaintConfig(opts), nodes, nodes) // as obtainNodeLists
 	for _, g := range c.Groups {
 		provider.InsertNodeGroup(provider.BuildNodeGroup(g.Name, g.MinSize, g.MaxSize, g.Size, true, false, g.Name, nil))
 		for _, name := range g.Nodes {
 			provider.AddNode(g.Name, byName[name])
+			groups[name] = g.Name
 		}
 	}
 	procs := processors.DefaultProcessors(opts)
-	snapshot := predicate.NewPredicateSnapshot(store.NewDeltaSnapshotStore(), handle, false, 1, false)
-	autoscaling := cacontext.NewAutoscalingContext(opts, handle, snapshot, clients, provider, nil, nil, nil, pdb.NewBasicRemainingPdbTracker(), nil, nil, nil, nil)
+	snapshot := predicate.NewPredicateSnapshot(orderedStore{store.NewDeltaSnapshotStore(), positions}, cluster.handle, false, 1, false)
+	autoscaling := cacontext.NewAutoscalingContext(opts, cluster.handle, snapshot, cluster.clients, provider, nil, nil, nil, pdb.NewBasicRemainingPdbTracker(), nil, nil, nil, nil)
 	deleteOptions := options.NewNodeDeleteOptions(opts)
 	drainability := rules.Default(deleteOptions)
 	previous := previouscandidates.NewPreviousCandidates()
 	sorting := scaledowncandidates.NewScaleDownCandidatesSortingProcessor([]scaledowncandidates.CandidatesComparer{
-		emptycandidates.NewEmptySortingProcessor(emptycandidates.NewNodeInfoGetter(snapshot), deleteOptions, drainability), previous,
+		emptycandidates.NewEmptySortingProcessor(emptycandidates.NewNodeInfoGetter(snapshot), deleteOptions, drainability), previous, positions,
 	})
 	quotas := resourcequotas.NewTrackerFactory(resourcequotas.TrackerOptions{
 		CustomResourcesProcessor: procs.CustomResourcesProcessor, QuotaProvider: resourcequotas.NewCloudMinProvider(provider),
@@ -165,7 +204,7 @@ func (c *scaleDownCase) runScans(opts config.AutoscalingOptions, clients *cacont
 	tracker := deletiontracker.NewNodeDeletionTracker(0)
 	pods := utils.FilterOutExpendablePods(c.Pods, opts.ExpendablePodsPriorityCutoff)
 	scans := []scan{}
-	for _, at := range c.Scans {
+	for number, at := range c.Scans {
 		now := time.Unix(c.Now, 0).Add(seconds(at))
 		if err := snapshot.SetClusterState(nodes, pods, nil, nil); err != nil {
 			return nil, err
@@ -197,14 +236,22 @@ func (c *scaleDownCase) runScans(opts config.AutoscalingOptions, clients *cacont
 		for _, view := range emptyViews {
 			for _, node := range view.Nodes {
 				done.Empty = append(done.Empty, node.Name)
-				tracker.StartDeletion(view.Group.Id(), node.Name)
 			}
 		}
 		for _, view := range drainViews {
 			for _, node := range view.Nodes {
 				done.Drained = append(done.Drained, node.Name)
-				tracker.StartDeletionWithDrain(view.Group.Id(), node.Name)
 			}
+		}
+		removed := done
+		if number < len(c.Follow) {
+			removed = c.Follow[number]
+		}
+		for _, name := range removed.Empty {
+			tracker.StartDeletion(groups[name], name)
+		}
+		for _, name := range removed.Drained {
+			tracker.StartDeletionWithDrain(groups[name], name)
 		}
 		sort.Strings(done.Unneeded)
 		sort.Strings(done.Empty)
@@ -214,38 +261,17 @@ func (c *scaleDownCase) runScans(opts config.AutoscalingOptions, clients *cacont
 	return scans, nil
 }
 
-func (c *scaleDownCase) answer(repeat int) (result scaleDownAnswer) {
-	result.ID = c.ID
+func (c *scaleDownCase) answer(repeat int) scaleDownAnswer {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	client := fake.NewSimpleClientset(c.allObjects()...)
-	factory := informers.NewSharedInformerFactory(client, 0)
 	opts := c.scaleDownOptions()
-	clients := cacontext.NewAutoscalingKubeClients(ctx, opts, client, factory)
-	handle, err := framework.NewHandle(ctx, factory, nil, false, false)
+	cluster, err := start(ctx, opts, c.allObjects())
 	if err != nil {
 		return scaleDownAnswer{ID: c.ID, Error: err.Error()}
 	}
-	clients.ListerRegistry.ReplicaSetLister()
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
-	counts, seen := map[string]int{}, map[string][]scan{}
-	for range repeat {
-		scans, err := c.runScans(opts, clients, handle)
-		if err != nil {
-			return scaleDownAnswer{ID: c.ID, Error: err.Error()}
-		}
-		key := fmt.Sprint(scans)
-		counts[key]++
-		seen[key] = scans
+	found, err := outcomes(repeat, func(number int) ([]scan, error) { return c.runScans(opts, cluster, c.positions(number)) })
+	if err != nil {
+		return scaleDownAnswer{ID: c.ID, Error: err.Error()}
 	}
-	keys := []string{}
-	for key := range counts {
-		keys = append(keys, key)
-	}
-	sort.Slice(keys, func(i, j int) bool { return counts[keys[i]] > counts[keys[j]] })
-	for _, key := range keys {
-		result.Outcomes = append(result.Outcomes, seen[key])
-	}
-	return result
+	return scaleDownAnswer{ID: c.ID, Outcomes: found}
 }
