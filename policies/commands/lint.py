@@ -102,6 +102,7 @@ def _without_notes(result: Lint, form: str) -> Lint:
     return result._replace(findings=[f for f in result.findings if f.severity is not Severity.NOTE])
 
 
+PARSE_ERROR: Final = "parse-error"
 SKIPPED_TEMPLATES: Final = (TEMPLATES, TEMPLATE)
 """Types of skipped files that the summary counts by engine."""
 FOLDED: Final[Mapping[str, Callable[[Finding], object]]] = {
@@ -213,6 +214,7 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
     hidden = 0 if notes else sum(finding.severity is Severity.NOTE for finding in findings)
     if hidden:
         lines.append(f"{plural(hidden, 'note')} not shown; -v shows {'it' if hidden == 1 else 'them'}")
+    lines += _unreported(given, findings)
     if given.engines:
         from forewarn.policies.lint.templates import unrendered
 
@@ -234,6 +236,12 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
         what = plural(grouping.unseen, "definition")
         lines.append(f"{what} not visible in every directory (too many); --one-apply makes all visible")
     return lines
+
+
+def _unreported(given: Input, findings: Sequence[Finding]) -> Iterator[str]:
+    reported = {finding.file for finding in findings if finding.rule == PARSE_ERROR}
+    if unread := {found.location.file for found in given.diagnostics if found.rule == PARSE_ERROR} - reported:
+        yield f"{plural(len(unread), 'file')} with findings of {PARSE_ERROR} that are not reported"
 
 
 MAX_PER_RULE: Final = 100

@@ -292,3 +292,10 @@ spec:
 def test_a_quota_scope_is_reported_where_it_is_wrong(resource: str, operator: str, line: int, tree: Tree) -> None:
     tree.write(quota=QUOTA % (resource, operator))
     assert [f["line"] for f in tree.lint().findings if f["rule"] == "quota-scope-invalid"] == [line]
+
+
+def test_the_summary_counts_parse_errors_that_are_not_reported(tree: Tree) -> None:
+    tree.write(pod="apiVersion: v1\nkind: Pod\nmetadata: {name: a\n")
+    assert "not reported" not in tree.lint(".").err
+    for option in ("--ignore=parse-error", "--select=unknown-priority-class"):
+        assert "1 file with findings of parse-error that are not reported" in tree.lint(option, ".").err.splitlines()
