@@ -123,7 +123,8 @@ def read_workload(obj: ApiObject) -> WorkloadState:
 
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)")
-OPERATIONS: Final = ("create", "update", "delete", "scale", "run", "cordon", "uncordon", "drain", "lost")
+_NODE: Final = ("cordon", "uncordon", "drain", "lost")
+OPERATIONS: Final = ("create", "update", "delete", "scale", "run", *_NODE)
 FORM: Final = f"list of `{{at, {'|'.join(OPERATIONS)}}}`"
 """What a file must contain, for help and messages."""
 _SCALED: Final = {
@@ -134,7 +135,6 @@ _SCALED: Final = {
 }
 MAX_EVENTS: Final = 10_000
 MAX_BYTES: Final = 4 * 1024 * 1024
-_NODE: Final = ("cordon", "uncordon", "drain", "lost")
 
 
 class EntryFault(ValueError):

@@ -158,8 +158,8 @@ def _needs(branch: Branch) -> Needs | None:
 
 def row_of(case: str, counts: Mapping[str, Any]) -> Row:
     """Return the Row of the question `case` from the counts of `Tally.of`, also if converted to JSON and back."""
-    values, needs = {name: counts[name] for name in Row._fields[1:-1]}, counts["node_groups"]
-    return Row(case, **values, node_groups=needs and Needs(*needs))
+    values, needs = {name: counts[name] for name in Row._fields if name in counts}, counts["node_groups"]
+    return Row(**{**values, "case": case, "node_groups": needs and Needs(*needs)})
 
 
 def _names(simulation: Simulation) -> Iterable[str]:
