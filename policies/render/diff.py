@@ -240,6 +240,8 @@ def verdict(diff: Diff) -> str:
         others.append(f"{plural(len(pdbs), 'changed PDB never allows', 'changed PDBs never allow')} an eviction")
     absent = len({name for cluster in diff.clusters for name in cluster.absent})
     others += [f"{plural(absent, 'changed workload')} missing in a cluster (simulated as new)"] if absent else []
+    unchanged = len({each.identity for cluster in diff.clusters for each in _not_in(cluster)})
+    others += [f"{plural(unchanged, 'changed workload')} missing in a cluster (no rollout)"] if unchanged else []
     if kept := _kept(diff):
         others.append(f"{plural(kept, 'deleted object stays', 'deleted objects stay')} unless the GitOps tool prunes")
     nothing = whatif.NO_EFFECT if diff.clusters and diff.objects else NOTHING
@@ -447,8 +449,8 @@ def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) 
         return {_EFFECT: [*_rejected_sentences(diff, cluster)] or [_effect(cluster)]}
     answer, named = cluster.answer.answer, _named(cluster)
     placeholders = [item for item in answer.workloads if item.workload in cluster.placeholders and item.lost]
-    absent = [str(changed) for changed in cluster.omitted if changed not in _omitted(cluster)]
     effects = [*_before(diff, cluster, answer), _running(diff, cluster, answer)]
+    absent = [str(changed) for changed in _not_in(cluster)]
     effects.append(_told("No rollout, because the cluster does not have ", absent, "changed workload"))
     if not beside_details:
         effects += [
@@ -560,6 +562,11 @@ def _omitted(cluster: OnCluster) -> list[ChangedObject]:
     """The changed objects that are not simulated, because the cluster gets the same objects from another directory."""
     used = {changed.identity for changed in cluster.applied}
     return [changed for changed in cluster.omitted if changed.identity in used]
+
+
+def _not_in(cluster: OnCluster) -> list[ChangedObject]:
+    """The workloads without a rollout, because the cluster does not have them."""
+    return [changed for changed in cluster.omitted if changed not in _omitted(cluster)]
 
 
 def _other_directories(cluster: OnCluster) -> str:

@@ -595,6 +595,7 @@ def test_changed_workloads_that_the_cluster_lacks_are_said_not_to_roll_out(
     sides = versions({"a.yaml": [old]}, {"a.yaml": [image, web]})
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
     assert "\n- No rollout, because the cluster does not have Deployment shop/old.\n" in text
+    assert "; 1 changed workload missing in a cluster (no rollout)" in text.splitlines()[0]
 
 
 def test_many_objects_of_a_kind_are_counted(versions: Callable[..., tuple[Path, Path]]) -> None:
