@@ -37,8 +37,6 @@ DEFAULT_TIMEOUT: Final = 600
 
 SEVERAL: Final = ("paths", "names")
 """Positional arguments that take any number of values."""
-SEVERAL_CLUSTERS: Final = ("audit", "classes", "diff", "headroom", "lint", "predict", "risk", "whatif")
-"""Commands that evaluate several clusters in one run (`many_clusters`)."""
 _PATTERN: Final = frozenset("*?[")
 
 
@@ -83,8 +81,8 @@ class _Contexts(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: object) -> None:
         given = [*getattr(namespace, "contexts", ()), value]
         if not self._several and (len(given) > 1 or is_pattern(value)):
-            commands = ", ".join(SEVERAL_CLUSTERS)
-            parser.error(f"--context {cut(value, 80)}: takes one context. Fix: pass one; {commands} take several")
+            fix = "pass one; commands with the option --clusters take several"
+            parser.error(f"--context {cut(value, 80)}: takes one context. Fix: {fix}")
         namespace.context, namespace.contexts = value, given
 
 

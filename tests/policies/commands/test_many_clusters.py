@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cli import COMMANDS, main
-from forewarn.policies.commands import audit, cluster_command, many_clusters
-from forewarn.policies.commands.completion import options_of
+from forewarn.policies.cli import main
+from forewarn.policies.commands import audit, many_clusters
 from forewarn.policies.process_pool import Lost, pooled
 from forewarn.policies.render.openreports import of_cluster, without_answer
 
@@ -190,7 +189,7 @@ def test_changes_since_an_earlier_report_are_those_of_each_cluster(
         (("audit", "--clusters", "{there}/*", "--jobs", "0"), "between 1 and 64"),
         (
             ("why", "default/p", "--context", "a", "--context", "b"),
-            "one context. Fix: pass one; audit, classes, diff, headroom, lint, predict, risk, whatif take",
+            "one context. Fix: pass one; commands with the option --clusters take several",
         ),
         (("whatif", "lose", "--each", "zone", "--clusters", "{there}/*"), "--each: takes one cluster"),
         (("whatif", "upgrade", "--clusters", "{there}/*", "-o", "svg"), "-o svg: takes one cluster"),
@@ -211,13 +210,6 @@ def test_wrong_usage(
     assert (status, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
-
-
-def test_the_named_commands_are_those_with_the_option() -> None:
-    taking = {
-        name for name, command in COMMANDS.items() if name != "completion" and "--clusters" in options_of(command)
-    }
-    assert taking | {"whatif"} == set(cluster_command.SEVERAL_CLUSTERS)  # options of whatif are those of its changes
 
 
 CONTEXTS = ["staging", "prod-eu-1", "prod-eu-2", "prod-us-1", "arn:aws:eks:eu:1:cluster/x", "\x1b[2Jprod\n::error::"]
