@@ -420,7 +420,8 @@ class Tested(NamedTuple):
 
     `cases`: number of simulated cases. `case`: the first case that violates the expectation. `failures`: the
     violations. `timeline`: lines about the events before the violation. `answer`: this case, as in `whatif`.
-    `notEvaluated`: parts that select no Pod, so that the expectation is not met. `notes`: parts that may select no Pod.
+    `notEvaluated`: parts of the expectation that select no Pod; if there are any, the expectation is not met.
+    `notes`: parts that may select no Pod.
     """
 
     name: str

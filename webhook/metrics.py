@@ -264,8 +264,8 @@ class Metrics:
         self.audit_last_run = self._make(
             Gauge,
             "audit_last_run_timestamp_seconds",
-            "Time at which the last successful audit of this replica ended, as a Unix timestamp. The value is 0 "
-            "before the first audit.",
+            "Time at which the last audit of this replica that did not fail ended, as a Unix timestamp. The value is "
+            "0 before that.",
         )
         self._section = "Operation"
         build = self._make(

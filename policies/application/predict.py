@@ -154,7 +154,9 @@ class PredictResult:
         return id(prediction.pod) not in self._in_groups
 
     def documents(self) -> Iterator[dict[str, Any]]:
-        """Yield a JSON object for each Pod, for the other Pods of a rollout, and for each PodGroup."""
+        """Yield a JSON object for each predicted Pod, one for each outcome of the Pods without a line of their own, and
+        one for each PodGroup.
+        """
         return map(json_of, self._lines())
 
     def _lines(self) -> Iterator[PredictLine]:

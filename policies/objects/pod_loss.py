@@ -26,7 +26,7 @@ _MAX_LOSSES: Final = 5
 class PodLoss(NamedTuple):
     """The effect of losing a Pod on the workload `kind` `name`. `pod`: `namespace/name`.
 
-    `condition`: when the effect is smaller or larger; follows `name` in a sentence.
+    `condition`: the condition that changes the effect, as text, such as `unless …`; empty if there is none.
     """
 
     pod: str

@@ -623,8 +623,9 @@ def _left(use: Use, quota_name: str, resource: str) -> str:
 def limited_class_without_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template uses a limited class, and no ResourceQuota of its namespace covers this class.
 
-    Why: `limitedResources` allows a class only in namespaces with a ResourceQuota for this class. Hosted clusters do
-    not offer this setting of kube-apiserver, so forewarn's configuration has the same key.
+    Why: `limitedResources` allows a class only in namespaces with a ResourceQuota for this class. On most hosted
+    clusters, you cannot set `limitedResources` in kube-apiserver. Therefore, you can also set it in forewarn's
+    configuration.
 
     Details: forewarn reads `limitedResources` from its configuration, or from kube-apiserver's own file
     (`--admission-config`). As in kube-apiserver, a ResourceQuota covers the class if its PriorityClass scope matches,

@@ -114,8 +114,9 @@ class Victim(NamedTuple):
 class Preemption(NamedTuple):
     """A preemption in the simulation. `t`: seconds from the start. `cascade_depth`: from 1.
 
-    `by`, `victim`: the preemptor and its victim as `namespace/name`. `by_workload`, `by_namespace`, `by_class` and
-    `by_priority`: of the preemptor. `workload`, `namespace`, `priority_class` and `priority`: of the victim.
+    `by`: the preemptor as `namespace/name`. `by_workload`, `by_namespace`, `by_class` and `by_priority`: of the
+    preemptor. `victim`: the preempted Pod as `namespace/name`. `workload`, `namespace`, `priority_class` and
+    `priority`: of the victim.
     """
 
     t: float

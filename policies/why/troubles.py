@@ -759,8 +759,8 @@ def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
 class Diagnosis(NamedTuple):
     """The explanation of a Pod's state. `pod`: None for a Pod that no longer exists. `state`: "gone" means deleted.
 
-    `troubles`: causes and problems, the cause first. `prediction`: the result of the next scheduling cycle; None
-    without one.
+    `troubles`: causes and problems, the cause first. `prediction`: the predicted result of the next scheduling
+    cycle; None if no cycle is predicted.
     """
 
     pod: Hidden[Pod | None]
