@@ -136,9 +136,9 @@ def _text(file: str) -> str:
 
 def matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
     """Report whether the steps of a path match those of a pattern."""
-    if len(pattern) == 1:
-        return _step(pattern[0])(steps[-1]) is not None
-    return _path_matches(tuple(step for step in pattern if step), steps)
+    if pattern[-1] != _ANY and _step(pattern[-1])(steps[-1]) is None:
+        return False
+    return len(pattern) == 1 or _path_matches(tuple(step for step in pattern if step), steps)
 
 
 def _path_matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
