@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Severity
-from forewarn.policies.light import later
 from forewarn.policies.manifests import Fault, values
+from forewarn.policies.rules.support.rule_text import is_fixture
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.files import File
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 CHART: Final = "Chart.yaml"
 _OF_VERSIONS: Final = ("removed-api-version", "scheduler-configuration")
-_FIXTURES: Final = later(r"(?:^|/)(?:e2e|tests?|testing|testdata|fixtures?)/")
 
 
 class Charts:
@@ -32,7 +31,7 @@ class Charts:
         return sorted((self._lowered(finding) for finding in findings), key=lambda finding: finding.order)
 
     def _lowered(self, finding: Finding) -> Finding:
-        if finding.rule in _OF_VERSIONS and _FIXTURES.search(finding.file):
+        if finding.rule in _OF_VERSIONS and is_fixture(finding.file):
             return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
         if finding.severity is Severity.NOTE or not finding.line or not self.is_deprecated(finding.file):
             return finding

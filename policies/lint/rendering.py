@@ -341,8 +341,11 @@ class _Renderer:
             self._failures[_GENERATED].append((file, failure._replace(why=f"{generated} {_GENERATED}")))
             return
         is_known = _DEPENDENCIES.search(failure.why)
-        is_common = next((fix for part, fix in _FIXES.items() if part in failure.why), "")
-        cause = "missing in charts/" if is_known else is_common or _VARIES.sub("", failure.why.rpartition(": ")[2])
+        cause = (
+            "missing in charts/"
+            if is_known
+            else _fix_of(failure.why) or _VARIES.sub("", failure.why.rpartition(": ")[2])
+        )
         self._failures[cause].append((file, failure))
 
     def report_failures(self) -> None:
@@ -351,8 +354,9 @@ class _Renderer:
         for cause, failures in self._failures.items():
             failures.sort(key=lambda failed: (_is_part_or_test(failed[0]), charts.is_deprecated(failed[0])))
             file, failure = failures[0]
+            severity = Severity.NOTE if cause == _GENERATED or _is_part_or_test(file) else Severity.WARNING
             message = failure.why
-            fix = next((fix for part, fix in _FIXES.items() if part in message), _FIX)
+            fix = _fix_of(message) or _FIX
             if (missing := _DEPENDENCIES.search(message)) is not None:
                 message, fix = (
                     f"missing in charts/: {missing[1]}",
@@ -365,7 +369,6 @@ class _Renderer:
                 start = os.path.join(os.curdir, "") if file.startswith(os.curdir) else ""
                 file = start + os.path.relpath(failure.file, os.path.realpath(os.curdir))
             place = Location(file, failure.line, 1, 2)
-            severity = Severity.NOTE if cause == _GENERATED or _is_part_or_test(failures[0][0]) else Severity.WARNING
             directories = tuple(os.path.dirname(other) for other, _ in failures[1:])
             self._given.diagnostics.append(
                 FileDiagnostic("parse-error", message, place, fix, severity=severity, others=directories)
@@ -470,6 +473,10 @@ def render(
     renderer.take_charts(directories.charts, [job for job in charts if job.program not in absent])
     _take_overlays(given, directories, [job for job in kustomizes if job.program not in absent], renderer)
     renderer.report_failures()
+
+
+def _fix_of(why: str) -> str:
+    return next((fix for part, fix in _FIXES.items() if part in why), "")
 
 
 def _is_part_or_test(file: str) -> bool:

@@ -72,6 +72,14 @@ _TESTS: Final = later(
 )
 
 
+_FIXTURES: Final = later(r"(?:^|/)(?:e2e|tests?|testing|testdata|fixtures?)/")
+
+
+def is_fixture(path: str) -> bool:
+    """Report whether a file is in a directory for tests, whose files may be wrong or old on purpose."""
+    return bool(_FIXTURES.search(path))
+
+
 def is_test_file(path: str) -> bool:
     """Report whether the path of a file says that it is a test, an example or documentation."""
     return bool(_TESTS.search(path))
