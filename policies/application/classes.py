@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from forewarn.policies.application.cluster import snapshot_of
 from forewarn.policies.application.manifests import applied
 from forewarn.policies.application.places import Places
-from forewarn.policies.application.simulated import MAX_UNTIL
 from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.simulation.dump import not_simulated, world_of
+from forewarn.policies.whatif import MAX_UNTIL
 from forewarn.policies.whatif.class_plan import plan
 from forewarn.policies.whatif.class_steps import wanted
 from forewarn.policies.whatif.priority_levels import priority_levels

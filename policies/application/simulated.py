@@ -24,6 +24,7 @@ from forewarn.policies.kinds.registry import (
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, int32, ref_of, text, timestamp
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.sources import SourceError, read_file
+from forewarn.policies.whatif import MAX_UNTIL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +43,6 @@ _CREATED: Final = (POD, "apps/ReplicaSet", "batch/Job")
 _MAX_NOTES: Final = 20
 DEFAULT_UNTIL: Final = 3600.0
 """Default duration of a simulation in seconds."""
-MAX_UNTIL: Final = 31 * 86400.0
 DEFAULT_AWAY: Final = 120.0
 """Seconds until an upgraded node returns."""
 MAX_ADDED: Final = 1_000

@@ -12,7 +12,6 @@ from forewarn.policies.application.cluster import autoscaling_for, require_nodes
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import (
     DEFAULT_UNTIL,
-    MAX_UNTIL,
     admit_at_once,
     events_without_effect,
     passed_over,
@@ -30,7 +29,7 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Outcome, explore, summarize
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import autoscalers_of
-from forewarn.policies.whatif import class_change
+from forewarn.policies.whatif import MAX_UNTIL, class_change
 from forewarn.policies.whatif.arrivals import Branch, End, with_new_nodes
 from forewarn.policies.whatif.comparison import ask, typical
 from forewarn.policies.whatif.occupancy import Occupancy

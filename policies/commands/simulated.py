@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.simulated import DEFAULT_UNTIL, MAX_UNTIL, world_with
+from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
 from forewarn.policies.commands.parser import any_duration, integer_between
+from forewarn.policies.whatif import MAX_UNTIL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,3 +9,5 @@ EVERY: Final = {
     "zone": "each zone is lost",
 }
 """The questions of a sweep, by name."""
+MAX_UNTIL: Final = 31 * 86400.0
+"""Maximum seconds of a simulation."""

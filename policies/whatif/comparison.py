@@ -20,7 +20,7 @@ from forewarn.policies.objects.pod_loss import losses_of, named_loss
 from forewarn.policies.objects.workload import backoff_limit, wanted_active
 from forewarn.policies.simulation.simulation import Simulation, forbidden_by, remaining_on
 from forewarn.policies.simulation.summary import Levels, names_in, summarize
-from forewarn.policies.whatif import autoscalers, blockers, new_nodes
+from forewarn.policies.whatif import MAX_UNTIL, autoscalers, blockers, new_nodes
 from forewarn.policies.whatif.answer import Answer, BeforeAfter, Bound, Preemption, Runs, WithoutChange, WorkloadCount
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ _RUNS: Final = 24
 """Number of runs if races decide how long Pods wait."""
 _JOB_STARTS: Final = 5.0
 """Seconds after the time of a CronJob until its Pods exist, in which the run does not end."""
-_MAX_HOURS: Final = 31 * 24
-"""Maximum duration of a simulation."""
 _MAX_REPEATED: Final = 5_000
 """Maximum number of Pods, nodes and events of a simulation that is repeated: about a minute of CPU time."""
 
@@ -183,7 +181,7 @@ def _starting_later(question: Question, world: World) -> Iterator[str]:
             ref, until = ref_of(obj, DEFAULT_NAMESPACE), duration(world.horizon)
             name = f"CronJob {ref.namespace}/{ref.name}"
             hours = math.ceil((start + _JOB_STARTS) / 3600)
-            fix = f". Fix: --until {hours}h" if hours <= _MAX_HOURS else ""
+            fix = f". Fix: --until {hours}h" if hours * 3600 <= MAX_UNTIL else ""
             yield f"{name}: next Job after {duration(start)}, the simulation ends after {until}{fix}"
 
 
