@@ -240,8 +240,8 @@ def verdict(diff: Diff) -> str:
         others.append(f"{plural(len(pdbs), 'changed PDB never allows', 'changed PDBs never allow')} an eviction")
     absent = len({name for cluster in diff.clusters for name in cluster.absent})
     others += [f"{plural(absent, 'changed workload')} missing in a cluster (simulated as new)"] if absent else []
-    unchanged = len({each.identity for cluster in diff.clusters for each in _not_in(cluster)})
-    others += [f"{plural(unchanged, 'changed workload')} missing in a cluster (no rollout)"] if unchanged else []
+    lacking = len({each.identity for cluster in diff.clusters for each in _not_in(cluster)})
+    others += [f"{plural(lacking, 'changed workload')} missing in a cluster (no rollout)"] if lacking else []
     if kept := _kept(diff):
         others.append(f"{plural(kept, 'deleted object stays', 'deleted objects stay')} unless the GitOps tool prunes")
     nothing = whatif.NO_EFFECT if diff.clusters and diff.objects else NOTHING

@@ -43,7 +43,7 @@ def render(result: ObjectHeadroom, paint: Painter = plain, asked: str = "") -> I
 
 
 def answer_to_number(headroom: Headroom, at_least: int | None, *, preempting: bool) -> str:
-    """Whether so many Pods (or PodGroups) fit, as the begin of the first line; "" without a number."""
+    """Whether so many Pods (or PodGroups) fit, as the start of the first line; "" without a number."""
     if at_least is None:
         return ""
     fit = f"yes: {at_least} fit" if headroom.more[preempting] >= at_least else f"no: {at_least} do not fit"

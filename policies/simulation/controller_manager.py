@@ -679,10 +679,8 @@ class ControllerManager:
             self._queued.discard(key)
             self._worked_on.add(key)
             yield from self._sync(key)
-            if (
-                kind == DISRUPTION_BUDGET
-            ):  # of which a pod may have thousands: each look at one counts as a step of the run
-                yield 0.0
+            if kind == DISRUPTION_BUDGET:
+                yield 0.0  # a Pod may have thousands of PDBs: each look at one counts as a step of the run
             self._worked_on.discard(key)
         self._busy[kind] -= 1
 
