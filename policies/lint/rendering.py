@@ -210,7 +210,9 @@ _DEPENDENCIES: Final = re.compile(r"missing in charts/ directory: (.+)")
 _CLASS_NAME: Final = re.compile(rb"riorityClassName[\"']?: *[\"']?([\w.-]{1,253})")
 _CLASS_VALUE: Final = re.compile(r"\.Values\.([\w.]{0,200}riorityClass(?:Name)?)\b")
 _FIX: Final = "make the command succeed, or exclude the directory"
-_GENERATED: Final = "is missing: .gitignore names it, so it is generated"
+_GENERATED: Final = "is missing: "
+_WEBHOOK_MANIFESTS: Final = os.path.join(os.sep, "webhook", "manifests.yaml")
+"""What `controller-gen webhook` writes below the directory of a project of Kubebuilder (book.kubebuilder.io)."""
 _FIXES: Final = {
     "network access is off": "pass --render-network, or exclude the directory",
     "link leaves the checked directories": "replace the link by the file, or check the directory to which it leads",
@@ -338,7 +340,7 @@ class _Renderer:
     def fail(self, file: str, failure: Failure) -> None:
         """Record a directory that cannot be rendered."""
         if generated := _generated(failure.why):
-            self._failures[_GENERATED].append((file, failure._replace(why=f"{generated} {_GENERATED}")))
+            self._failures[_GENERATED].append((file, failure._replace(why=generated)))
             return
         is_known = _DEPENDENCIES.search(failure.why)
         cause = (
@@ -490,13 +492,15 @@ def _is_part_or_test(file: str) -> bool:
 
 
 def _generated(why: str) -> str:
-    """Return the path of the missing file in a tool's error if .gitignore names the file; otherwise ""."""
+    """Return the message for a missing file in a tool's error that another tool generates; otherwise ""."""
     missing = _MISSING.search(why)
     path = os.path.realpath(missing[1]) if missing else ""
+    if path.endswith(_WEBHOOK_MANIFESTS):
+        return f"{os.path.relpath(path)} {_GENERATED}controller-gen writes it"
     rules = Ignores.above(path) if path else None
     while rules is not None and not os.path.lexists(os.path.join(path, ".git")):
         if rules.ignore(path, is_directory=True):
-            return os.path.relpath(path)
+            return f"{os.path.relpath(path)} {_GENERATED}.gitignore names it, so it is generated"
         path = os.path.dirname(path)
     return ""
 

@@ -394,9 +394,11 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
         if at(obj, *there) is not None:
             line = subject.source.locate(there, key=True).line
             hint, fix = f"{hint}, which has one", f"remove it, or merge it with line {line}"
-        cause = path if "meant" in detail else (path[:-1], hint)
+        is_item = len(path) > 1 and isinstance(path[-2], int)  # an item of another list: one mistake
+        cause = path if "meant" in detail else (path[:-1], "" if is_item else hint)
         beside.setdefault(cause, []).append((path, detail, hint, fix))
-    for (path, detail, hint, fix), *others in beside.values():
+    for unknown_here in beside.values():
+        (path, detail, hint, fix), *others = sorted(unknown_here, key=lambda entry: not entry[2])
         names = [quote(cut(str(other[-1]), _LONGEST_PATH)) for other, *_ in others]
         also = f" (also {listed(names, _MOST_NAMED)})" if names else ""
         yield Problem(

@@ -161,20 +161,24 @@ def test_findings_in_a_deprecated_chart_are_one_severity_lower_and_named_last(
 
 
 @pytest.mark.parametrize(
-    ("ignored", "severity", "said"),
-    [("dep-crds\n", "note", "gone is missing: .gitignore names it"), ("other\n", "warning", "no such file")],
+    ("missing", "severity", "said"),
+    [
+        ("gone/x", "note", "gone is missing: .gitignore names it"),
+        ("webhook/manifests.yaml", "note", "webhook/manifests.yaml is missing: controller-gen writes it"),
+        ("other/manifests.yaml", "warning", "no such file"),
+    ],
 )
 def test_a_missing_input_that_is_generated_is_a_note(
-    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], ignored: str, severity: str, said: str
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], missing: str, severity: str, said: str
 ) -> None:
     (tree / ".git").mkdir()
-    (tree / ".gitignore").write_text(ignored.replace("dep-crds", "gone/"))
+    (tree / ".gitignore").write_text("gone/\n")
     (tree / "a").mkdir()
-    (tree / "a/kustomization.yaml").write_text("resources: [../gone/x]\n")
+    (tree / "a/kustomization.yaml").write_text(f"resources: [../{missing}]\n")
     _tool(
         tools,
         "kustomize",
-        f'#!/bin/sh\necho "Error: accumulating: lstat {tree}/gone/x: no such file or directory" >&2\nexit 1\n',
+        f'#!/bin/sh\necho "Error: accumulating: lstat {tree}/{missing}: no such file or directory" >&2\nexit 1\n',
     )
     _, report, _ = _lint(capsys, "--render", "--allow-empty")
     (failed,) = report["findings"]
