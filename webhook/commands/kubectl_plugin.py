@@ -33,15 +33,14 @@ _FLAGS: Final = {
 """Flags of kubectl that `kubectl forewarn` itself handles -> their names."""
 _PASSED: Final = ("--context", "--as", "--as-group", "--as-uid")
 _OF_A_NAMESPACE: Final = frozenset(
-    ("predict", "why", "whatif", "test", "headroom", "lint", "dry-run", "webhook doctor")
+    ("predict", "why", "whatif", "diff", "test", "headroom", "classes plan", "lint", "dry-run", "webhook doctor")
 )
 """Commands whose -n sets the namespace of objects without one."""
+_WITHOUT_NAMESPACE: Final = (["whatif", "merge"], ["whatif", "consolidate"])
 _CLUSTERS: Final = frozenset(("--cluster", "--clusters"))
 _FILES_ONLY: Final = frozenset(("lint", "dry-run", "webhook review"))
 """Commands that by default read no cluster; `kubectl forewarn` passes them the cluster of kubectl's context."""
 _NO_CLUSTER: Final = frozenset(("explain", "completion", "demo", "lsp", "info releases", "info scheduler", "policies"))
-_OWN_NAMESPACE: Final = frozenset(("risk", "webhook serve", "webhook ca-injector"))
-"""Commands whose --namespace does not default to the namespace of kubectl's context."""
 _HELP: Final = frozenset(("-h", "--help"))
 _NO_FILES: Final = ":4"
 """The value of cobra's ShellCompDirectiveNoFileComp."""
@@ -131,9 +130,9 @@ def _added(command: str, words: Sequence[str], given: Given) -> list[str]:
         added += ["--kubeconfig", flags["kubeconfig"]]
     if command in _FILES_ONLY and not has_cluster:
         added += ["--cluster", "live"]
-    if command in _OF_A_NAMESPACE and rest[:2] != ["whatif", "merge"]:
+    if command in _OF_A_NAMESPACE and rest[:2] not in _WITHOUT_NAMESPACE:
         added += ["--namespace", flags.get("namespace", "default") if has_cluster else _namespace(flags)]
-    elif command in _OWN_NAMESPACE and "namespace" in flags:
+    elif "namespace" in flags:  # a command without this option reports it
         added += ["--namespace", flags["namespace"]]
     return added
 

@@ -55,6 +55,7 @@ def forewarn(line: str) -> str:
         ("audit --as-uid 7 --as dev", "audit --as-uid 7 --as dev"),
         ("whatif lose zone a", "whatif lose zone a --namespace shop"),
         ("whatif merge parts", "whatif merge parts"),
+        ("whatif consolidate", "whatif consolidate"),
         ("whatif pressure n --context production", "whatif pressure n --context production --namespace default"),
         ("lint -- -n", "lint --cluster live --namespace shop -- -n"),
         ("audit", "audit"),
@@ -62,6 +63,10 @@ def forewarn(line: str) -> str:
         ("audit --context 'prod-*' --context=a", "audit --context 'prod-*' --context a"),
         ("headroom -f x --clusters 'a*'", "headroom -f x --clusters 'a*' --namespace default"),
         ("why web-0 -o json", "why web-0 -o json --namespace shop"),
+        ("diff -f x", "diff -f x --namespace shop"),
+        ("classes plan -f x", "classes plan -f x --namespace shop"),
+        ("classes", "classes"),
+        ("audit -n web", "audit --namespace web"),
         ("risk", "risk"),
         ("risk -n web", "risk --namespace web"),
         ("webhook doctor", "webhook doctor --namespace shop"),
@@ -104,6 +109,12 @@ def test_kubeconfigs_are_merged_as_kubectl_merges_them(
 def test_a_kubeconfig_that_makes_no_sense_is_left_to_the_command(config: Path, text: str) -> None:
     config.write_text(text)
     assert forewarn("headroom -f x") == "headroom -f x --namespace default"
+
+
+def test_a_namespace_is_wrong_usage_of_a_command_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["audit", "-n", "web"])
+    assert "unrecognized arguments: --namespace" in capsys.readouterr().err
 
 
 def test_a_flag_without_its_value_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
