@@ -21,7 +21,7 @@ DIRECTIONS = ROOT / "docs/internals/failure-modes.md"
 JSON_PAGE = ROOT / "docs/reference/json.md"
 _WIDTH = 110
 CONFIGURATION = ROOT / "docs/reference/configuration.md"
-_POLICY_ROWS = "| rules | covered |\n|---|---|\n"
+_POLICY_ROWS = "| rules | what the policies cover |\n|---|---|\n"
 _ROWS_BY_STATE = "| rule | reads | denial |\n|---|---|---|\n"
 _STORED = {
     "classes": "PriorityClasses",
@@ -512,7 +512,10 @@ def policy_rows() -> str:
 
 def between(path: Path, before: str, after: str, made: str) -> str:
     """The text of a file with what stands between two texts in it made anew; `after` empty: all that follows."""
-    head, _, rest = path.read_text().partition(before)
+    text = path.read_text()
+    if before not in text or after not in text.partition(before)[2]:
+        raise ValueError(f"{path}: no {before!r} with {after!r} after it")
+    head, _, rest = text.partition(before)
     return f"{head}{before}{made}{after}{rest.partition(after)[2] if after else ''}"
 
 

@@ -40,11 +40,11 @@ COVERED: Final = {
     "priority-value-too-high": "kube-apiserver itself rejects such classes, too",
     "reserved-system-name": "kube-apiserver itself rejects such classes, too",
     "global-default-not-unique": "as in kube-apiserver, two requests at the same moment can both pass",
-    "below-autoscaler-cutoff": "with `autoscalerCutoff`, or -10",
+    "below-autoscaler-cutoff": "values below `autoscalerCutoff` (default: -10)",
     "class-not-allowed": "Pods, workloads and default classes of Namespaces; not the global default for workloads, and "
     "not ControllerRevisions",
-    "class-required": "new objects and other classes; `severities` selects deny, warn or audit. The global default "
-    "counts as the class of a Pod without a controller",
+    "class-required": "new objects, and updates that change the class; `severities` selects deny, warn or audit. "
+    "For Pods, the global default counts as a class",
     "system-class-outside-kube-system": "Pods and workloads",
     "pinned-priority": "workloads",
 }
