@@ -11,12 +11,13 @@ from forewarn.policies.whatif.resize import GATE
 _WIDTH = 150
 _OPTION = """
 Pass the feature gates that are set on the cluster's components as `--feature-gates A=true,B=false`. Without the option,
-predictions hold for the defaults in this table. `-` means that the release does not have the gate, and `!` that the
-gate is locked. forewarn rejects a state if a component of the release would not start with it,
-or if forewarn does not predict it.
+predictions hold for the defaults in this table, except for [`GenericWorkload`](compatibility.md#pod-groups). `-` means
+that the release does not have the gate, and `!` that the gate is locked. forewarn rejects a gate that the release does
+not have, the wrong state of a locked gate, and a state that it does not predict. It does not check dependencies between
+gates.
 """
 _LISTED = """
-Gates that are not in the table have no effect on predictions. If you set one, forewarn prints the reason.
+Other gates have no effect on predictions. If you set one, the command prints the reason.
 """
 
 
