@@ -26,7 +26,6 @@ from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.process_pool import Lost, pooled
 from forewarn.policies.sources.errors import FAILED, MissingFile
 from forewarn.policies.terminal import (
-    STYLE,
     as_json,
     as_markdown,
     clean,
@@ -53,8 +52,8 @@ class Evaluated(NamedTuple):
     """The result for one cluster.
 
     `rank`: numbers that are larger for a worse cluster, for sorting. `cells`: the cluster's row in the table of
-    several clusters. `notices`: lines for standard error, after the report. `verdict`: on this cluster (default: the
-    first line of its report).
+    several clusters. `notices`: lines for standard error, after the report. `verdict`: on this cluster (default: that
+    of `printed`).
     """
 
     status: int
@@ -147,14 +146,8 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> dict[st
     except Exception as fault:
         return {"status": FAILED, "reason": f"internal error: {type(fault).__name__}: {_reason(fault)}"}
     row = {"status": result.status, "rank": result.rank, "cells": result.cells}
-    verdict = result.verdict or _first_line(report)
+    verdict = result.verdict or result.printed.verdict()
     return {**row, "report": report, "verdict": verdict, "messages": errors.getvalue().splitlines()}
-
-
-def _first_line(report: Any) -> str:
-    """The first line of a text without colors, or the title of Markdown; "" for JSON data."""
-    first = report[:4_000].partition("\n")[0] if isinstance(report, str) else ""
-    return STYLE.sub("", first).removeprefix("### ")
 
 
 def _reason(fault: BaseException) -> str:

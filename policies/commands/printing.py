@@ -44,10 +44,13 @@ class Output(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """An answer in a format, in parts, and as JSON data: text, or the documents of the format."""
+    """An answer in a format, in parts, and as JSON data: text, or the documents of the format. `verdict`: its first line
+    as text.
+    """
 
     parts: Iterable[str] = ()
     data: Callable[[], Any] = str
+    verdict: Callable[[], str] = str
 
     def print(self) -> None:
         sys.stdout.writelines(self.parts)
@@ -75,13 +78,16 @@ def answer_in(
     """An answer as lines, JSON documents, Markdown or an HTML page. Only `documents` have a head already."""
     from forewarn.policies.render.head import after_verdict, below_title, on_page
 
+    def verdict() -> str:
+        return next(iter(lines(painter(False))), "")
+
     if output.form == "json":
         rows = list(documents())
-        return Printed(list(map(as_json, rows)), lambda: rows)
+        return Printed(list(map(as_json, rows)), lambda: rows, verdict)
     if output.form == "markdown":
         text = as_markdown(below_title(markdown(), head))
     elif output.form == "html" and page is not None:
         text = on_page(page(), head).document()
     else:
         text = "".join(cleaned(output, lambda paint: after_verdict(lines(paint), head)))
-    return Printed([text], lambda: text)
+    return Printed([text], lambda: text, verdict)

@@ -132,4 +132,4 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
             yield from timeline_lines(answer.simulation, paint)
 
     text = "".join([*printed.parts, *cleaned(output, more)])
-    return Printed([text], lambda: text)
+    return printed._replace(parts=[text], data=lambda: text)

@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
     `status`: the exit status for this cluster alone. `reason`: why the command has no result; "" if there is one.
     `rank`: numbers that are larger for a worse cluster, for sorting. `cells`: the cluster's table row without the
-    name. `report`: text or JSON data. `verdict`: its first line. `messages`: lines for standard error.
+    name. `report`: text or JSON data. `verdict`: its first line as text. `messages`: lines for standard error.
     """
 
     name: str
@@ -58,7 +58,7 @@ def render(
     """The text, line by line; reports are complete lines. `clean`: makes a line printable. `in_full`: with the reports
     of clusters below the table, and reasons that the table cuts. `width`: as in `page_table`.
     """
-    yield paint(clean(verdict(heads, outcomes)), "warning" if any(item.status for item in outcomes) else "good")
+    yield paint(clean(verdict(outcomes)), "warning" if any(item.status for item in outcomes) else "good")
     head, *rows = page_table(("CLUSTER", *heads), _rows(heads, outcomes), width)
     yield paint(head, "bold")
     for outcome, row in zip(outcomes, rows, strict=True):
@@ -74,7 +74,7 @@ def render(
             yield str(outcome.report).removesuffix("\n") or "no findings"
 
 
-def verdict(heads: Sequence[str], outcomes: Sequence[Outcome]) -> str:
+def verdict(outcomes: Sequence[Outcome]) -> str:
     """Return the verdict on the worst cluster, with the numbers of clusters, of those without a result, and of those
     with exit status 1.
     """
@@ -88,8 +88,7 @@ def verdict(heads: Sequence[str], outcomes: Sequence[Outcome]) -> str:
     which = (
         f"worst of {len(known)} clusters{others}: {name_of(known[0])}" if known[1:] else f"{name_of(known[0])}{others}"
     )
-    row = ", ".join(f"{head.lower()} {cell}" for head, cell in zip(heads, known[0].cells, strict=True))
-    return f"{which}: {cut(one_line(known[0].verdict or row), _LONGEST_VERDICT)}"
+    return f"{which}: {cut(one_line(known[0].verdict), _LONGEST_VERDICT)}"
 
 
 def name_of(outcome: Outcome) -> str:
@@ -109,7 +108,7 @@ def _rows(heads: Sequence[str], outcomes: Sequence[Outcome]) -> list[list[str | 
 
 def markdown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
     """The same table, and with `in_full` the report of each cluster below its name."""
-    lines = [f"## forewarn {command}: {text_of(verdict(heads, outcomes))}", ""]
+    lines = [f"## forewarn {command}: {text_of(verdict(outcomes))}", ""]
     lines += markdown_table(titles(["CLUSTER", *heads]), _rows(heads, outcomes))
     for outcome in outcomes if in_full else ():
         if not outcome.reason:
@@ -126,7 +125,8 @@ def _cluster(outcome: Outcome, heads: Sequence[str]) -> dict[str, Any]:
     if outcome.reason:
         return {**document, "reason": outcome.reason}
     row = dict(zip(heads, outcome.cells, strict=True))
-    return {**document, "rank": [*outcome.rank], "row": row, "report": outcome.report}
+    verdict = one_line(outcome.verdict)
+    return {**document, "verdict": verdict, "rank": [*outcome.rank], "row": row, "report": outcome.report}
 
 
 def from_dict(document: dict[str, Any]) -> tuple[str, list[str], list[Outcome]]:
@@ -150,12 +150,13 @@ def _outcome(value: Any) -> Outcome:
         raise ValueError("not the report of forewarn on several clusters")
     if isinstance(reason, str) and reason:
         return Outcome(name, source, status, reason)
-    row, rank = document.get("row"), document.get("rank")
-    if not isinstance(row, dict) or not isinstance(rank, list) or "report" not in document:
+    verdict, row, rank = document.get("verdict"), document.get("row"), document.get("rank")
+    shapes = isinstance(verdict, str), isinstance(row, dict), isinstance(rank, list), "report" in document
+    if not all(shapes):
         raise ValueError(f"{cut(one_line(name), _LONGEST)}: incomplete report. Fix: write it again with -o json")
     if not (all(type(cell) in (str, int) for cell in row.values()) and all(type(number) is int for number in rank)):
         raise ValueError(f"{cut(one_line(name), _LONGEST)}: not a report of forewarn")
-    return Outcome(name, source, status, "", rank, [*row.values()], document["report"])
+    return Outcome(name, source, status, "", rank, [*row.values()], document["report"], verdict)
 
 
 def sarif(outcomes: Sequence[Outcome], version: str) -> str:

@@ -13,13 +13,15 @@ from forewarn.policies.whatif.risk import Risks
 class OneOfSeveralClusters(TypedDict):
     """A cluster, with the report of the command about it, or the reason why there is none.
 
-    `source`: the context or snapshot. `status`: the exit status of the command for this cluster alone. `rank`: numbers
-    that are larger for a worse cluster. `row`: the cells of the table by column.
+    `source`: the context or snapshot. `status`: the exit status of the command for this cluster alone. `verdict`:
+    the first line of its report. `rank`: numbers that are larger for a worse cluster. `row`: the cells of the table by
+    column.
     """
 
     cluster: str
     source: str
     status: int
+    verdict: NotRequired[str]
     rank: NotRequired[list[int]]
     row: NotRequired[dict[str, str | int]]
     report: NotRequired[Report | Risks | Classes | list[HeadroomLine] | list[PredictLine] | WhatIf]
