@@ -329,7 +329,7 @@ def check_several(options: argparse.Namespace, run: Run, parser: argparse.Argume
     """Exit if an option does not work with several clusters."""
     if run.output.form in ("html", "svg"):
         parser.error(f"-o {run.output.form}: takes one cluster. Fix: pass --cluster")
-    for name in ("baseline", "write_baseline", "fix", "diff", "each", "timeline"):
+    for name in ("baseline", "write_baseline", "fix", "diff", "shard", "timeline"):
         if getattr(options, name, None):
             parser.error(f"--{name.replace('_', '-')}: takes one cluster. Fix: pass --cluster")
     files, option = getattr(options, "filename", None) or [], "-f "

@@ -126,7 +126,7 @@ def _of_sweep(parts: Sequence[Part], output: Output, fail_on: Sequence[str]) -> 
             if rows.setdefault(row.case, row) is not row:
                 raise SourceError(part.file, f"{row.case}: also in another part")
     whole = replace(first, rows=worst_first(rows.values()))
-    sweeps.write_sweep(whole, output)
+    sweeps.printed_sweep(whole, output).print()
     return sweeps.status_of(whole, fail_on)
 
 

@@ -44,8 +44,9 @@ class Output(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """An answer in a format, in parts, and as JSON data: text, or the documents of the format. `verdict`: its first line
-    as text.
+    """An answer in a format, in parts, and as JSON data: text, or the documents of the format.
+
+    `verdict`: its first line as text.
     """
 
     parts: Iterable[str] = ()

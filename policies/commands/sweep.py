@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.commands.autoscaling import recreated_by
 from forewarn.policies.commands.cluster_command import loaded, status_of_conditions
-from forewarn.policies.commands.printing import answer_in
+from forewarn.policies.commands.many_clusters import Evaluated
+from forewarn.policies.commands.printing import Printed, answer_in
 from forewarn.policies.commands.release import settle
 from forewarn.policies.commands.shards import digest_of, marked, run_options
 from forewarn.policies.config.document import contents
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.sweep import Sweep
 
 HAPPENINGS: Final = ("fewer", "pending", "preemption", "pdb")
+HEADS_OF_EACH: Final = ("CASES", "HARMFUL", "FEWER", "PENDING", "PREEMPTED", "WORST CASE")
+"""Of the table of several clusters, with the numbers of the worst case."""
 
 
 def add_fail_on(add: Callable[..., object]) -> None:
@@ -50,10 +52,8 @@ class SweepRequest(NamedTuple):
     fail_on: Sequence[str]
 
 
-def answer_sweep(request: SweepRequest, run: Run) -> int:
-    """Simulate all cases of a sweep, and print the result; return the exit status. Raises SourceError, InvalidObject,
-    ValueError.
-    """
+def evaluate_sweep(request: SweepRequest, run: Run) -> Evaluated:
+    """Simulate all cases of a sweep on a cluster. Raises SourceError, InvalidObject, ValueError."""
     from forewarn.policies.application.cluster import Cluster, with_node_groups
     from forewarn.policies.application.sweep import names_of, whatif_each
     from forewarn.policies.simulation.dump import DigestedCache, DumpCache
@@ -65,7 +65,7 @@ def answer_sweep(request: SweepRequest, run: Run) -> int:
     settle(cache, request.release)
     cluster = Cluster(cache, sources=run.cluster)
     autoscaling = with_node_groups(request.autoscaling, cache, run.cluster, request.cutoff)
-    with counting("cases", sys.stderr) as show:
+    with counting("cases", run.errors) as show:
         settings: dict[str, Any] = {"until": request.until, "autoscaling": autoscaling, "progress": show}
         settings |= {"part": shard.part_of} if shard else {}
         sweep = whatif_each(cluster, scope, **settings)
@@ -73,10 +73,14 @@ def answer_sweep(request: SweepRequest, run: Run) -> int:
         identity = run_options(f"each {scope}", request.release, request.until, cache)
         identity |= _group_options(request.node_templates, autoscaling)
         of = len(names_of(cluster, scope))
-        sys.stdout.write(as_json(marked(sweep.to_dict(), shard, of, cache.digest, identity)))
-        return 0  # whether anything has happened is asked of the whole
-    write_sweep(sweep, run.output)
-    return status_of(sweep, request.fail_on)
+        part = as_json(marked(sweep.to_dict(), shard, of, cache.digest, identity))
+        return Evaluated(0, printed=Printed([part]))  # whether anything has happened is asked of the whole
+    from forewarn.policies.render.sweep import harmful
+
+    harmed = harmful(sweep)
+    worst = (harmed[0].fewer, harmed[0].pending, harmed[0].preempted) if harmed else (0, sweep.before.pending, 0)
+    cells = [len(sweep.rows), len(harmed), *worst, harmed[0].case if harmed else "-"]
+    return Evaluated(status_of(sweep, request.fail_on), worst, cells, printed_sweep(sweep, run.output))
 
 
 def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict[str, Any]:
@@ -88,8 +92,7 @@ def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict
     return {"node templates": groups, **{f"node templates, {name}": value for name, value in of.items()}}
 
 
-def write_sweep(sweep: Sweep, output: Output) -> None:
-    """Print the sweep."""
+def printed_sweep(sweep: Sweep, output: Output) -> Printed:
     from forewarn.policies.render import sweep as text
 
     def page() -> Page:
@@ -97,14 +100,14 @@ def write_sweep(sweep: Sweep, output: Output) -> None:
 
         return report(sweep)
 
-    answer_in(
+    return answer_in(
         output,
         sweep.head,
         lambda paint: text.render(sweep, paint),
         lambda: [sweep.to_dict()],
         lambda: text.markdown(sweep),
         page,
-    ).print()
+    )
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:

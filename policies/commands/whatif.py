@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
 from forewarn.policies.commands.autoscaling import autoscaling_of, recreated_by
-from forewarn.policies.commands.cluster_command import PAGES, Run, answered, failures_of, loaded, options_with_cluster
+from forewarn.policies.commands.cluster_command import PAGES, Run, failures_of, loaded, options_with_cluster
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.printing import Output, Printed, answer_in, cleaned
 from forewarn.policies.commands.release import release_of, settle
 from forewarn.policies.commands.shards import shard_given
 from forewarn.policies.commands.simulated import STEPS
-from forewarn.policies.commands.sweep import SweepRequest, answer_sweep
+from forewarn.policies.commands.sweep import HEADS_OF_EACH, SweepRequest, evaluate_sweep
 from forewarn.policies.commands.whatif_options import argument_parser, check_request
 from forewarn.policies.terminal import counting, print_notice
 
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
     autoscaling = autoscaling_of(options, parser)
     if getattr(options, "each", None):
-        sweep = SweepRequest(
+        request = SweepRequest(
             options.each,
             options.until or DEFAULT_UNTIL,
             release,
@@ -48,7 +49,8 @@ def main(arguments: Sequence[str]) -> int:
             options.config,
             options.fail_on,
         )
-        return answered("whatif", run.output, lambda: answer_sweep(sweep, run))
+        each = partial(evaluate_sweep, request)
+        return answered_each(Evaluation("whatif", HEADS_OF_EACH, each, modules=("application.sweep", "render.sweep")), run)
     from forewarn.policies.render.whatif import HEADS, row
 
     def evaluate(run: Run) -> Evaluated:

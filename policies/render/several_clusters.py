@@ -8,6 +8,7 @@ from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
+from forewarn.policies.whatif.sweep import Sweep
 
 
 class OneOfSeveralClusters(TypedDict):
@@ -24,7 +25,7 @@ class OneOfSeveralClusters(TypedDict):
     verdict: NotRequired[str]
     rank: NotRequired[list[int]]
     row: NotRequired[dict[str, str | int]]
-    report: NotRequired[Report | Risks | Classes | list[HeadroomLine] | list[PredictLine] | WhatIf]
+    report: NotRequired[Report | Risks | Classes | list[HeadroomLine] | list[PredictLine] | WhatIf | Sweep]
     reason: NotRequired[str]
 
 

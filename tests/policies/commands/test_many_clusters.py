@@ -97,6 +97,20 @@ def test_the_report_on_a_cluster_is_that_of_the_command_alone(
         assert text in combined
 
 
+def test_the_losses_of_each_node_are_compared_by_their_worst(
+    snapshots: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ("whatif", "lose", "--each", "node")
+    alone = run(capsys, *line, "--cluster", f"{snapshots}/prod-b.yaml", "-o", "json")[1]
+    verdict = run(capsys, *line, "--cluster", f"{snapshots}/prod-b.yaml", "--color", "never")[1].splitlines()[0]
+    status, out, _ = run(capsys, *line, "--clusters", f"{snapshots}/prod-[ab].yaml", "-o", "json")
+    (of_b,) = (each for each in json.loads(out)["clusters"] if each["cluster"] == "prod-b")
+    assert (status, of_b["report"], of_b["verdict"]) == (0, json.loads(alone), verdict)
+    worst = of_b["report"]["rows"][0]
+    assert of_b["row"]["WORST CASE"] == worst["case"]
+    assert of_b["rank"] == [worst["fewer"], worst["pending"], worst["preempted"]]
+
+
 @pytest.mark.parametrize("command", [command for command in COMMAND_LINES if command != "predict"])
 def test_markdown_has_the_table_and_each_report(
     command: str, snapshots: Path, capsys: pytest.CaptureFixture[str]
@@ -191,7 +205,7 @@ def test_changes_since_an_earlier_report_are_those_of_each_cluster(
             ("why", "default/p", "--context", "a", "--context", "b"),
             "one context. Fix: pass one; commands with the option --clusters take several",
         ),
-        (("whatif", "lose", "--each", "zone", "--clusters", "{there}/*"), "--each: takes one cluster"),
+        (("whatif", "lose", "--each", "zone", "--shard", "1/2", "--clusters", "{there}/*"), "--shard: takes one cluster"),
         (("whatif", "upgrade", "--clusters", "{there}/*", "-o", "svg"), "-o svg: takes one cluster"),
         (("lint", "-", "--clusters", "{there}/*"), "lint: -: takes one cluster"),
         (("lint", "--fix", "--clusters", "{there}/*"), "--fix: takes one cluster"),
