@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
     autoscaling = autoscaling_of(options, parser)
     if getattr(options, "each", None):
-        request = SweepRequest(
+        of_each = SweepRequest(
             options.each,
             options.until or DEFAULT_UNTIL,
             release,
@@ -49,8 +49,10 @@ def main(arguments: Sequence[str]) -> int:
             options.config,
             options.fail_on,
         )
-        each = partial(evaluate_sweep, request)
-        return answered_each(Evaluation("whatif", HEADS_OF_EACH, each, modules=("application.sweep", "render.sweep")), run)
+        each = partial(evaluate_sweep, of_each)
+        return answered_each(
+            Evaluation("whatif", HEADS_OF_EACH, each, modules=("application.sweep", "render.sweep")), run
+        )
     from forewarn.policies.render.whatif import HEADS, row
 
     def evaluate(run: Run) -> Evaluated:

@@ -151,12 +151,12 @@ def _outcome(value: Any) -> Outcome:
     if isinstance(reason, str) and reason:
         return Outcome(name, source, status, reason)
     verdict, row, rank = document.get("verdict"), document.get("row"), document.get("rank")
-    shapes = isinstance(verdict, str), isinstance(row, dict), isinstance(rank, list), "report" in document
-    if not all(shapes):
+    is_named = isinstance(verdict, str) and "report" in document
+    if not (is_named and isinstance(row, dict) and isinstance(rank, list)):
         raise ValueError(f"{cut(one_line(name), _LONGEST)}: incomplete report. Fix: write it again with -o json")
     if not (all(type(cell) in (str, int) for cell in row.values()) and all(type(number) is int for number in rank)):
         raise ValueError(f"{cut(one_line(name), _LONGEST)}: not a report of forewarn")
-    return Outcome(name, source, status, "", rank, [*row.values()], document["report"], verdict)
+    return Outcome(name, source, status, "", rank, [*row.values()], document["report"], str(verdict))
 
 
 def sarif(outcomes: Sequence[Outcome], version: str) -> str:

@@ -205,7 +205,10 @@ def test_changes_since_an_earlier_report_are_those_of_each_cluster(
             ("why", "default/p", "--context", "a", "--context", "b"),
             "one context. Fix: pass one; commands with the option --clusters take several",
         ),
-        (("whatif", "lose", "--each", "zone", "--shard", "1/2", "--clusters", "{there}/*"), "--shard: takes one cluster"),
+        (
+            ("whatif", "lose", "--each", "zone", "--shard", "1/2", "--clusters", "{there}/*"),
+            "--shard: takes one cluster",
+        ),
         (("whatif", "upgrade", "--clusters", "{there}/*", "-o", "svg"), "-o svg: takes one cluster"),
         (("lint", "-", "--clusters", "{there}/*"), "lint: -: takes one cluster"),
         (("lint", "--fix", "--clusters", "{there}/*"), "--fix: takes one cluster"),
