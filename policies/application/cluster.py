@@ -122,10 +122,11 @@ def load(
 ) -> Cluster:
     """Load a cluster: snapshots (files or directories), or "live" or "live:CONTEXT" for a running cluster.
 
-    Several sources describe one cluster; a later source overrides earlier ones. `kubernetes_version`: such as `1.36`
-    (default: that of the cluster, or the newest). `scheduler_config`: file or preset. `config`: a configuration file.
-    `node_groups`: a file of node groups, as for `--node-groups`. `progress`: called with the number of objects read so
-    far. Raises SourceError, ConfigError, and InvalidInput for an unknown version or feature gate.
+    Several sources describe one cluster; a later source overrides earlier ones. `kubernetes_version`: such as
+    `1.36` (default: that of the cluster, otherwise of its newest kubelet, otherwise the newest).
+    `scheduler_config`: file or preset. `config`: a configuration file. `node_groups`: a file of node groups, as for
+    `--node-groups`. `progress`: called with the number of objects read so far. Raises SourceError, ConfigError, and
+    InvalidInput for an unknown version or feature gate.
     """
     if not sources:
         raise InvalidInput('no source given. Fix: pass a snapshot, or "live" for a running cluster')
@@ -136,7 +137,8 @@ def load(
         cache = DumpCache()
         cache.recreated = frozenset(settings.options.recreates_pods)
         load_cluster(*sources, into=cache, progress=progress)
-        cache.semantics = Release(minor, feature_gates or {}, scheduler).semantics(cache.reported_minor)
+        release = Release(minor, feature_gates or {}, scheduler)
+        cache.semantics = release.semantics(cache.reported_minor, cache.kubelet_minor)
     except (UnknownRelease, BadGates) as fault:
         raise InvalidInput(str(fault)) from None
     return Cluster(cache, settings, sources, minor, load_node_groups(node_groups) if node_groups else ())

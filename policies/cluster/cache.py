@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -293,6 +294,15 @@ class Cache:
             self.reported_minor = minor_of(version)
         except UnknownRelease as error:
             raise InvalidObject(str(error), ("serverVersion", "gitVersion")) from None
+
+    @property
+    def kubelet_minor(self) -> int | None:
+        """The minor version of the newest kubelet, which is at most that of kube-apiserver; None if none is known."""
+        minors = set[int]()
+        for version in {node.kubelet_version for node in self._tables[NODE].freeze().values()}:
+            with suppress(UnknownRelease):
+                minors.add(minor_of(version))
+        return max(minors, default=None)
 
     def remove(self, obj: ApiObject) -> None:
         """Remove an API object by its identity. Ignores missing objects and built-in PriorityClasses."""

@@ -31,7 +31,7 @@ def settle(cache: Cache, release: Release) -> Cache:
     from forewarn.policies.releases.release import BadGates
 
     try:
-        cache.semantics = release.semantics(cache.reported_minor)
+        cache.semantics = release.semantics(cache.reported_minor, cache.kubelet_minor)
     except BadGates as fault:
         raise SourceError("--feature-gates", str(fault)) from None
     except ConfigError as fault:
@@ -45,7 +45,7 @@ def add_release_options(add: Callable[..., object]) -> None:
         "--kubernetes-version",
         type=release_minor,
         metavar=KNOWN,
-        help=f"Kubernetes release (default: release of the cluster, or the newest{_PREVIEWS})",
+        help=f"Kubernetes release (default: that of the cluster, or of its newest kubelet, or the newest{_PREVIEWS})",
     )
     add(
         "--feature-gates",

@@ -116,6 +116,7 @@ class Node:
     declared_features: frozenset[str] = frozenset()
     operating_system: str = _LINUX
     supplemental_groups_policy: bool = False
+    kubelet_version: str = ""
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Node:
@@ -133,6 +134,7 @@ class Node:
             declared_features=frozenset(strings(obj, "status", "declaredFeatures")),
             operating_system=text(obj, "status", "nodeInfo", "operatingSystem") or labels.get(LABEL_OS, _LINUX),
             supplemental_groups_policy=boolean(obj, "status", "features", "supplementalGroupsPolicy"),
+            kubelet_version=text(obj, "status", "nodeInfo", "kubeletVersion"),
         )
 
 

@@ -149,9 +149,9 @@ UNFIXED: Final = (
 class Release(NamedTuple):
     """The release options.
 
-    `minor` None: that of the cluster, otherwise the newest. `scheduler`: returns the configuration of the cluster's
-    scheduler for a release (may raise ValueError); None: the default. `of_apiserver`: only kube-apiserver is
-    predicted.
+    `minor` None: that of the cluster, otherwise of its newest kubelet, otherwise the newest. `scheduler`: returns the
+    configuration of the cluster's scheduler for a release (may raise ValueError); None: the default. `of_apiserver`:
+    only kube-apiserver is predicted.
     """
 
     minor: int | None = None
@@ -168,26 +168,27 @@ class Release(NamedTuple):
                 result.setdefault(NO_EFFECT.get(name, NOT_READ), []).append(name)
         return result
 
-    def semantics(self, reported_minor: int | None = None) -> Semantics:
+    def semantics(self, reported_minor: int | None = None, kubelet_minor: int | None = None) -> Semantics:
         """Return the semantics of a cluster that reports this minor version (`reported_minor`; None if unknown).
 
+        `kubelet_minor`: of its newest kubelet, which is assumed if the cluster reports no version.
         Raises BadGates for invalid gates of that release, and ValueError if kube-scheduler would not start.
         """
-        of_release = self._of_release(reported_minor)
+        of_release = self._of_release(reported_minor, kubelet_minor)
         if self.scheduler is None or of_release.unknown:
             return of_release
         return replace(of_release, scheduler=self.scheduler(of_release))
 
-    def _of_release(self, reported_minor: int | None) -> Semantics:
+    def _of_release(self, reported_minor: int | None, kubelet_minor: int | None) -> Semantics:
         minor = self.minor or reported_minor
         if minor is not None:
             return semantics_of(minor, self.gates, of_apiserver=self.of_apiserver)
         fault = BadGates()
-        for newest in reversed(KNOWN_MINORS):
+        for minor in sorted(KNOWN_MINORS, key=lambda known: (known == kubelet_minor, known), reverse=True):
             try:
-                return replace(semantics_of(newest, self.gates, of_apiserver=self.of_apiserver), assumed=True)
+                return replace(semantics_of(minor, self.gates, of_apiserver=self.of_apiserver), assumed=True)
             except BadGates as error:
-                fault = error if newest == NEWEST else fault
+                fault = error if minor == NEWEST else fault
         raise fault
 
 

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from forewarn.policies.cli import main
 from forewarn.policies.sources import load_cluster
 from tests.builders import cluster_text, make_node, make_pod
 from tests.policies.commands.test_incomplete_clusters import COMMANDS, answer, state, written
@@ -152,3 +153,23 @@ def test_without_a_time_the_newest_object_tells_it(tmp_path: Path) -> None:
     origin = load_cluster(str(paths["cluster"])).snapshot().origin
     assert (origin.time, origin.is_read) == (READ, False)
     assert answer("classes", paths)[1].splitlines()[1] == line(tmp_path, f"{READ} (newest object)")
+
+
+@pytest.mark.parametrize(
+    ("kubelets", "version", "release"),
+    [
+        (["v1.34.2", "v1.35.8-gke.100"], "", "1.35 (assumed)"),
+        (["v1.99.0", "none"], "", "1.37 (assumed)"),
+        (["v1.34.2"], "v1.36.3", "1.36"),
+    ],
+)
+def test_a_cluster_without_a_version_has_that_of_its_newest_kubelet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kubelets: list[str], version: str, release: str
+) -> None:
+    nodes = [make_node(f"node-{number}").obj for number in range(len(kubelets))]
+    for node, kubelet in zip(nodes, kubelets, strict=True):
+        node.setdefault("status", {})["nodeInfo"] = {"kubeletVersion": kubelet}
+    versions = [{**SNAPSHOT, "serverVersion": {"gitVersion": version}}] if version else []
+    (tmp_path / "cluster.json").write_text(cluster_text([*versions, *nodes]))
+    assert main(["classes", "--cluster", str(tmp_path / "cluster.json")]) == 0
+    assert f", Kubernetes {release}, profile default-scheduler" in capsys.readouterr().out
