@@ -55,6 +55,7 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "PredictResult": ("head", "predictions", "outcomes", "groups", "faults", "autoscalers", "documents"),
     "PodWhy": ("head", "key", "diagnosis", "nodes", "reported", "missing", "conditions", "to_dict"),
     "Ranked": ("workload", "before", "after", "running"),
+    "RenderRequest": ("flags", "network", "variables"),
     "Status": ("reasons", "plugin"),
     "WhatIf": (
         *("head", "change", "answer", "class_change", "fewer", "pending", "preemptions", "workloads", "conditions"),
@@ -74,32 +75,32 @@ _INTERNAL: Final = frozenset(
 )
 """Types that the page omits, with the members, parameters and methods that need them."""
 _INTRODUCTION: Final = """
-The package `forewarn` returns the answers of the commands as typed values. `forewarn.load` returns a cluster. Most
-functions take the cluster and a request, and return a result. They do not change the cluster, and print nothing. Names
-that are not on this page may change in a minor release.
+The functions of the package `forewarn` return typed values, and print nothing. `forewarn.load` returns a cluster. Most
+other functions take the cluster and a request. They do not change the cluster. Names that are not on this page may
+change in a minor release.
 
-Results for one cluster have a [`head`](json.md#head): `head.assumes` lists what the answer assumes because the cluster
-state lacks it. `to_dict()` and `documents()` return the JSON of [`-o json`](json.md). A `Manifest` is a path (file or
-directory), or an API object as a `dict`. Durations are in seconds.
+Results about one cluster have a [`head`](json.md#head): `head.assumes` lists what the answer assumes. `to_dict()` and
+`documents()` return the JSON of [`-o json`](json.md). A `Manifest` is a path (file or directory), or an API object as a
+`dict`. Durations are in seconds.
 
-forewarn calls `progress` repeatedly, with the number of finished cases and of all cases. `load` passes the number of
-objects, and `whatif` and `plan_classes` simulated seconds and steps. An exception of `progress` stops the function.
-Functions that use all CPUs fork processes, so a script needs no `if __name__ == "__main__"`.
+`progress` is a function that forewarn calls repeatedly, with the number of finished cases and of all cases. `load`
+passes the number of objects; `whatif` and `plan_classes` pass the simulated seconds and the number of steps. If
+`progress` raises an exception, the function stops and raises it. Some functions fork processes, to use all CPUs.
 
-`forewarn` exports each function and type that has a heading on this page. `# property` marks computed attributes.
-Errors (`str` returns the message):
+You can import each function and type that has a heading on this page from `forewarn`. `# property` marks computed
+attributes. In comments, "null" and "absent" mean None. The functions raise these errors; `str` returns the message:
 """
 _ERRORS: Final = """
 | exception | meaning | exit status of commands |
 |---|---|---|
 | `ForewarnError` | forewarn has no answer; base class of the others | |
 | `InvalidInput` | a request has an unknown or invalid name or value | 2 |
-| `InvalidObject` | an object is invalid; base class of `InvalidInput`; a `ValueError` | 3 |
-| `ConfigError` | a configuration file is invalid; a `ValueError` | 2 |
-| `SourceError` | a file or cluster is unreadable | 3; 2 for a file that does not exist |
+| `InvalidObject` | an object is invalid, or not predicted; base class of `InvalidInput`; a `ValueError` | 3 |
+| `ConfigError` | a configuration file is invalid or unreadable; a `ValueError` | 2 |
+| `SourceError` | a file or cluster is unreadable, or lacks objects | 3; 2 for a missing file or context |
 
-Results of `lint`, `predict` and `whatif` have `faults`: the errors of single files and objects. The result then covers
-the other files and objects.
+Results of `lint`, `predict` and `whatif` have `faults`: the errors of single files and objects. The result covers the
+other files and objects.
 """
 _TYPES: Final = """
 Results contain these types; `forewarn.types` exports them.
@@ -110,13 +111,13 @@ _EXAMPLES: Final = {
     "Fail on errors of manifests, and explain Pending Pods": "checks.py",
 }
 _RULE: Final = """
-The [guide to what-if](../guides/what-if.md) describes the changes and the format of events.
+The [guide to what-if](../guides/what-if.md) describes changes of a cluster, and the format of events.
 
 ### Write a rule of your own
 
-A rule is a module with `ID`, `TARGETS`, `SEVERITY`, `check` and a docstring. The module imports `Context`, `Problem`,
-`ReviewedObject`, `Severity` and `Target` from `forewarn`. [Write a rule in your own package](../guides/write-a-rule.md)
-has the complete module, its entry point and the setting `rules` that enables it in `lint(…, config=…)`.
+A rule is a module that imports `Context`, `Problem`, `ReviewedObject`, `Severity` and `Target` from `forewarn`.
+[Write a rule in your own package](../guides/write-a-rule.md) shows a complete module, its entry point, and the setting
+`rules` that enables it.
 """
 
 

@@ -418,10 +418,10 @@ def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, 
 class Tested(NamedTuple):
     """The result of one expectation.
 
-    `cases`: number of simulated cases. `case`: the first case that violates the expectation. `failures`: the
-    violations. `timeline`: lines about the events before the violation. `answer`: this case, as in `whatif`.
-    `notEvaluated`: parts of the expectation that select no Pod; if there are any, the expectation is not met.
-    `notes`: parts that may select no Pod.
+    `cases`: number of evaluated cases. `case`: the first case that violates the expectation. `failures`: the
+    violations. `timeline`: the events of this case, as lines. `answer`: this case, as in `whatif`. `notEvaluated`:
+    parts of the expectation that select no Pod; if there are any, the expectation is not met. `notes`: limits of the
+    result.
     """
 
     name: str

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Severity(IntEnum):
-    """The severity of a finding, the most severe first: it has the smallest value. `str(Severity.ERROR)` is `error`."""
+    """The severity of a finding. The most severe has the smallest value. `str(Severity.ERROR)` is `error`."""
 
     ERROR = 1
     WARNING = 2
@@ -68,7 +68,7 @@ class Location(NamedTuple):
 
 
 class ObjectRef(NamedTuple):
-    """A reference to an object, for example `Deployment team/web`; the texts are empty if it has no such field."""
+    """A reference to an object, such as `Deployment team/web`. Fields that the object lacks are empty."""
 
     api_version: Always[str] = ""
     kind: Always[str] = ""
@@ -140,16 +140,18 @@ class Details(Protocol):
 
 
 class Problem(NamedTuple):
-    """The result of a rule. The evaluator adds id, severity, action, object and location, and returns a Finding.
+    """A problem that a rule reports. forewarn completes it to a Finding.
 
-    `message`: the problem, as in `Text.problem`. A problem that depends on objects other than the reviewed object and
-    its PriorityClass has Details instead, because some requesters may not see the names of these objects.
-    `remediation`: the fix, as an imperative; empty with Text or Details. `path`: the wrong value; empty for an absent
-    field (the object's name is shown). `location` overrides `path` for positions outside the object. `detail`: JSON
-    for programs, with all names. `severity`: lowers the rule's severity; a note never warns or denies.
-    `is_incomplete`: the deadline stopped a prediction; the finding has the id INCOMPLETE, and never denies.
+    `message`: the problem in at most 120 characters, without the name of the object. `remediation`: the fix, as an
+    imperative. `path`: path of the wrong value; empty if the field is absent. `object`: the object with the problem
+    (default: the reviewed object). `detail`: data of the message, for programs. `severity`: lowers the severity of the
+    rule.
+    `location`: overrides `path` for positions outside the object. `is_incomplete`: the deadline stopped a prediction;
+    the finding has the id INCOMPLETE, and never denies.
     """
 
+    # Details if the problem depends on objects other than the reviewed object and its PriorityClass: some requesters
+    # may not see the names of these objects. `remediation` is empty with Text and Details.
     message: str | Text | Details
     path: Path = ()
     remediation: str = ""
@@ -165,9 +167,9 @@ INCOMPLETE: Final = "prediction-incomplete"
 
 
 class Finding(NamedTuple):
-    """A problem with one object, with the configured severity and action.
+    """A problem with one object or file, with the configured severity.
 
-    `detail`: as in the JSON; with all names, for the audit log and for commands. `path`: the wrong field.
+    `detail`: data of the message; the rule determines the keys. `path`: path of the wrong field, or "".
     `for_requester`: the text for the requester; None if the same.
     """
 
@@ -205,22 +207,22 @@ class Finding(NamedTuple):
 
     @property
     def fix(self) -> str:
-        """The fix as an imperative, or ""."""
+        """The fix, or ""."""
         return self.text.fix
 
     @property
     def file(self) -> str:
-        """The path of the file, as given; "" without a file."""
+        """The path of the file; "" without a file."""
         return self.location.file
 
     @property
     def line(self) -> int:
-        """The line, from 1; 0 without a file."""
+        """The line, from 1; 0 if unknown."""
         return self.location.line
 
     @property
     def column(self) -> int:
-        """The column, from 1; 0 without a file."""
+        """The column, from 1; 0 if unknown."""
         return self.location.column
 
     def __repr__(self) -> str:

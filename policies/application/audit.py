@@ -41,8 +41,8 @@ MAX_SIMULATED_PODS: Final = 5_000
 class Audit(NamedTuple):
     """The findings on a cluster, the most severe first.
 
-    `suppressed`: number of suppressed findings. `objects`: number of checked objects. `skipped`: number of objects of
-    other kinds.
+    `suppressed`: number of suppressed findings. `objects`: number of checked objects. `skipped`: by kind, the number of
+    objects that forewarn does not read.
     """
 
     findings: list[Finding]
@@ -73,10 +73,11 @@ def audit(
     autoscaling: Autoscaling | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Check the PriorityClasses, Namespaces, ResourceQuotas and workloads of a cluster, and simulate restarts of
-    Deployments, StatefulSets and DaemonSets. `all_restarts`: simulate all restarts (default: by priority, until the
-    simulations have 5,000 Pods). `autoscaling`: settings of autoscalers
-    (default: those of the cluster). Rules and options are those of the configuration file of `load`.
+    """Check the objects of a cluster, and simulate restarts of Deployments, StatefulSets and DaemonSets.
+
+    `all_restarts`: simulate all restarts (default: by priority, until the simulations have 5,000 Pods). `autoscaling`:
+    settings of autoscalers (default: those of the cluster). The configuration file of `load` selects and configures the
+    rules.
     """
     from forewarn.policies.application.cluster import autoscaling_for
 

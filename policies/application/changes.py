@@ -56,7 +56,7 @@ class Start(NamedTuple):
 
 
 class Change(Protocol):
-    """A change of a cluster: `LoseNodes`, `LoseZone` and all the following types up to `ChangeClass`."""
+    """A change of a cluster: one of the types from `LoseNodes` to `ChangeClass`."""
 
     def question(self, start: Start) -> Question:
         """The change as timed events. Raises SourceError, InvalidInput and InvalidObject."""
@@ -64,7 +64,7 @@ class Change(Protocol):
 
 @dataclass(frozen=True)
 class LoseNodes:
-    """Deletes one or more nodes at the same time, as in an outage."""
+    """Deletes nodes, all at the same time, as in an outage."""
 
     names: Sequence[str]
 
@@ -94,7 +94,7 @@ class LosePool:
 
 @dataclass(frozen=True)
 class Drain:
-    """Cordons and drains all nodes at the same time. `kubectl drain` cordons all, but drains one after the other."""
+    """Cordons and drains the nodes, all at the same time. `kubectl drain` drains one node after the other."""
 
     names: Sequence[str]
 
@@ -107,8 +107,9 @@ class Upgrade:
     """Drains, replaces and uncordons nodes, by default one after the other.
 
     `pool`: only nodes with these labels, `LABEL=VALUE`. `max_unavailable`: number of nodes that are upgraded at the
-    same time. `max_surge`: number of new nodes that are added first, instead of `max_unavailable`. `away`: seconds
-    until a node returns. `drain_timeout`: seconds after which the remaining Pods of a node are deleted; 0: never.
+    same time. `max_surge`: number of nodes that are replaced at the same time, each after a new node is ready; instead
+    of `max_unavailable`. `away`: seconds until a node returns, or a new node is ready. `drain_timeout`: seconds after
+    which the remaining Pods of a node are deleted; 0: never.
     """
 
     pool: str = ""
@@ -125,9 +126,10 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class Add:
-    """Adds empty nodes like the node `node`, or like the nodes of `pool` (`LABEL=VALUE`, or the name of a node group).
+    """Adds empty nodes, like the node `node` or like the nodes of `pool`.
 
-    `until_scheduled`: as many as Pending Pods need, instead of `count`.
+    `pool`: `LABEL=VALUE`, or the name of a node group. `count`: number of nodes. `until_scheduled`: add as many nodes
+    as Pending Pods need (at most 1,000), instead of `count`.
     """
 
     node: str = ""
@@ -185,7 +187,7 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
 
 @dataclass(frozen=True)
 class Restart:
-    """Replaces the Pods of a workload, as `kubectl rollout restart` does. `workload`: `KIND/NAME`."""
+    """Restarts a workload, as `kubectl rollout restart` does. `workload`: `KIND/NAME`."""
 
     workload: str
     namespace: str = "default"
@@ -208,7 +210,10 @@ class Scale:
 
 @dataclass(frozen=True)
 class MaxReplicas:
-    """Scales workloads to the maxReplicas of their HorizontalPodAutoscalers. `notes` of the result name the others."""
+    """Scales workloads to the maxReplicas of their HorizontalPodAutoscalers.
+
+    `notes` of the result name HorizontalPodAutoscalers that are not simulated.
+    """
 
     def question(self, start: Start) -> Question:
         """The workloads are scaled."""
@@ -245,11 +250,11 @@ class Delete:
 
 @dataclass(frozen=True)
 class Events:
-    """Simulates events at given times, and applies manifests at time 0. `events`: path of a file with a list
-    of events, as for `forewarn whatif events`.
+    """Simulates events at given times, and applies manifests at time 0.
 
-    `runs`: number of runs; all except the first decide ties and races at random. `outcomes` of `to_dict()` contains the
-    different results of the runs. `seed`: random seed of the runs.
+    `events`: path of a file with a list of events, as for `forewarn whatif events`. `namespace`: namespace of objects
+    that name none. `runs`: number of runs; all except the first decide ties and races at random. `outcomes` of
+    `to_dict()` contains the different results. `seed`: random seed of the runs.
     """
 
     events: str = ""
@@ -275,10 +280,11 @@ class Events:
 @dataclass(frozen=True)
 class ChangeClass:
     """Creates, changes or deletes a PriorityClass, and restarts the Deployments, StatefulSets and DaemonSets whose new
-    Pods then get another priority.
+    Pods get another priority or preemptionPolicy.
 
-    `value`: a missing PriorityClass is created. `workloads`: workloads that get the PriorityClass: `KIND/NAME`,
-    `LABEL=VALUE` or `namespace=NAME`. `manifests`: manifests to apply instead of restarts.
+    `value`: needed to create a PriorityClass. `default`: whether it becomes the global default. `workloads`: workloads
+    that get the PriorityClass: `KIND/NAME`, `LABEL=VALUE` or `namespace=NAME`. `manifests`: manifests to apply, instead
+    of the restarts. `namespace`: namespace of workloads and objects that name none.
     """
 
     name: str

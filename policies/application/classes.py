@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 
 
 def classes(cluster: Cluster | ClusterSnapshot) -> Classes:
-    """Return the PriorityClasses of a cluster, the requests of their Pods, and the Pods that each may preempt."""
+    """Return the PriorityClasses of a cluster, the requests of their Pods, and the Pods that their new Pods may
+    preempt.
+    """
     return priority_levels(snapshot_of(cluster))
 
 
 @dataclass(frozen=True, slots=True)
 class ClassPlanRequest:
-    """A change of PriorityClasses: new PriorityClasses and workloads as files or API objects, and classes to delete."""
+    """A change of PriorityClasses: manifests of PriorityClasses and workloads, and names of classes to delete."""
 
     files: Sequence[Manifest] = ()
     delete: Sequence[str] = ()

@@ -62,7 +62,7 @@ _DEFAULT: Final = Config()
 
 
 class Cluster:
-    """The state of a cluster at one time, as `forewarn.load` returns it. Questions do not change it."""
+    """The state of a cluster at one time. `forewarn.load` returns it, and questions do not change it."""
 
     def __init__(
         self,
@@ -86,23 +86,23 @@ class Cluster:
 
     @cached_property
     def autoscaling(self) -> Autoscaling:
-        """The autoscalers of the cluster, with the node groups of `load`, or else the known ones of the cluster."""
+        """The settings of autoscalers, with the node groups of `load`, or else the known ones of the cluster."""
         settings = Autoscaling(self.config.options.autoscaler_cutoff, self._groups)
         return with_node_groups(settings, self.cache, self.sources)
 
     @property
     def nodes(self) -> list[str]:
-        """The names of the nodes."""
+        """The names of the nodes, sorted."""
         return sorted(node.name for node in self.snapshot.objects.nodes.values())
 
     @property
     def zones(self) -> list[str]:
-        """The values of the label topology.kubernetes.io/zone."""
+        """The values of the node label topology.kubernetes.io/zone."""
         return sorted({node.labels[ZONE] for node in self.snapshot.objects.nodes.values() if ZONE in node.labels})
 
     @property
     def pods(self) -> list[Pod]:
-        """The Pods; `node_name` is "" for a Pod without a node."""
+        """The Pods. `node_name` is "" for a Pod without a node."""
         return list(self.snapshot.pods.values())
 
     def __repr__(self) -> str:
@@ -122,11 +122,11 @@ def load(
 ) -> Cluster:
     """Load a cluster: snapshots (files or directories), or "live" or "live:CONTEXT" for a running cluster.
 
-    Several sources describe one cluster; a later source overrides earlier ones. `kubernetes_version`: such as
-    `1.36` (default: that of the cluster, otherwise of its newest kubelet, otherwise the newest).
-    `scheduler_config`: file or preset. `config`: a configuration file. `node_groups`: a file of node groups, as for
-    `--node-groups`. `progress`: called with the number of objects read so far. Raises SourceError, ConfigError, and
-    InvalidInput for an unknown version or feature gate.
+    Several sources describe one cluster. A later source replaces objects of earlier ones, unless their UIDs differ.
+    `kubernetes_version`: such as `1.36` (default: that of the cluster, otherwise of its newest kubelet, otherwise the
+    newest that is not a preview). `scheduler_config`: a file or preset. `config`: a configuration file. `node_groups`:
+    a file of node groups, as for `--node-templates`. `progress`: called with the number of objects read so far. Raises
+    SourceError, ConfigError and InvalidInput.
     """
     if not sources:
         raise InvalidInput('no source given. Fix: pass a snapshot, or "live" for a running cluster')

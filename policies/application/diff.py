@@ -67,12 +67,14 @@ _ORDER: Final = (
 
 
 class AffectedNamespace(NamedTuple):
-    """The Pods of a namespace that a change affects. `owner`: from the label, or else from CODEOWNERS.
+    """The number of Pods and workloads of a namespace that a change affects.
 
-    `preempted`, `scaled_down`: numbers of Pods, without placeholder Pods. `lost`: Pods that no longer run at the end.
-    `pending`: other Pods that are Pending at the end. `replaced`: preempted Pods that are neither lost nor Pending.
-    `rejected`: workloads that the API server rejects, or whose Pods it rejects. `new_priority`: unchanged workloads
-    whose new Pods get another priority. `placeholders`: preempted placeholder Pods. `pruned`: workloads of `Pruned`.
+    `owner`: from the label of the Namespace, or else from CODEOWNERS. `preempted`: preempted Pods without placeholder
+    Pods. `lost`: replicas that no longer run at the end. `pending`: other Pods that the change leaves Pending.
+    `replaced`: preempted Pods that are neither lost nor Pending. `scaled_down`: replicas that the change removes from
+    workloads of `OnCluster.scaled_down`. `rejected`: workloads that the API server rejects, or whose Pods it rejects.
+    `new_priority`: unchanged workloads whose new Pods get another priority or preemptionPolicy. `placeholders`:
+    preempted placeholder Pods. `pruned`: workloads of `Pruned`.
     """
 
     namespace: str
@@ -89,7 +91,9 @@ class AffectedNamespace(NamedTuple):
 
 
 class ScaledDown(NamedTuple):
-    """A workload and its numbers of replicas: in the cluster, in the second version, and in the first (`base`)."""
+    """A workload with its number of replicas: in the cluster (`before`), in the second version (`after`), and in the
+    first version (`base`).
+    """
 
     workload: str
     before: int
@@ -98,8 +102,8 @@ class ScaledDown(NamedTuple):
 
 
 class Autoscaled(NamedTuple):
-    """A changed workload whose number of replicas does not last, because a HorizontalPodAutoscaler of the manifests or
-    of the cluster scales it: a number beyond its limits, or one that scales down the workload in the cluster.
+    """A changed workload that a HorizontalPodAutoscaler scales, so that its new number of replicas does not last: the
+    number is beyond the limits, or scales down the workload in the cluster.
 
     `replicas`: in the second version. `least`, `most`: minReplicas and maxReplicas.
     """
@@ -112,9 +116,9 @@ class Autoscaled(NamedTuple):
 
 
 class Pruned(NamedTuple):
-    """A PriorityClass that a tool deletes if it prunes, and how many workloads and running Pods keep its name.
+    """A PriorityClass that only a tool that prunes deletes, and the number of workloads and running Pods that name it.
 
-    Admission then rejects the new Pods of these workloads. `names`: of these workloads.
+    After the deletion, admission rejects new Pods of these workloads. `names`: names of these workloads.
     """
 
     priority_class: str
@@ -124,7 +128,11 @@ class Pruned(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """Running Pods of other workloads that new Pods of a class outrank, or rank below, because of the change."""
+    """The running Pods of one PriorityClass whose order relative to new Pods of other workloads changes.
+
+    `outranked`: Pods with a lower priority than new Pods after the change. `outranking`: Pods with a higher priority
+    than new Pods after the change.
+    """
 
     priority_class: str
     outranked: int
@@ -136,13 +144,13 @@ class OnCluster(NamedTuple):
     object affects the cluster.
 
     `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that the API server
-    accepts, but whose Pods it rejects. `namespaces`: the most affected first. `absent`: workloads that change and are
-    not in the cluster, so that they are simulated as new. `placeholders`: preempted workloads whose Pods only reserve
-    capacity. `scaled_down`: workloads that have more replicas in the cluster than in both versions, or whose number of
-    replicas is removed. `differing`: changed workloads whose class or requests in the cluster differ from both
-    versions, with the values after the change. `passed`: by PriorityClass, most Pods first. `pruned`: PriorityClasses
-    that only a tool that prunes deletes. `drifted_pdbs`: PDBs with too few healthy Pods, because something else has
-    scaled up their workloads of `scaled_down`. `applied`: changed objects that the cluster gets.
+    accepts, but whose Pods it rejects. `namespaces`: the most affected first. `absent`: changed workloads that are not
+    in the cluster, and simulated as new. `placeholders`: preempted workloads whose Pods only reserve capacity.
+    `scaled_down`: workloads that lose replicas, because the cluster has more than any version sets, or because the
+    second version removes the number. `differing`: changed workloads whose class or requests in the cluster differ from
+    both versions, with the values after the change. `passed`: by PriorityClass, most Pods first. `pruned`:
+    PriorityClasses that only a tool that prunes deletes. `drifted_pdbs`: PDBs with too few healthy Pods that select
+    Pods of `scaled_down`. `applied`: changed objects that the cluster gets.
     """
 
     cluster: str
@@ -169,7 +177,7 @@ class Diff(Document):
     """The difference between two versions of manifests.
 
     `base`, `head`: names of the versions. `not_compared`: changed objects of other kinds that can change Pods.
-    `notes`: what could not be read. `prunes`: objects that the second version lacks are deleted in the clusters.
+    `notes`: what could not be read or compared. `prunes`: whether objects that the second version lacks are deleted.
     """
 
     base: str
@@ -187,12 +195,14 @@ class Diff(Document):
 class DiffRequest(NamedTuple):
     """The two versions to compare.
 
-    - `base`: a git revision or directory; "": the merge base with the main branch. `head`: "": the working tree.
-    - `paths`: files or directories in both versions; all if empty. `rendering`: what helm and kustomize may do; None:
-      charts and kustomizations are compared as they are.
-    - `namespace`: namespace of objects that name none. `prune`: objects that `head` lacks are deleted.
-    - `until`: simulated seconds; None: as in `whatif`.
-    - `owner_label`: the label of Namespaces that names their owner; without it, CODEOWNERS of `head` does.
+    - `base`: a git revision or directory (default: the merge base with the main branch).
+    - `head`: a git revision or directory (default: the working tree, or the current directory if `base` is a
+      directory).
+    - `paths`: files or directories in the versions; all if empty. `rendering`: what helm and kustomize may do; None:
+      charts and kustomizations are compared without rendering.
+    - `namespace`: namespace of objects that name none. `prune`: whether objects that `head` lacks are deleted.
+    - `until`: simulated seconds (default: as in `whatif`).
+    - `owner_label`: a label of Namespaces with their owner; CODEOWNERS of `head` has the owners of other Namespaces.
     """
 
     base: str = ""
@@ -207,9 +217,9 @@ class DiffRequest(NamedTuple):
 
 
 def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = NOTHING) -> Diff:
-    """Compare two versions of manifests, and simulate the change on the clusters that it affects.
+    """Compare two versions of manifests, and simulate the change in the clusters that it affects.
 
-    `clusters`: name -> a function that loads the cluster. Raises SourceError.
+    `clusters`: name -> function that loads the cluster. Raises SourceError.
     """
     lint = LintRequest(request.paths, request.config, request.namespace, rendering=request.rendering)
     with versions(request.base, request.head) as both:

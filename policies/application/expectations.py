@@ -53,7 +53,7 @@ class Given(NamedTuple):
 class ExpectationsRequest:
     """Files or directories with expectations.
 
-    `most`: maximum number of cases of one expectation. `allow_empty`: expectations that select no Pod count as met.
+    `most`: maximum number of cases of one expectation. `allow_empty`: parts that select no Pod count as met.
     `until`: simulated seconds. `namespace`: namespace of objects that name none.
     """
 

@@ -42,9 +42,9 @@ _LONG: Final = 200
 class HeadroomRequest:
     """Manifests of Pods and workloads, or a workload of the cluster.
 
-    `workload`: `KIND/NAME`. `placeholders`: the number of Pods that must start without waiting for new nodes.
-    `autoscaling`: settings of autoscalers (default: those of the cluster). `options`: those of rules, which select
-    placeholder Pods.
+    `namespace`: namespace of objects that name none. `workload`: `KIND/NAME`, instead of manifests. `placeholders`: the
+    number of Pods that must start without waiting for new nodes. `autoscaling`: settings of autoscalers (default: those
+    of the cluster). `options`: those of rules, which select placeholder Pods.
     """
 
     manifests: Manifest | Sequence[Manifest] = ()
@@ -76,7 +76,7 @@ class HeadroomLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HeadroomResult:
-    """The headroom for each object. For several Pods of a PodGroup, only the first is an object."""
+    """The headroom for each object; of several Pods of a PodGroup, only for the first."""
 
     head: AnswerHead
     cluster: ClusterSnapshot
@@ -86,10 +86,7 @@ class HeadroomResult:
         return f"<HeadroomResult {'; '.join(map(repr, (obj.headroom for obj in self.objects)))}>"
 
     def least(self, *, preempting: bool = False) -> Headroom:
-        """The headroom of the object of which the fewest replicas fit, with preemption if `preempting`.
-
-        `least().more.without`: how many more replicas fit without preemption, and within quotas.
-        """
+        """The headroom of the object of which the fewest replicas fit. `preempting`: with preemption."""
         return min((obj.headroom for obj in self.objects), key=lambda headroom: headroom.more[preempting])
 
     def documents(self) -> Iterator[dict[str, Any]]:

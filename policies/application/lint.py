@@ -45,7 +45,8 @@ _CACHE_SIZE: Final = 8
 class Lint(NamedTuple):
     """The findings on manifests.
 
-    `suppressed`: number of suppressed findings. `unchecked`: number of objects that class-not-allowed cannot evaluate.
+    `suppressed`: number of suppressed findings. `unchecked`: number of objects that the rule class-not-allowed cannot
+    evaluate.
     `cluster`, `head`: None without a cluster. `given`, `grouping`, `config`: the input, its objects by apply, and the
     configuration.
     """
@@ -61,17 +62,17 @@ class Lint(NamedTuple):
 
     @property
     def faults(self) -> Sequence[Exception]:
-        """The errors of files that could not be read; the others are checked."""
+        """The errors of unreadable files."""
         return self.given.unreadable
 
     @property
     def files(self) -> Sequence[str]:
-        """The files that were checked."""
+        """The checked files."""
         return [*self.given.reported]
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """Number of files that were not checked, by reason."""
+        """Number of skipped files and directories, by reason."""
         return self.given.omitted
 
     @property
@@ -110,11 +111,10 @@ def lint(
 ) -> Lint:
     """Check manifests: files, directories, or `-` for standard input.
 
-    `cluster`: predict preemption in this cluster, too. `config`: a configuration file. `select`: ids of rules to run.
-    `ignore`: ids of rules not to run. `namespace`: namespace of objects that name none. `definitions`: files and
-    directories with PriorityClasses and other definitions, which are not checked. `one_apply`: treat all files as one
-    apply, whatever their directories. Raises ConfigError, InvalidInput for an unknown rule, and SourceError for a path
-    that does not exist.
+    `cluster`: check against this cluster, and predict preemption. `config`: a configuration file. `select`: ids of
+    rules to run. `ignore`: ids of rules not to run. `namespace`: namespace of objects that name none. `definitions`:
+    files and directories with PriorityClasses and other definitions, which are not checked. `one_apply`: treat all
+    files as one apply, whatever their directories. Raises ConfigError, InvalidInput and SourceError.
     """
     settings, snapshot = configured(config, select=select, ignore=ignore), None
     if cluster is not None:

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PredictRequest:
-    """Manifests of Pods and workloads, or a Pending Pod of the cluster by namespace and name.
+    """Manifests of Pods and workloads, or a Pending Pod of the cluster.
 
-    `replicas`: instead of the number in a manifest. `autoscaling`: settings of autoscalers (default: those of the
-    cluster). `explain`: the result shows how each prediction was made. `cascade`: you also want to simulate the
-    cascade, which needs more lists of the cluster state.
+    `pod`: namespace and name. `namespace`: namespace of objects that name none. `replicas`: instead of the number in a
+    manifest. `autoscaling`: settings of autoscalers (default: those of the cluster). `explain`: `documents()` shows how
+    each prediction was made. `cascade`: `head.assumes` also lists what a simulation of the cascade assumes.
     """
 
     manifests: Manifest | Sequence[Manifest] = ()
@@ -102,8 +102,8 @@ PredictLine = PredictedPod | OtherPods | PredictedPodGroup
 class PredictResult:
     """The predictions for new Pods and PodGroups.
 
-    `faults`: the errors of files and objects without a prediction; the others still have predictions. `places`: the
-    positions of objects in files.
+    `groups`: the result for the PodGroup of the Pods, if any. `faults`: the errors of files and objects that forewarn
+    cannot predict. `places`: the positions of objects in files.
     """
 
     head: AnswerHead
@@ -120,8 +120,9 @@ class PredictResult:
 
     @cached_property
     def outcomes(self) -> Counter[str]:
-        """The number of new Pods by outcome: those of `predictions`, "waits" (all victims are already terminating),
-        "in-vain" (a Pod preempts and stays Pending), and "refused" (a ResourceQuota rejects them).
+        """The number of new Pods by outcome: "fits", "preempts", "pending", "not-predicted", "waits" (all victims are
+        already terminating), "in-vain" (a Pod preempts and stays Pending), "refused" (a ResourceQuota rejects them),
+        "later" (created when earlier Pods run), "group" (see `groups`), or "unknown".
         """
         counts = Counter(outcomes([prediction for prediction in self.applied.predictions if self.is_alone(prediction)]))
         for placement in self.applied.placed:
@@ -132,7 +133,7 @@ class PredictResult:
 
     @property
     def predictions(self) -> Sequence[Prediction]:
-        """The prediction of each new Pod."""
+        """The predictions, in order. The new Pods of a rollout that fit have none."""
         return self.applied.predictions
 
     @cached_property
@@ -142,7 +143,7 @@ class PredictResult:
 
     @cached_property
     def autoscalers(self) -> Autoscalers | None:
-        """The effects of autoscalers on the Pending Pods; None if no Pod stays Pending."""
+        """The reaction of autoscalers to the Pods that stay Pending; None without such Pods."""
         return _autoscaled(self.applied.predictions, self.cluster, self.autoscaling)
 
     @cached_property
@@ -154,9 +155,7 @@ class PredictResult:
         return id(prediction.pod) not in self._in_groups
 
     def documents(self) -> Iterator[dict[str, Any]]:
-        """Yield a JSON object for each predicted Pod, one for each outcome of the Pods without a line of their own, and
-        one for each PodGroup.
-        """
+        """Yield the lines of `-o json` as JSON objects."""
         return map(json_of, self._lines())
 
     def _lines(self) -> Iterator[PredictLine]:
@@ -197,9 +196,9 @@ class PredictResult:
 def predict(
     cluster: Cluster | ClusterSnapshot, request: PredictRequest | Manifest | Sequence[Manifest]
 ) -> PredictResult:
-    """Predict kube-scheduler's first decision for each new Pod of manifests, or for a Pending Pod.
+    """Predict kube-scheduler's first decision about the new Pods of manifests, or about a Pending Pod.
 
-    Use it to test what a manifest preempts: `whatif` simulates all that follows, in one of several possible orders.
+    Use it to test which Pods a manifest preempts. `whatif` also simulates what follows.
 
     `request`: a PredictRequest, or its manifests alone. Raises SourceError, InvalidInput and InvalidObject.
     """

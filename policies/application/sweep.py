@@ -110,7 +110,7 @@ def whatif_each(
     """Simulate the loss of each node or each zone separately, on all CPUs; the worst case is the first row.
 
     `until`: simulated seconds. `autoscaling`: settings of autoscalers (default: those of the cluster). `part`: selects
-    cases by name, so that the question takes less time. Raises InvalidObject for a cluster without any.
+    cases by name, to save time. Raises SourceError, InvalidInput, and InvalidObject for a cluster without cases.
     """
     autoscaling = autoscaling_for(cluster, autoscaling)
     cluster.require(NODE, POD, has_groups=bool(autoscaling.groups))
@@ -159,7 +159,7 @@ def _losses(cluster: Cluster, kind: Kind) -> dict[str, Question]:
 
 @dataclass(frozen=True)
 class Workloads:
-    """The workloads of a namespace, or of a PriorityClass ("": workloads without a class); None: all."""
+    """The workloads of a namespace and of a PriorityClass. None: all. `priority_class`: "" for Pods without a class."""
 
     namespace: str | None = None
     priority_class: str | None = None
@@ -195,10 +195,11 @@ def risk(
     autoscaling: Autoscaling | None = None,
     progress: Progress | None = None,
 ) -> Risks:
-    """List the PriorityClasses that can preempt each workload, and the zones and nodes that cost replicas if lost.
+    """List for each workload the PriorityClasses that can preempt it, and the zones and nodes whose loss costs
+    replicas.
 
     `most`: maximum number of simulated zones, and of nodes. `until`: simulated seconds. `autoscaling`: settings of
-    autoscalers (default: those of the cluster). Raises InvalidInput for unknown names.
+    autoscalers (default: those of the cluster). Raises SourceError, and InvalidInput for unknown names.
     """
     autoscaling = autoscaling_for(cluster, autoscaling)
 

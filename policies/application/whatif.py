@@ -98,9 +98,9 @@ class Ending(NamedTuple):
 class WhatIf(Result):
     """The cluster before and after a change.
 
-    `answer`: all details. `class_change`: the effect of ChangeClass, otherwise None. `notes`: what is not simulated.
-    `faults`: the errors of rejected objects; the others are simulated. `outcomes`: the runs of Events, that of `answer`
-    first.
+    `answer`: all details. `class_change`: the effect of ChangeClass, otherwise None. `notes`: limits and assumptions of
+    the simulation. `faults`: the errors of rejected objects; the others are simulated. `outcomes`: the runs of Events,
+    that of `answer` first.
     """
 
     change: Hidden[Change]
@@ -117,33 +117,33 @@ class WhatIf(Result):
 
     @property
     def fewer(self) -> int:
-        """Number of replicas that no longer run, without DaemonSet Pods of lost nodes: the sum of `missed`."""
+        """Number of replicas that no longer run: the sum of `missed` of the workloads."""
         return self.answer.fewer
 
     @property
     def pending(self) -> int:
-        """Number of Pods that are Pending after the change."""
+        """Number of Pods that are Pending at the end."""
         return sum(workload.pending for workload in self.workloads)
 
     @property
     def preemptions(self) -> Sequence[Preemption]:
-        """The preempted Pods, with their preemptors."""
+        """The preempted Pods, each with its preemptor, in the order of time."""
         return self.answer.preempted
 
     @property
     def workloads(self) -> Sequence[WorkloadCount]:
-        """The workloads that change or have too few Pods."""
+        """The workloads whose number of running Pods changes, or with Pending Pods before or at the end."""
         return self.answer.workloads
 
     @property
     def notes_without_faults(self) -> list[str]:
-        """The notes about other things than rejected objects."""
+        """The notes without those about rejected objects."""
         of_faults = _of_faults(self.faults)
         return [note for note in self.notes if note not in of_faults]
 
     @property
     def conditions(self) -> frozenset[str]:
-        """The met conditions of `--fail-on`: `fewer`, `pending`, `preemption`, `pdb`, `quota` and `blocked`.
+        """The conditions of `--fail-on` that are met: of `fewer`, `pending`, `preemption`, `pdb`, `quota`, `blocked`.
 
         If autoscalers add or remove nodes, `fewer` and `pending` are those of the end with these nodes.
         """
@@ -197,9 +197,9 @@ def whatif(
 ) -> WhatIf:
     """Simulate a change, and compare the cluster before and after it.
 
-    `until`: simulated seconds (default: 1 hour, or as long as an upgrade or restart takes). `autoscaling`: settings of
-    autoscalers (default: those of the cluster). `nodes_over_time`: record the Pods on each node, for pages.
-    Raises SourceError, InvalidInput, and InvalidObject, also if admission rejects all objects.
+    `until`: simulated seconds (default: 1 hour; up to 1 day for a restart or a DaemonSet, and up to 31 days for an
+    upgrade). `autoscaling`: settings of autoscalers (default: those of the cluster). `nodes_over_time`: record the Pods
+    on each node over time. Raises SourceError, InvalidInput, and InvalidObject, also if admission rejects all objects.
     """
     autoscaling, places = autoscaling_for(cluster, autoscaling)._replace(scale_down=until is not None), Places()
     start = Start(_cache_for(change, cluster), autoscaling.groups, places)

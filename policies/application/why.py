@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WhyRequest:
-    """A Pod or workload: `POD`, `NAMESPACE/POD`, `KIND/NAME` or `NAMESPACE/KIND/NAME`."""
+    """A Pod or workload. `name`: `POD`, `NAMESPACE/POD`, `KIND/NAME` or `NAMESPACE/KIND/NAME`. `namespace`: of a name
+    without namespace.
+    """
 
     name: str
     namespace: str = "default"
@@ -49,10 +51,11 @@ class WhyRequest:
 
 @dataclass(frozen=True, repr=False)
 class PodWhy(Result):
-    """The output of `forewarn why` for a Pod. `key`: `namespace/name`. `nodes`: why nodes do not fit the Pod.
+    """The output of `forewarn why` for a Pod. `key`: `namespace/name`. `nodes`: for a Pending Pod, why nodes do not
+    fit.
 
-    `reported`: type of a condition, or reason of an Event -> its message. `missing`: what forewarn could not read, for
-    example Events.
+    `reported`: type of a condition, or reason of an Event -> its message. `missing`: what the answer lacks, for example
+    Events.
     """
 
     key: Hidden[str]
@@ -66,7 +69,7 @@ class PodWhy(Result):
 
     @property
     def conditions(self) -> set[str]:
-        """The state, and the ids of the problems."""
+        """The state, and the ids of the troubles."""
         return {self.diagnosis.state, *ids(self.diagnosis.troubles)}
 
     @in_json
@@ -88,7 +91,7 @@ class PodWhy(Result):
 
 @dataclass(frozen=True, repr=False)
 class WorkloadWhy(Result):
-    """The output of `forewarn why` for a workload. `missing`: what forewarn could not read, for example Events."""
+    """The output of `forewarn why` for a workload. `missing`: what the answer lacks, for example Events."""
 
     namespace: Hidden[str]
     name: Hidden[str]
@@ -101,12 +104,12 @@ class WorkloadWhy(Result):
 
     @property
     def key(self) -> str:
-        """`namespace/name` of the workload."""
+        """The workload as `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def conditions(self) -> set[str]:
-        """The states of Pods, and the ids of their problems."""
+        """The states of Pods, and the ids of the troubles in `endings`."""
         endings = self.timeline.endings
         return {*self.timeline.states, *(id_ for ending in endings for id_ in ids(ending.diagnosis.troubles))}
 
@@ -118,8 +121,8 @@ class WorkloadWhy(Result):
 def why(cluster: Cluster, request: WhyRequest | str) -> PodWhy | WorkloadWhy:
     """Explain the state of a Pod or workload, with Events from the sources of the cluster.
 
-    Returns a PodWhy for a Pod, and a WorkloadWhy for a workload. `request`: a WhyRequest, or its name alone (in the
-    namespace `default`, unless the name has one). Raises SourceError, InvalidObject and InvalidInput.
+    Returns a PodWhy for a Pod, and a WorkloadWhy for a workload. `request`: a WhyRequest, or its name alone. Raises
+    SourceError, InvalidObject and InvalidInput.
     """
     request = WhyRequest(request) if isinstance(request, str) else request
     evidence = request.evidence()

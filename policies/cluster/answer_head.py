@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class AnswerHead:
     """The subject of an answer: a cluster state, the Kubernetes release, and the profiles of kube-scheduler.
 
-    `release`: such as `1.36`. `profile`: names of the profiles. `assumes`: the assumptions about missing objects, as
-    clauses: `no LimitRanges`, or `Kubernetes 1.37`.
+    `release`: such as `1.36`. `profile`: names of the profiles. `assumes`: what the answer assumes, as clauses, such as
+    `no LimitRanges` or `Kubernetes 1.37`.
     """
 
     origin: Origin

@@ -12,8 +12,8 @@ TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The source of a cluster state. `time`: in RFC 3339; "" if unknown. `is_read`: whether `time` is the time at which
-    the state was read; otherwise, it is the newest timestamp in its objects.
+    """The source of a cluster state. `cluster`: kubeconfig contexts or files. `time`: in RFC 3339; "" if unknown.
+    `is_read`: whether the state was read at `time`; otherwise, `time` is the newest timestamp in its objects.
     """
 
     cluster: str = ""

@@ -264,11 +264,7 @@ NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def findings_of(rule: Rule | ModuleType, heading: str) -> list[Finding]:
-    """Return the findings of a rule for its example with this heading (Bad or Good), and errors of other rules.
-
-    The findings are those of the linter; of the webhook for an example of a review; of `forewarn audit` if the rule is
-    about the whole cluster.
-    """
+    """Return the findings of a rule for its example with this heading (Bad or Good), and errors of other rules."""
     module: Any = rule
     examples = documentation_of(module).examples
     (example,) = [e for e in examples if e.heading == heading]

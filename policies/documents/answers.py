@@ -25,7 +25,7 @@ PodState = Literal["pending", "preempted", "terminating", "running", "ended", "g
 
 @dataclass(frozen=True, slots=True)
 class CountedReason:
-    """A reason with the number of nodes."""
+    """A reason, and the number of nodes with this reason."""
 
     count: int
     reason: str

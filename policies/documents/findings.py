@@ -163,7 +163,7 @@ Difference = Literal["new", "worse", "changed", "better", "gone"]
 
 
 class ReportChange(NamedTuple):
-    """A difference from the earlier report. `what`: the finding or workload."""
+    """A difference from the earlier report. `what`: for example, the finding or workload."""
 
     change: Difference
     what: str

@@ -112,12 +112,12 @@ class GroupForecast(NamedTuple):
     """The result for a PodGroup.
 
     - `outcome`: "fits" (maybe without some Pods above minCount), "preempts", "pending" or "not-predicted".
-    - `pods`: all Pods that the cycle tries: Pending Pods of the cluster, then new ones. `places`: identity of a Pod ->
-      its node, or its nominated node.
+    - `pods`: all Pods of the PodGroup that the cycle tries: Pending Pods of the cluster, then new ones. `places`: uid
+      of a Pod, or `namespace/name` without uid -> its node, or its nominated node.
     - `units`: what kube-scheduler preempts: Pods, or PodGroups with their Pods on all nodes.
     - `missing`: number of Pods that must be created before kube-scheduler tries the PodGroup.
-    - `message`: kube-scheduler's reason for "pending", forewarn's reason for "not-predicted". `notes`: what the result
-      depends on. `assumes`: what the cluster state lacks, as clauses.
+    - `message`: the reason for "pending" (empty if Pods are missing) or "not-predicted". `notes`: what the result
+      depends on. `assumes`: what the result assumes, as clauses.
     """
 
     group: Hidden[PodGroup]

@@ -29,7 +29,7 @@ class Forbidden(ValueError):
 
 
 class Resolved(NamedTuple):
-    """The fields that the Priority plugin sets in a Pod's spec."""
+    """The priority fields of a Pod's spec after admission."""
 
     priority_class_name: str
     priority: int

@@ -235,10 +235,10 @@ class Input:
 
 
 class RenderRequest(NamedTuple):
-    """Limits what helm and kustomize may do when they render manifests.
+    """Permissions of helm and kustomize when they render manifests.
 
-    `flags`: flags of kustomize. `variables`: names of environment variables that the programs get. `config`: a
-    configuration file. A configuration file outside of the checked trees may allow more.
+    `flags`: flags of kustomize. `network`: whether kustomize may use the network. `variables`: names of environment
+    variables that both get. `config`: the configuration file; outside of the checked trees, it may allow more.
     """
 
     flags: Sequence[str] = ()

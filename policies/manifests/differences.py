@@ -69,7 +69,7 @@ _LONGEST: Final = 120
 
 
 class ChangedField(NamedTuple):
-    """A field and its two values; "" if absent. `name[]`: the elements of a list that only one version has."""
+    """A field with its value in both versions; "" if absent. `name[]`: elements of a list that one version lacks."""
 
     name: str
     before: str
@@ -103,7 +103,7 @@ class ChangedObject(NamedTuple):
 
     @property
     def is_restart(self) -> bool:
-        """Whether the change only replaces Pods with equal Pods."""
+        """Whether the change only replaces Pods, without a change that matters for scheduling."""
         return [field.name for field in self.fields] == [TEMPLATE]
 
     @property

@@ -85,7 +85,10 @@ _SAFE_VOLUMES: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-vol
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A Pod. `priority`: None if admission never set it, which counts as 0. Times in seconds since 1970."""
+    """A Pod, reduced to the fields that matter for scheduling.
+
+    `priority`: None if admission never set it, which counts as 0. `start_time`: in seconds since 1970.
+    """
 
     namespace: str
     name: str
@@ -175,7 +178,10 @@ class Pod:
 
     @property
     def effective_priority(self) -> int:
-        """The priority value; 0 if admission never set it. Source: component-helpers `PodPriority`."""
+        """The priority value; 0 if admission never set it.
+
+        Source: component-helpers `PodPriority`.
+        """
         return self.priority or 0
 
     def __repr__(self) -> str:

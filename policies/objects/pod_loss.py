@@ -26,7 +26,7 @@ _MAX_LOSSES: Final = 5
 class PodLoss(NamedTuple):
     """The effect of losing a Pod on the workload `kind` `name`. `pod`: `namespace/name`.
 
-    `condition`: the condition that changes the effect, as text, such as `unless …`; empty if there is none.
+    `condition`: a condition that changes the effect, as text, such as `unless …`; empty without such a condition.
     """
 
     pod: str

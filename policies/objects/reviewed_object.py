@@ -52,7 +52,7 @@ class User(NamedTuple):
 
 
 class ReviewedObject(NamedTuple):
-    """One object with its operation. `object` is empty on DELETE; `old` is the stored object before the operation.
+    """One object with its operation. `object`: empty on DELETE. `old`: the object before the operation, if any.
 
     `part`: the Pod template to evaluate, if the object has several. `within`: the creator of the object, if the object
     is part of another object in its file. `is_partial`: whether the object is part of a template, and may have further,

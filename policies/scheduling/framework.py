@@ -49,7 +49,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A result other than success: the code, the reasons, and the plugin that returned the status."""
+    """The result of a scheduling plugin, other than success."""
 
     code: Code
     reasons: Always[tuple[str, ...]] = ()

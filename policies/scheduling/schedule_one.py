@@ -346,7 +346,7 @@ class Prediction:
 
     @property
     def statuses(self) -> Mapping[str, Status]:
-        """Node -> why the Pod does not fit on the node; empty if PreFilter rejected the Pod."""
+        """Node -> why the Pod does not fit on the node; empty without prediction, or if PreFilter rejected the Pod."""
         if self.not_predicted or self._filtered.rejected is not None:
             return {}
         filtered = self._filtered
@@ -469,7 +469,7 @@ class Prediction:
 
     @property
     def candidates(self) -> Sequence[Candidate]:
-        """The nodes on which preemption helps, with their victims."""
+        """The nodes on which preemption helps, each with its victims."""
         return () if self.not_predicted else self.preemption.candidates
 
     @cached_property
@@ -536,8 +536,8 @@ class Prediction:
 
     @property
     def node(self) -> str:
-        """The node of the Pod: the best feasible node (its nominated node first), otherwise the node that
-        preemption nominates, or "".
+        """The node of the Pod: its nominated node if feasible, otherwise the best feasible node, otherwise the node
+        that preemption nominates, or "".
         """
         if not self.fits:
             return self.nominated_node
@@ -646,7 +646,7 @@ class Prediction:
 
     @cached_property
     def assumes(self) -> tuple[str, ...]:
-        """What the prediction assumes because the cluster state lacks it."""
+        """What the prediction assumes, as clauses."""
         is_new = not self.pod.uid
         return assumptions(self.snapshot.objects, (self.pod,), victims=bool(self.victims), created=is_new)
 

@@ -33,9 +33,9 @@ class BeforeAfter(NamedTuple):
 
 
 class WorkloadCount(NamedTuple):
-    """A workload, or a Pod without controller: numbers of running and Pending Pods before and after the event.
+    """A workload, or a Pod without controller: numbers of running and Pending Pods before the change and at the end.
 
-    `message`: kube-scheduler's message for Pending Pods. `workload`: display name, usually `namespace/name`.
+    `workload`: display name, usually `namespace/name`. `message`: kube-scheduler's message for Pending Pods.
     """
 
     workload: str
@@ -48,24 +48,24 @@ class WorkloadCount(NamedTuple):
     pending: Hidden[int]
     message: str
     again: Hidden[Recreator] = Recreator.CONTROLLER
-    """The controller that recreates the Pods of the workload."""
+    """What recreates the Pods of the workload."""
     kind: Hidden[str] = ""
-    """`group/Kind` of the Pods' controller; for a simulated workload, of the top-level workload."""
+    """`group/Kind` of the Pods' controller; of a simulated workload, of the top-level workload."""
     with_node: Hidden[int] = 0
-    """The number of a DaemonSet's Pods on deleted nodes, which need no replacement."""
+    """The number of DaemonSet Pods on deleted nodes, which need no replacement."""
     failure: str = ""
     """The reason why the Pods' Job fails; "" if it does not."""
     unwanted: Hidden[int] = 0
-    """The number of replicas by which the change itself scales the workload down."""
+    """The number of replicas that the change itself removes."""
 
     @property
     def lost(self) -> int:
-        """The decrease in the number of the workload's running Pods; 0 if the number does not decrease."""
+        """By how much the number of running Pods decreases; 0 if it does not."""
         return max(self.before - self.after, 0)
 
     @property
     def unreplaced(self) -> int:
-        """The number of Pods that were Pending before and no longer exist, if no controller replaces them."""
+        """The number of Pods that were Pending before, no longer exist, and are not replaced."""
         gone = self.before + self.pending_before - self.after - self.pending - self.lost
         return max(gone, 0) if self.failure or self.again is not Recreator.CONTROLLER else 0
 
@@ -76,7 +76,7 @@ class WorkloadCount(NamedTuple):
 
     @property
     def not_started(self) -> int:
-        """The number of other Pods that are Pending after the event, without replacements of lost Pods."""
+        """The number of additional Pending Pods at the end, without replacements of lost Pods."""
         return max(self.pending - self.pending_before - self.missed, 0)
 
     @in_json
@@ -89,7 +89,7 @@ class WorkloadCount(NamedTuple):
 
     @in_json
     def replaced_by(self) -> str:
-        """The controller of the replacement Pods."""
+        """`again` as text."""
         return str(self.again)
 
 
@@ -212,15 +212,16 @@ class Upgrade(NamedTuple):
 class Answer(NamedTuple):
     """The answer to a what-if question.
 
-    - `change`: the question. `typicalOf`: if races decide how long it takes, the runs that this one represents.
-    - `workloads`: those that change or have too few Pods. `preempted`: in the order of time.
+    - `change`: the change as text. `typicalOf`: if races decide how long it takes, the runs that this one represents.
+    - `workloads`: those whose number of running Pods changes, or with Pending Pods before or at the end. `preempted`:
+      in the order of time.
     - `pdbs`: PDB -> (healthy Pods, desired healthy Pods), if the PDB has too few Pods at the end and had enough before.
-    - `notDrained`: by node, the Pods that stay. `evictionBlockedBy`: by Pod, the PDBs that block its eviction.
-    - `notSimulated`: objects that their controllers cannot process, with the reason. `notModelled`: parts of the answer
-      that forewarn does not model.
-    - `autoscalers`: the reaction of autoscalers to the Pods that are Pending at the end. `withNewNodes`: the cluster
-      after new nodes have arrived.
-    - `podLosses`: what fails or is interrupted without one of its Pods. `newNodes`: the added nodes.
+    - `notDrained`: by node, the Pods that a drain leaves. `evictionBlockedBy`: by Pod, the PDBs that block its
+      eviction.
+    - `notSimulated`: what the simulation leaves out, with the reason. `notModelled`: what forewarn does not model.
+    - `autoscalers`: the reaction of autoscalers to Pending Pods. `withNewNodes`: the end of the simulation if
+      autoscalers add or remove nodes.
+    - `podLosses`: what fails or is interrupted because it lost a Pod. `newNodes`: the added nodes.
     - `pendingDaemonSets`: with `restart`, DaemonSets with Pending Pods.
     - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
       new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
@@ -269,7 +270,7 @@ class Answer(NamedTuple):
 
     @in_json
     def settled_at(self) -> float:
-        """When the cluster reached a steady state."""
+        """Seconds until the last event of the simulation."""
         return self.summary.settled_at
 
     @in_json

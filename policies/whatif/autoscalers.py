@@ -163,7 +163,7 @@ class Autoscaling(NamedTuple):
 
     @property
     def grows(self) -> bool:
-        """Whether node groups are known."""
+        """Whether forewarn knows node groups, or NodePools with instance types."""
         return bool(self.groups or self.karpenter)
 
     @property
@@ -234,7 +234,7 @@ class Waiting(NamedTuple):
 
 
 class Considered(NamedTuple):
-    """The number of Pods for which an autoscaler would scale up, and of the other Pending Pods by reason."""
+    """The number of Pending Pods that an autoscaler considers for a scale-up, and of the others by reason."""
 
     considered: int
     ignored: Mapping[str, int]
@@ -287,10 +287,11 @@ class Autoscalers(NamedTuple):
 
 
 class WorkloadBack(NamedTuple):
-    """Running Pods of a workload: before the event, at its worst moment, at the end, and at the end without new nodes.
+    """The number of running Pods of a workload: before the change, at its worst moment, at the end, and at the end
+    without new nodes.
 
-    `pending`: Pods that stay Pending, for the reason `message`. `at`: seconds until its last Pod was scheduled; null if
-    Pods stay Pending, or if no Pod was scheduled.
+    `pending`: number of Pods that are Pending at the end, for the reason `message`. `at`: seconds until its last Pod
+    was scheduled; null if Pods are Pending at the end, or if no Pod was scheduled.
     """
 
     workload: str
@@ -312,13 +313,13 @@ class WorstMoment(NamedTuple):
 
 
 class WithNewNodes(NamedTuple):
-    """The end of the simulation if autoscalers add or remove nodes. `nodes`: by node group or NodePool.
+    """The end of the simulation if autoscalers add or remove nodes. `nodes`: added nodes by node group or NodePool.
 
-    `fewer`: replicas that do not run at the end. `daemon_pods`: the DaemonSet Pods of `running` that would not run
-    without the new nodes. `first_node_at`: null if nodes are only removed.
-    `nodes_not_simulated`: the nodes beyond the limit of a simulation. `upgraded`: in an upgrade, the number of upgraded
-    nodes. `upgraded_at`: seconds until all nodes are upgraded; absent if they are not. `preempted`: in an upgrade, the
-    number of preempted Pods.
+    `fewer`: number of replicas that no longer run. `daemon_pods`: number of additional DaemonSet Pods that run because
+    of the new nodes. `first_node_at`: seconds until the first node is ready; null if nodes are only removed.
+    `nodes_not_simulated`: number of nodes beyond the limit of a simulation. `upgraded`: in an upgrade, the number of
+    upgraded nodes. `upgraded_at`: seconds until all nodes are upgraded; absent if they are not. `preempted`: in an
+    upgrade, the number of preempted Pods.
     """
 
     nodes: Mapping[str, int]

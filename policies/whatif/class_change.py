@@ -68,8 +68,7 @@ class NewPodPriorities(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A workload with the priority fields of its new Pods before and after the change; None if admission rejects the
-    Pods.
+    """A workload with the priority of its new Pods before and after the change; None if admission rejects the Pods.
 
     `running`: the number of running Pods by priority.
     """
@@ -82,7 +81,7 @@ class Ranked(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether the priority or preemption policy of new Pods changes."""
+        """Whether new Pods get another priority or preemptionPolicy."""
         return _rank(self.before) != _rank(self.after)
 
     @in_json
@@ -91,9 +90,10 @@ class Ranked(NamedTuple):
 
 
 class MayPreempt(NamedTuple):
-    """How many Pods of a workload a new Pod of a PriorityClass may preempt.
+    """The number of running Pods of a workload that a new Pod of a PriorityClass may preempt.
 
-    `during_rollout`: after the change, with the old Pods. `after`: after all Pods are recreated.
+    `before`: before the change. `during_rollout`: after the change, with the old Pods. `after`: after all Pods are
+    recreated.
     """
 
     class_: str
@@ -104,8 +104,8 @@ class MayPreempt(NamedTuple):
 
 
 class PreemptionTotal(NamedTuple):
-    """How many running Pods a new Pod of a PriorityClass may preempt. `changed`: the workloads for which this number
-    changes, most Pods first.
+    """The number of running Pods of all workloads that a new Pod of a PriorityClass may preempt. `changed`: the
+    workloads for which a number changes, most Pods first.
     """
 
     class_: str
@@ -120,11 +120,13 @@ class PreemptionTotal(NamedTuple):
 
 
 class ClassChange(NamedTuple):
-    """The effect of a change without a simulation. `before`, `after`: the PriorityClass; None if it does not exist.
+    """The effect of a change of a PriorityClass, without a simulation. `before`, `after`: the PriorityClass; None if it
+    does not exist.
 
-    `taken_from`: the previous global default that the change replaces, or "". `may_preempt`: the numbers that differ.
-    `templates`: the workloads whose template the change sets. `restarted`: whether the simulation restarts the
-    workloads in `restarting`; false with manifests to apply.
+    `taken_from`: the previous global default that the change replaces, or "". `may_preempt`: the numbers that the
+    change affects. `totals`: by PriorityClass, the sums over all workloads. `templates`: the workloads whose template
+    the change sets. `restarted`: whether the simulation restarts the workloads in `restarting`; false with manifests to
+    apply.
     """
 
     before: PriorityClass | None
@@ -138,12 +140,12 @@ class ClassChange(NamedTuple):
 
     @property
     def changed(self) -> list[Ranked]:
-        """The workloads whose new Pods change priority."""
+        """The workloads whose new Pods get another priority or preemptionPolicy."""
         return [workload for workload in self.ranked if workload.differs]
 
     @property
     def restarting(self) -> list[Ranked]:
-        """The workloads in `changed` for which a restart replaces the Pods."""
+        """The Deployments, StatefulSets and DaemonSets in `changed` whose new Pods admission accepts."""
         kinds = (workload for workload in self.changed if workload.after is not None and workload.object)
         return [kind for kind in kinds if is_rolled_out(kind.object)]
 

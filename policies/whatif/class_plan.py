@@ -60,8 +60,8 @@ class StepPreemption(NamedTuple):
 class SimulatedStep(NamedTuple):
     """A step of a change of PriorityClasses, with its start and end in seconds.
 
-    `newPods`: number of new Pods. `pending`: number of Pending Pods at the end of the step. `unfinished`: workloads
-    whose rollout made no progress for 10 minutes.
+    `newPods`: number of new Pods. `pending`: number of Pending Pods after the step. `unfinished`: workloads whose
+    rollout made no progress for 10 minutes.
     """
 
     step: Inlined[Step]
@@ -78,7 +78,9 @@ class SimulatedStep(NamedTuple):
 
 
 class OtherOrder(NamedTuple):
-    """The alternative order of the steps. `neverFirst`: in this order, new classes first get preemptionPolicy Never."""
+    """The alternative order of the steps. `neverFirst`: whether new classes of changed workloads first get
+    preemptionPolicy Never in this order.
+    """
 
     never_first: bool
     preempted: int
@@ -96,9 +98,10 @@ class Plan(NamedTuple):
     """The simulated steps in order.
 
     `pendingBefore`: number of Pending Pods before the change. `preemptedBefore`: number of Pods that Pending Pods
-    preempt before the first step, in addition to `steps`. `alternative`: the order that was not chosen; null if the
-    first order preempts no Pods. `keepPriority`: workloads that a restart does not replace. `rejected`: workloads whose
-    PriorityClass does not exist afterwards. `ignored`, `notModelled`: limits of the answer.
+    preempt before the first step, in addition to `steps`. `alternative`: the order that was not chosen; null if only
+    one order was simulated. `keepPriority`: workloads whose Pods keep another priority, because no step replaces them.
+    `rejected`: workloads whose new Pods admission rejects afterwards. `ignored`: workloads of the files that the
+    cluster does not have. `notModelled`: what forewarn does not model.
     """
 
     pending_before: int
@@ -113,12 +116,12 @@ class Plan(NamedTuple):
 
     @in_json
     def preempted(self) -> int:
-        """Number of Pods that all steps preempt."""
+        """Number of preempted Pods in all steps."""
         return sum(len(step.preemptions) for step in self.steps)
 
     @in_json
     def complete(self) -> bool:
-        """Whether all rollouts finish and admission rejects no workload."""
+        """Whether all rollouts finish, and admission accepts the Pods of all workloads."""
         return not self.summary.stopped and not self.rejected and not any(step.unfinished for step in self.steps)
 
     @in_json
@@ -128,7 +131,7 @@ class Plan(NamedTuple):
 
     @optional_in_json
     def stopped(self) -> str | None:
-        """Why the simulation ended early."""
+        """Why the simulation was stopped before its end."""
         return self.summary.stopped or None
 
     @in_json

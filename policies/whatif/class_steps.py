@@ -54,8 +54,8 @@ class WorkloadReference(NamedTuple):
 class Step(NamedTuple):
     """One step: PriorityClasses to create, change, recreate or delete, or workloads to roll out one after the other.
 
-    `action`: "default" sets `globalDefault`. `classes`: their state after the step (for "delete", before the step).
-    `priority`: of the new Pods of `workloads`.
+    `action`: "default" changes `globalDefault`; "apply" and "restart" roll out workloads. `classes`: the
+    PriorityClasses after the step (for "delete", before the step). `priority`: of the new Pods of `workloads`.
     """
 
     action: Literal["create", "default", "recreate", "delete", "apply", "restart"]

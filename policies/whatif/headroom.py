@@ -106,8 +106,8 @@ _NO_GROUPS: Final = Autoscaling()
 class Count(NamedTuple):
     """Number of replicas that fit.
 
-    `is_exact`: false if `pods` is a lower bound. `by_node`: the number by node; None if unknown. `quota`: the
-    ResourceQuota that limits the Pods.
+    `pods`: number that fits on nodes. `is_exact`: false if `pods` is a lower bound. `by_node`: the number by node; None
+    if unknown. `quota`: the ResourceQuota that limits the Pods.
     """
 
     pods: Hidden[int]
@@ -117,7 +117,7 @@ class Count(NamedTuple):
 
     @property
     def admitted(self) -> Count:
-        """The Pods that fit on nodes and that quotas admit."""
+        """The number that fits on nodes and that quotas admit."""
         return Count(self.quota.pods) if self.quota is not None and self.quota.pods < self.pods else self
 
     @in_json
@@ -127,12 +127,12 @@ class Count(NamedTuple):
 
     @in_json
     def at_least(self) -> bool:
-        """More replicas may fit."""
+        """Whether more replicas may fit."""
         return not self.admitted.is_exact
 
     @optional_in_json
     def nodes(self) -> int | None:
-        """If a ResourceQuota limits the Pods: the number on nodes."""
+        """If a ResourceQuota limits the Pods: the number that fits on nodes."""
         return None if self.quota is None else self.pods
 
     @optional_in_json
@@ -161,9 +161,9 @@ class OfClass(NamedTuple):
 
 
 class Stranded(NamedTuple):
-    """Free capacity that no replica can use, in thousandths of a core and bytes.
+    """Free capacity on full nodes. `milli_cpu` is in thousandths of a core, `memory` in bytes.
 
-    `insufficient`: the resources of which these nodes lack the requested amount, in the order of NodeResourcesFit.
+    `insufficient`: the resources of which these nodes lack the requested amount. `nodes`: number of these nodes.
     """
 
     insufficient: tuple[str, ...]
@@ -173,10 +173,10 @@ class Stranded(NamedTuple):
 
 
 class OfGroup(NamedTuple):
-    """Replicas that fit if a node group grows by `nodes` nodes, usually to its maximum size.
+    """The additional replicas that fit if a node group grows by `nodes` nodes, usually to its maximum size.
 
-    `capped`: one scale-up adds no more nodes, although the group may grow further. `more`: its quota applies after the
-    Pods that fit on existing nodes. `reason`: kube-scheduler's if no Pod fits.
+    `capped`: whether the group may grow further, but not in one scale-up. `more`: number of additional replicas.
+    `reason`: why no Pod fits.
     """
 
     group: str
@@ -191,12 +191,12 @@ class OfGroup(NamedTuple):
 
     @in_json
     def at_least(self) -> bool:
-        """More replicas may fit."""
+        """Whether more replicas may fit."""
         return self.more.at_least
 
     @optional_in_json
     def pods_without_quota(self) -> int | None:
-        """If a ResourceQuota limits the Pods."""
+        """If a ResourceQuota limits the Pods: the number that fits on the nodes."""
         return self.more.nodes
 
     @optional_in_json
@@ -206,9 +206,9 @@ class OfGroup(NamedTuple):
 
 
 class PodGroupHeadroom(NamedTuple):
-    """PodGroups that fit. `pods`: size of a group; `without_preemption`, `with_preemption`: numbers of groups.
+    """The number of PodGroups that fit, without and with preemption. `pods`: number of Pods of a PodGroup.
 
-    Of the last PodGroup, possibly only `min_count` Pods fit. Applies to a PodGroup of which no Pod runs yet.
+    Of the last PodGroup, possibly only `min_count` Pods fit. Assumes that no Pod of a PodGroup runs yet.
     """
 
     name: str
@@ -219,22 +219,20 @@ class PodGroupHeadroom(NamedTuple):
 
 
 class Fitting(NamedTuple):
-    """Numbers of replicas, or of PodGroups."""
+    """Numbers of replicas, or of PodGroups, without and with preemption."""
 
     without: int
-    """Without preemption."""
     preempting: int
-    """With preemption."""
 
 
 class Headroom(NamedTuple):
     """The headroom for one object: how many more of its Pods fit.
 
     `without`, `preempting`: Pods that fit on the nodes, without and with preemption. `byClass`: replicas that would fit
-    with each PriorityClass. `reasons`: kube-scheduler's reasons why nodes accept no more Pods, with the number of
-    nodes, most nodes first. `stranded`: unusable free capacity. `nodeGroups`: replicas for each node group, in the
-    file's order. `podGroup`: only if the object's Pods belong to a PodGroup. `assumes`: what the cluster state lacks,
-    as clauses.
+    with preemption, by PriorityClass: the object's, and those that are neither system classes nor forewarn's.
+    `reasons`: kube-scheduler's reasons why nodes accept no more Pods, with the number of nodes, most nodes first.
+    `stranded`: unusable free capacity, by insufficient resources. `nodeGroups`: additional replicas if one node group
+    grows. `podGroup`: only if the object's Pods belong to a PodGroup. `assumes`: what the answer assumes, as clauses.
     """
 
     name: Hidden[str]
@@ -253,7 +251,7 @@ class Headroom(NamedTuple):
 
     @optional_in_json
     def quota(self) -> Quota | None:
-        """The ResourceQuota that rejects further Pods."""
+        """The ResourceQuota that limits the Pods."""
         return self.without.quota
 
     @property
@@ -263,7 +261,7 @@ class Headroom(NamedTuple):
 
     @property
     def more(self) -> Fitting:
-        """The number of replicas or PodGroups that fit and that quotas admit."""
+        """The number of replicas, or of PodGroups, that fit and that quotas admit."""
         if self.pod_group is None:
             return Fitting(*(count.pods for count in self.pods))
         return Fitting(self.pod_group.without_preemption, self.pod_group.with_preemption)

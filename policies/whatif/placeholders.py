@@ -33,8 +33,9 @@ _USUAL: Final = -5
 
 
 class ExistingPlaceholders(NamedTuple):
-    """Placeholder Pods that the Pods may preempt. `reserve`: number of Pods that fit only by preempting placeholder
-    Pods. `pending`: number of further placeholder Pods that are Pending.
+    """Placeholder Pods of the cluster. `pods`: number of running ones that the Pods may preempt. `pending`: number of
+    Pending ones. `reserve`: number of Pods that fit only by preempting placeholder Pods. `termination_seconds`: the
+    longest termination grace period.
     """
 
     pods: int
@@ -44,7 +45,11 @@ class ExistingPlaceholders(NamedTuple):
 
 
 class NewPlaceholders(NamedTuple):
-    """Placeholder Pods to create, with the requests of each. An empty `priority_class`: no suitable class exists."""
+    """Placeholder Pods to create, with the requests of each: CPU in thousandths, memory in bytes.
+
+    `fit_now`: number of these Pods that fit on the existing nodes. `priority_class`: empty if no suitable class exists.
+    `priority`: of the class, or for a new class.
+    """
 
     pods: int
     fit_now: int
@@ -63,8 +68,8 @@ class PlaceholderPool(NamedTuple):
 
 
 class PlaceholderNodes(NamedTuple):
-    """New nodes of a node group for the placeholder Pods that do not fit. `nodes`: number of nodes; null if the group
-    cannot add enough. `pods`: how many of these Pods fit on nodes of this group alone.
+    """New nodes of a node group for the placeholder Pods that do not fit. `nodes`: number of nodes for all of them;
+    null if the group cannot add enough. `pods`: number of these Pods that fit on new nodes of this group alone.
     """
 
     group: str
@@ -75,7 +80,9 @@ class PlaceholderNodes(NamedTuple):
 class Placeholders(NamedTuple):
     """Placeholder Pods for `wanted` Pods. `obstacle`: why placeholder Pods do not help; empty if they help.
 
-    `capacity_buffer`: a CapacityBuffer instead of placeholder Pods; null for objects without a scale subresource.
+    `existing`: placeholder Pods of the cluster. `create`: additional ones. `pools`: by node pool, the Pods that fit.
+    `node_groups`: new nodes for the placeholder Pods that do not fit. `capacity_buffer`: a CapacityBuffer instead of
+    placeholder Pods, for a Deployment, StatefulSet or ReplicaSet; otherwise null.
     """
 
     wanted: int

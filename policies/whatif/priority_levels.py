@@ -35,7 +35,7 @@ class NewPodsOfClass(NamedTuple):
 
 
 class PreemptablePods(NamedTuple):
-    """Running Pods with a lower priority, by PriorityClass and value."""
+    """The number of running Pods with a PriorityClass and value."""
 
     class_: str
     value: int
@@ -45,9 +45,9 @@ class PreemptablePods(NamedTuple):
 class PriorityLevel(NamedTuple):
     """A PriorityClass (empty: none) with a priority value.
 
-    `newPods`: whether new Pods may preempt; null if new Pods do not get this value. `running`: requests of running
-    Pods. `pending`: number of Pending Pods. `couldDisplace`: running Pods of lower priority that a new Pod may preempt.
-    `mayPreempt`: these Pods by class and value.
+    `newPods`: whether new Pods may preempt; null if new Pods do not get this value. `running`: running Pods and their
+    requests. `pending`: number of Pending Pods. `couldDisplace`: running Pods of lower priority that a new Pod may
+    preempt. `mayPreempt`: these Pods by class and value.
     """
 
     class_: str
@@ -62,7 +62,7 @@ class PriorityLevel(NamedTuple):
 
 @dataclass(frozen=True)
 class Classes(Result):
-    """The output of `forewarn classes`. `allocatable`: of all nodes. `classes`: the highest value first."""
+    """The output of `forewarn classes`. `allocatable`: the sum of all nodes. `classes`: the highest value first."""
 
     allocatable: Requested
     classes: Sequence[PriorityLevel]

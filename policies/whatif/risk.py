@@ -55,11 +55,11 @@ class Amounts(NamedTuple):
 
 
 class Preemptor(NamedTuple):
-    """A PriorityClass whose Pods may preempt a workload, if their requests are above `moreThan` and at most `upTo`.
+    """A PriorityClass whose Pods may preempt a workload if their requests exceed `moreThan`, but not `upTo`.
 
     `moreThan`: the largest free CPU and memory of the nodes on which the workload's Pods may run. `upTo`: the largest
-    free CPU and memory of the workload's nodes without the Pods of a lower priority than the class. In both, CPU and
-    memory may be of different nodes.
+    free CPU and memory of the workload's nodes without the Pods of a lower priority than the class. In both fields, CPU
+    and memory may be of different nodes.
     """
 
     class_: str
@@ -69,9 +69,8 @@ class Preemptor(NamedTuple):
 
 
 class EvictedFirst(NamedTuple):
-    """The nodes on which the kubelet evicts the workload's Pods first. `nodes`: number of nodes on which a Pod of the
-    workload has the lowest priority of all Pods that the kubelet may evict. `of`: number of nodes with Pods of the
-    workload.
+    """Eviction under node pressure. `nodes`: number of nodes on which a Pod of the workload has the lowest priority of
+    all Pods that the kubelet may evict. `of`: number of nodes with Pods of the workload.
     """
 
     nodes: int
@@ -79,8 +78,10 @@ class EvictedFirst(NamedTuple):
 
 
 class PreemptedTogether(NamedTuple):
-    """A PodGroup with the disruption mode `all`: kube-scheduler preempts all its Pods or none. `nodes`: number of nodes
-    with its Pods."""
+    """A PodGroup with the disruption mode `all`: kube-scheduler preempts all its Pods or none.
+
+    `preempted_pods`: number of its Pods on nodes. `nodes`: number of these nodes.
+    """
 
     pod_group: str
     priority: int
@@ -89,7 +90,7 @@ class PreemptedTogether(NamedTuple):
 
 
 class AfterNewNodes(NamedTuple):
-    """A workload after new nodes have arrived: number of replicas that still do not run.
+    """A workload after new nodes have arrived. `replicas`: number of lost replicas that still do not run.
 
     `backAt`: seconds until its last Pod was scheduled; absent if none was, or no nodes arrive.
     """
@@ -101,12 +102,13 @@ class AfterNewNodes(NamedTuple):
 class WorkloadRisk(NamedTuple):
     """The risks of one workload's running Pods.
 
-    - `classesAbove`: number of PriorityClasses that may preempt the workload; `mayBePreemptedBy`: the lowest of these
-      classes.
-    - `losesReplicasWith`: a lost zone or node, such as `zone a`, and the number of replicas that do not return.
-    - `refusedByQuota`: the number of these replicas whose replacements a ResourceQuota rejects.
+    - `priority`: the lowest of its Pods. `pods`: number of its running Pods.
+    - `classesAbove`: number of PriorityClasses that may preempt the workload, without system classes;
+      `mayBePreemptedBy`: these classes, lowest first, at most 30.
+    - `losesReplicasWith`: a lost zone or node, such as `zone a` -> the number of replicas that do not return.
+    - `refusedByQuota`: a lost zone or node -> the number of these replicas that a ResourceQuota rejects.
     - `podLosses`: what fails or is interrupted if one of its Pods is lost.
-    - `withNewNodes`: the losses after new nodes have arrived; absent without node groups.
+    - `withNewNodes`: the losses after new nodes have arrived; absent without new nodes in simulations.
     """
 
     workload: str
@@ -125,7 +127,7 @@ class WorkloadRisk(NamedTuple):
 
     @property
     def lasting_losses(self) -> Mapping[str, int]:
-        """The losses that still cost replicas after new nodes have arrived; all losses without node groups."""
+        """The losses that still cost replicas after new nodes have arrived; all losses without `with_new_nodes`."""
         if self.with_new_nodes is None:
             return self.loses_replicas_with
         return {what: after.replicas for what, after in self.with_new_nodes.items() if after.replicas}
@@ -147,11 +149,12 @@ class Unfinished(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Risks(Result):
-    """The output of `forewarn risk`. `workloads`: largest losses first. `notModelled`: limits of the answer.
+    """The output of `forewarn risk`. `workloads`: those that lose replicas first, the highest priority first.
 
     `simulated`, `total`: zones and nodes whose loss was simulated, and that exist. `withoutLoss`: workload -> replicas
-    that it loses anyway, as Pending Pods preempt running Pods; losses include these. `notPredicted`: workloads with
-    Pods that the simulations do not replace, with the reason. `unfinished`: by loss. `changes`: with `--since`.
+    that it loses without any loss, for example to Pending Pods that preempt; losses include these. `notPredicted`:
+    objects that their controllers cannot process, with the reason. `notModelled`: what forewarn does not model.
+    `unfinished`: by loss. `changes`: with `--since`.
     """
 
     workloads: Sequence[WorkloadRisk]

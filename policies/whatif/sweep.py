@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 
 class Needs(NamedTuple):
-    """Nodes that autoscalers would add, by group. `noScaleUp`: number of Pods that no group helps.
+    """Nodes that autoscalers would add. `nodes`: by node group or NodePool.
 
-    - `truncated`: true if the work exceeded its limit, so that the numbers are incomplete.
-    - `fewer`, `pending`: as in the row, but after the nodes have arrived. `backAt`: seconds until the last Pod was
-      scheduled. Absent if no nodes arrive.
+    - `noScaleUp`: number of Pods that no node group helps. `truncated`: true if the work exceeded its limit, so that
+      the numbers are incomplete.
+    - `fewer`, `pending`: as in the row, but after the nodes have arrived; absent if no nodes arrive. `backAt`: seconds
+      until the last Pod was scheduled; absent if no nodes arrive.
     """
 
     nodes: Mapping[str, int]
@@ -42,13 +43,13 @@ class Needs(NamedTuple):
 class Row(NamedTuple):
     """The effect of one case.
 
-    - `case`: such as `node a-1`, as an argument of `forewarn whatif`.
+    - `case`: such as `node a-1`, as arguments of `forewarn whatif lose`.
     - `fewer`: number of replicas that no longer run at the end, without DaemonSet Pods on deleted nodes. `pending`:
       number of Pending Pods at the end. `preempted`: number of preempted Pods.
     - `violatedPDBs`: number of PodDisruptionBudgets that preemption violates, or that have too few healthy Pods at the
       end and had enough before.
-    - `settledAt`: seconds until a steady state; if `settled` is false, seconds of the simulation.
-    - `nodeGroups`: the nodes that cluster-autoscaler would add; absent without node groups.
+    - `settled`: whether the cluster reached a steady state. `settledAt`: seconds until the last event.
+    - `nodeGroups`: the nodes that autoscalers would add; absent if forewarn knows no node groups.
     """
 
     case: str
@@ -67,7 +68,7 @@ class Row(NamedTuple):
 
     @property
     def end(self) -> tuple[int, int]:
-        """`fewer` and `pending` after the nodes have arrived that autoscalers add, if any."""
+        """`fewer` and `pending` at the end, with the nodes of autoscalers if any arrive."""
         needs = self.node_groups
         if needs is None or needs.fewer is None or needs.pending is None:
             return self.fewer, self.pending
@@ -85,8 +86,8 @@ class RunningAndPending(NamedTuple):
 class Sweep(Result):
     """The effect of each case, the worst first. `sweep`: `node` or `zone`. `before`: at time 0.
 
-    `withoutChange`: the outcome without an event, if the cluster is not in a steady state. `notes`: objects that are
-    not simulated. `shard`: of a part of a divided run.
+    `withoutChange`: what happens without a loss, unless nothing happens. `notes`: what is not simulated. `shard`: of a
+    part of a divided run.
     """
 
     version: Literal[1] = field(default=1, kw_only=True)

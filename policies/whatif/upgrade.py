@@ -27,10 +27,10 @@ _DRAINING: Final = 600.0
 
 @dataclass(slots=True)
 class UpgradeStep:
-    """The upgrade of a node; null: the upgrade did not reach this event. `pool`: empty if the node belongs to no pool.
+    """The upgrade of a node, with times in seconds; null: the upgrade did not reach this event.
 
-    `emptied_at`: drained. `back_at`: the node or its replacement is in service. `forced`: Pods that were deleted after
-    the drain timeout.
+    `pool`: empty if the node belongs to no pool. `emptied_at`: the drain is complete. `back_at`: the node or its
+    replacement is in service. `forced`: Pods that were deleted after the drain timeout.
     """
 
     node: str
@@ -56,9 +56,7 @@ class _Progress:
 
 
 class UpgradedPool(NamedTuple):
-    """The upgrade of a node pool. `nodes`, `upgraded`: numbers of nodes; `seconds`: null if the upgrade is
-    incomplete.
-    """
+    """The upgrade of a node pool. `nodes`, `upgraded`: numbers of nodes. `seconds`: duration; null if incomplete."""
 
     pool: str
     steps: Hidden[Sequence[UpgradeStep]]
@@ -79,14 +77,15 @@ class UpgradedPool(NamedTuple):
 
 
 class UpgradeRun:
-    """Upgrades nodes in the given order, `max_unavailable` at a time, and records the steps of one simulation.
-
-    `away`: seconds from an empty node until the node is back; with `surge`, until a new node is ready, which is added
-    before the old node is drained and deleted. `force`: seconds after which the drain deletes Pods regardless of
-    PodDisruptionBudgets; 0: never.
-    """
+    """The progress of an upgrade."""
 
     def __init__(self, nodes: Iterable[Node], most: int, away: float, surge: bool = False, force: float = 0.0) -> None:
+        """Upgrade the nodes in their order, `most` at a time.
+
+        `away`: seconds from an empty node until the node is back; with `surge`, until a new node is ready, which is
+        added before the old node is drained and deleted. `force`: seconds after which the drain deletes Pods regardless
+        of PodDisruptionBudgets; 0: never.
+        """
         self._nodes, self.max_unavailable, self.away, self.surge, self.force = list(nodes), most, away, surge, force
         self.steps = self._new_steps()
 
@@ -99,7 +98,7 @@ class UpgradeRun:
 
     @property
     def least(self) -> float:
-        """The seconds for the upgrade if drains take no time."""
+        """The seconds that the upgrade would take if drains took no time."""
         return self._batches * self.away
 
     @property
@@ -118,17 +117,17 @@ class UpgradeRun:
 
     @property
     def not_reached(self) -> Sequence[UpgradeStep]:
-        """The nodes whose drain has not started."""
+        """The nodes whose upgrade has not started."""
         return [step for step in self.steps if step.started_at is None]
 
     @property
     def complete(self) -> bool:
-        """True if all nodes are back."""
+        """Whether all nodes are upgraded."""
         return len(self.done) == len(self.steps)
 
     @property
     def seconds(self) -> float:
-        """The time in seconds at which the last upgraded node was back; 0 if none was."""
+        """The time in seconds at which the last upgraded node was in service; 0 if none was."""
         return max((step.back_at for step in self.steps if step.back_at is not None), default=0.0)
 
     @property
@@ -141,7 +140,7 @@ class UpgradeRun:
 
     @property
     def forced(self) -> Sequence[str]:
-        """The keys of the Pods that were deleted after the drain timeout."""
+        """The Pods that were deleted after the drain timeout, as `namespace/name`."""
         return [pod for step in self.steps for pod in step.forced]
 
     def start(self, simulation: Simulation) -> None:

@@ -383,7 +383,8 @@ IDS: Final = (
 class Trouble(NamedTuple):
     """A reason for a Pod's state.
 
-    `id`: for programs, such as `fits-nowhere`. `help`: the fix, or "". `when`: in seconds since 1970; 0 if unknown.
+    `id`: for programs, such as `fits-nowhere`. `help`: the fix, what to wait for, or "". `when`: in seconds since 1970;
+    0 if unknown.
     """
 
     id: str
@@ -393,7 +394,7 @@ class Trouble(NamedTuple):
 
     @optional_in_json
     def time(self) -> str | None:
-        """In UTC; absent if unknown."""
+        """The time in UTC; absent if unknown."""
         return shown_time(self.when) or None
 
 

@@ -757,7 +757,8 @@ def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
 
 
 class Diagnosis(NamedTuple):
-    """The explanation of a Pod's state. `pod`: None for a Pod that no longer exists. `state`: "gone" means deleted.
+    """The explanation of a Pod's state. `pod`: None for a Pod that no longer exists. `state`: "ended" means Succeeded
+    or Failed, and "gone" means deleted.
 
     `troubles`: causes and problems, the cause first. `prediction`: the predicted result of the next scheduling
     cycle; None if no cycle is predicted.
@@ -1033,7 +1034,7 @@ _SHORT: Final = {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts
 
 
 class PodEnd(NamedTuple):
-    """The termination of a Pod (`namespace/name`), explained: the first reason in `diagnosis` is the cause."""
+    """A Pod (`namespace/name`) of a workload that terminated, restarted, or has another trouble."""
 
     pod: str
     diagnosis: Inlined[Diagnosis]
@@ -1044,14 +1045,15 @@ class PodEnd(NamedTuple):
 
     @property
     def order(self) -> tuple[bool, float, str]:
-        """Sort key: terminations that no user or controller requested are first, then the newest."""
+        """The sort key."""
         return self.cause.id in _BY_CONTROLLERS, -self.cause.when, self.pod
 
 
 class Timeline(NamedTuple):
     """The Pods of a workload. `states`: number of Pods by state. `pending`: names of Pending Pods.
 
-    `endings`: terminations, in order. `notExplained`: number of Pods beyond the limit.
+    `endings`: Pods that terminated, restarted, or have another trouble; unrequested terminations first, then the
+    newest. `notExplained`: number of Pods beyond the limit of 2,000.
     """
 
     states: Counter[str]

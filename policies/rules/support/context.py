@@ -73,7 +73,7 @@ class Defined(NamedTuple):
 
 
 class Context:
-    """The inputs of rules in one evaluation: the change set of the subject, and the cluster (None if unknown).
+    """The inputs of rules: the objects that are applied together (the change set), and the cluster if known.
 
     `is_exempt`: whether the webhook exempts a namespace, and thus assigns no classes to its Pods. `disclose`: the
     names that the requester may read. `shown`: how much of the prediction the requester may see, once there is one.
@@ -109,12 +109,12 @@ class Context:
 
     @property
     def minor(self) -> int | None:
-        """The minor version of Kubernetes 1.x for the change set; None if not set."""
+        """The minor version of Kubernetes 1, such as 36; None if not set."""
         return self.options.minor
 
     @property
     def stored_classes(self) -> Mapping[str, PriorityClass]:
-        """The PriorityClasses of the cluster; without a cluster, those that every cluster or the preset has."""
+        """The PriorityClasses of the cluster by name; without a cluster, those of every cluster and of the preset."""
         if self.cluster:
             return self.cluster.priority_classes
         return {c.name: c for c in (*SYSTEM_CLASSES, *HOSTED_CLASSES.get(self.options.preset, ()))}
