@@ -588,8 +588,11 @@ def _blocks(response: Any, limit: int, until: float, clock: Callable[[], float])
 
 
 def _warnings(headers: list[str]) -> tuple[str, ...]:
-    """The texts of all Warning headers; a header may have several."""
-    return tuple(re.sub(r"\\(.)", r"\1", text) for header in headers for text in _WARNING.findall(header))
+    """The texts of all Warning headers; a header may have several. API servers write UTF-8, which http.client decodes
+    as latin-1.
+    """
+    texts = (text for header in headers for text in _WARNING.findall(header))
+    return tuple(re.sub(r"\\(.)", r"\1", text.encode("latin-1").decode(errors="replace")) for text in texts)
 
 
 def _object(data: bytes) -> dict[str, Any]:

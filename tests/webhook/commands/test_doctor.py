@@ -215,7 +215,8 @@ def play(answer: Any, warnings: tuple[str, ...], ahead: int = 0) -> Callable[[Ha
         status, body = (200, answer) if not isinstance(answer, tuple) else answer
         if isinstance(body, str):
             body = {"kind": "Status", "code": status, "message": body}
-        handler.answer(status, body, Warning=", ".join(f'299 - "{text}"' for text in warnings))
+        header = ", ".join(f'299 - "{text}"' for text in warnings)
+        handler.answer(status, body, Warning=header.encode().decode("latin-1"))
 
     return played
 
@@ -284,6 +285,12 @@ RULES: Final = shipped()[VALIDATING]["validate.forewarn.dev"]["rules"]
 
 def of_webhook(name: str, field: str, value: Any) -> Callable[[World], None]:
     return lambda world: world.webhook(name).update({field: value})
+
+
+def test_a_shortened_name_in_a_warning_is_shown_as_kubectl_shows_it(examined: Callable[..., Report]) -> None:
+    world = World()
+    world.warnings = ("Deployment shop…x7k2p [unknown-priority-class]",)
+    assert examined(world).of("dry run of a Deployment") == [("ok", f"forewarn warns: {world.warnings[0]}")]
 
 
 def called(name: str, **fields: Any) -> Callable[[World], None]:
