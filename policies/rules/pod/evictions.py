@@ -9,6 +9,7 @@ from forewarn.policies.kinds.registry import DEPLOYMENT, DISRUPTION_BUDGET, STAT
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, int32, text
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
+from forewarn.policies.rules.support.rule_text import naming
 from forewarn.policies.rules.support.selected import selected, workloads_in
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
@@ -31,10 +32,11 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     preemption ignores the PodDisruptionBudget.
 
     Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. The
-    finding is also a warning for a PodDisruptionBudget with `{}` if the namespace has another PodDisruptionBudget. The
-    Eviction API rejects evictions of Pods with two PodDisruptionBudgets. Otherwise, the finding is a note. The rule
-    ignores `{}` in a topology spread constraint with `matchLabelKeys`, because these keys select Pods. Without
-    `--kubernetes-version` or a cluster, the rule assumes a release up to 1.37.
+    finding is also a warning for a PodDisruptionBudget with `{}` if the input has another PodDisruptionBudget with a
+    selector in the namespace. The Eviction API rejects evictions of Pods with two PodDisruptionBudgets. Otherwise, the
+    finding is a note. The rule ignores `{}` in a topology spread constraint with `matchLabelKeys`, because these keys
+    select Pods, and in `policy/v1beta1`. Without `--kubernetes-version` or a cluster, the rule assumes a release up to
+    1.37.
 
     Example:
 
@@ -162,13 +164,14 @@ _SCALED: Final = (DEPLOYMENT, STATEFUL_SET)
 def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodDisruptionBudget never allows an eviction.
 
-    Why: while the selected Pods are Ready, the Eviction API rejects every eviction, so `kubectl drain` retries without
-    end. kube-scheduler can still preempt these Pods.
+    Why: while the selected Pods are Ready, the Eviction API rejects every eviction. By default, `kubectl drain` then
+    retries without end. kube-scheduler can still preempt these Pods.
 
-    Details: the finding is a warning if `minAvailable` is at least `replicas` of a selected workload. The finding is a
-    note for `maxUnavailable: 0` and `minAvailable: 100%`, which are often intended. The rule ignores workloads without
-    `replicas`, because an autoscaler may scale them. The rule also reports a PodDisruptionBudget with both fields,
-    because kube-apiserver rejects it.
+    Details: the finding is a warning if `minAvailable` is at least the `replicas` of all selected Deployments and
+    StatefulSets together. The rule does not add up replicas if a selected workload is of another kind, or has no
+    `replicas`, because an autoscaler may scale it. The finding is a note for `maxUnavailable: 0` and `minAvailable:
+    100%`, which are often intended. The rule also reports a PodDisruptionBudget with both fields, because
+    kube-apiserver rejects it.
 
     Example:
 
@@ -217,16 +220,15 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
         return
     selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
-    for workload, _, _ in selected(selector, [namespace], context):
-        replicas = at(workload.object, "spec", "replicas")
-        if group_kind(workload.object) in _SCALED and isinstance(replicas, int) and 0 < replicas <= least:
-            what = plural(replicas, "replica")
-            message = (
-                f"minAvailable {least} allows no eviction of the {what} of {workload.ref.kind} {workload.ref.name}"
-            )
-            yield Problem(
-                Text(message, f"{_ALLOW_ONE['minAvailable']}, or run more replicas"), ("spec", "minAvailable")
-            )
+    workloads = [workload for workload, _, _ in selected(selector, [namespace], context)]
+    replicas = [at(w.object, "spec", "replicas") if group_kind(w.object) in _SCALED else None for w in workloads]
+    total = sum(number for number in replicas if isinstance(number, int))
+    if all(isinstance(number, int) for number in replicas) and 0 < total <= least:
+        names = [f"{workload.ref.kind} {workload.ref.name}" for workload in workloads]
+        message = naming(
+            f"minAvailable {least} allows no eviction of the {plural(total, 'replica')} of ", names, len(names)
+        )
+        yield Problem(Text(message, f"{_ALLOW_ONE['minAvailable']}, or run more replicas"), ("spec", "minAvailable"))
 
 
 _JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
@@ -235,14 +237,15 @@ _JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
 
 @rule(Target.TEMPLATE, severity=Severity.NOTE, reads_parts=True)
 def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A Job can fail if its Pods are evicted or preempted.
+    """A Job or CronJob can fail if its Pods are evicted or preempted.
 
-    Why: a preempted or evicted Pod counts as failed. A Job fails if more of its Pods fail than `backoffLimit` (6 by
-    default).
+    Why: by default, a preempted or evicted Pod counts as failed. A Job fails if more of its Pods fail than
+    `backoffLimit` (6 by default).
 
-    Details: the rule reports a Job with `backoffLimit: 0`, or with more parallel Pods than `backoffLimit`. If a rule of
-    the `podFailurePolicy` has `action: Ignore` for the Pod condition DisruptionTarget, preempted and evicted Pods do
-    not count as failed. An earlier rule that fails the Job for the exit codes 137 or 143 takes precedence.
+    Details: the rule reports a Job with `backoffLimit: 0`, or with more parallel Pods than `backoffLimit`. With
+    `backoffLimitPerIndex`, the rule reports only the value 0. If a rule of the `podFailurePolicy` has `action: Ignore`
+    for the Pod condition DisruptionTarget, preempted and evicted Pods do not count as failed. forewarn reports a rule
+    that fails the Job for this condition, or for the exit codes 137 or 143, if it is before such a rule.
 
     Example:
 
@@ -321,9 +324,9 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     Why: a PodDisruptionBudget without Pods protects nothing. Preemption and `kubectl drain` can then remove all Pods of
     a workload at once.
 
-    Details: the finding is a warning if a value of the selector is a misspelled label of a workload in the namespace.
-    Otherwise, the finding is a note, because a controller may create the Pods. The rule ignores namespaces without
-    workloads in the input, and PodDisruptionBudgets that select Pods of the cluster.
+    Details: the finding is a warning if a value of `matchLabels` is a misspelled label of a workload in the namespace.
+    Otherwise, the finding is a note, because a controller may create the Pods. The rule ignores selectors without
+    `matchLabels`, namespaces without workloads in the input, and PodDisruptionBudgets that select Pods of the cluster.
 
     Bad:
 
