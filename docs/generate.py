@@ -51,7 +51,7 @@ from forewarn.policies.kinds.registry import KINDS, OPTIONAL  # noqa: E402
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES  # noqa: E402
 from forewarn.policies.options import KUSTOMIZE_FLAGS  # noqa: E402
 from forewarn.policies.rules import RULES  # noqa: E402
-from forewarn.policies.rules.support.documentation import documentation_of  # noqa: E402
+from forewarn.policies.rules.support.documentation import documentation_of, linter_severity  # noqa: E402
 from forewarn.webhook.settings import FLAGS  # noqa: E402
 
 if TYPE_CHECKING:
@@ -74,9 +74,10 @@ _RULES_INTRODUCTION = """\
 
 The page of a rule explains the reason and the fix, and shows an example. `forewarn explain RULE` prints the same text.
 
-In the tables, the column *linter* shows the severity in `forewarn lint` and `forewarn audit`. The column *webhook*
-shows the action for a Pod or another object. For a workload, `deny` becomes `warn` by default, because kube-apiserver
-accepts the workload and rejects its Pods.
+In the tables, the column *linter* shows the default severity in `forewarn lint` and `forewarn audit`. Some findings
+have a lower severity. In a deprecated Helm chart, errors become warnings, and warnings become notes. The column
+*webhook* shows the default action. For workloads and custom resources, the default `deny` becomes `warn`, because the
+webhook can still deny their Pods.
 
 ## Configure a rule
 
@@ -123,7 +124,7 @@ def rule_pages() -> dict[Path, str]:
         rules = sorted((rule for rule in RULES if _package(rule) == package), key=lambda rule: rule.ID)
         lines += [f"## {subject}", "", "| rule | reports | linter | webhook |", "|---|---|---|---|"]
         lines += [
-            f"| [{r.ID}]({r.ID}.md) | {documentation_of(r).what} | {r.SEVERITY or '-'} | {r.ACTION or '-'} |"
+            f"| [{r.ID}]({r.ID}.md) | {documentation_of(r).what} | {linter_severity(r) or '-'} | {r.ACTION or '-'} |"
             for r in rules
         ]
         lines.append("")

@@ -26,7 +26,7 @@ from forewarn.policies.manifests import read
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import Target
-from forewarn.policies.rules.support.documentation import documentation_of
+from forewarn.policies.rules.support.documentation import documentation_of, linter_severity
 from forewarn.policies.terminal import as_json, complain
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ def table_of(rules: Sequence[Rule]) -> Iterator[str]:
     yield f"{'RULE':34} {'SEVERITY':8} {'ACTION':6} SUMMARY"
     for rule in rules:
         summary = (rule.__doc__ or "").strip().partition("\n")[0]
-        yield f"{rule.ID:34} {rule.SEVERITY or '-'!s:8} {rule.ACTION or '-'!s:6} {summary}".rstrip()
+        yield f"{rule.ID:34} {linter_severity(rule) or '-'!s:8} {rule.ACTION or '-'!s:6} {summary}".rstrip()
 
 
 def _as_dict(rule: Rule) -> dict[str, Any]:
     doc = documentation_of(rule)
     examples = [info.Example(example.heading, example.yaml) for example in doc.examples]
-    severity, action = str(rule.SEVERITY or ""), str(rule.ACTION or "")
+    severity, action = str(linter_severity(rule) or ""), str(rule.ACTION or "")
     return to_dict(
         info.Rule(rule.ID, rule.TARGETS, severity, action, doc.what, doc.why, doc.details, doc.fix, examples)
     )
@@ -179,22 +179,36 @@ _CHECKED: Final = {
     Target.NAMESPACE: "Namespaces",
     Target.RESOURCE_QUOTA: "ResourceQuotas",
     Target.POD_GROUP: "PodGroups and Workloads",
+    Target.OTHER: "objects of other kinds",
 }
+_BUDGETS: Final = "PodDisruptionBudgets"
+_CHECKED_INSTEAD: Final = {
+    "autoscaler-exceeds-quota": {Target.OTHER: "HorizontalPodAutoscalers"},
+    "empty-selector": {Target.OTHER: _BUDGETS},
+    "evictions-blocked": {Target.OTHER: _BUDGETS},
+    "group-priority-too-high": {Target.PART: _CHECKED[Target.POD_GROUP]},
+    "job-fails-on-eviction": {Target.TEMPLATE: "Jobs, CronJobs"},
+    "daemon-set-without-class": {Target.TEMPLATE: "DaemonSets"},
+    "removed-api-version": {Target.OTHER: f"{_BUDGETS}, HorizontalPodAutoscalers"},
+    "scheduler-configuration": {Target.OTHER: "files of kind KubeSchedulerConfiguration"},
+    "selector-without-pods": {Target.OTHER: _BUDGETS},
+}
+"""Rule -> the objects of a target that the rule checks, if these are not all."""
 
 
 def _checked(rule: Rule) -> str:
     """The kinds of objects that a rule checks, for example `Pods, Pod templates`; in the same order for every rule."""
-    if Target.OTHER in rule.TARGETS:
-        return "all objects"
-    return ", ".join(_CHECKED[target] for target in sorted(rule.TARGETS, key=list(_CHECKED).index))
+    checked = {**_CHECKED, **_CHECKED_INSTEAD.get(rule.ID, {})}
+    return ", ".join(text for target, text in checked.items() if target in rule.TARGETS)
 
 
 def _severity_and_action(rule: Rule) -> str:
     """A rule's default severity and action: `Linter severity: warning. Webhook action: warn.`"""
     where = "Audit" if Target.CLUSTER in rule.TARGETS else "Linter"
-    severity = f"{where} severity: {rule.SEVERITY}." if rule.SEVERITY else "The linter does not run this rule."
+    default = linter_severity(rule)
+    severity = f"{where} severity: {default}." if default else "The linter does not run this rule."
     action = f"Webhook action: {rule.ACTION}." if rule.ACTION else "The webhook does not run this rule."
-    is_linted = rule.SEVERITY and Target.CLUSTER not in rule.TARGETS
+    is_linted = default and Target.CLUSTER not in rule.TARGETS
     return f"{severity} {action}{f' `lint --fix`: {FIXED.get(rule.ID, NOT_FIXED)}.' if is_linted else ''}"
 
 
@@ -233,7 +247,7 @@ def _reported(rule: Rule) -> Iterator[str]:
 def _configured(rule: Rule) -> Iterator[Block]:
     """The blocks that show how to configure a rule's severity and action, in a terminal only."""
     lines = []
-    if rule.SEVERITY is not None:
+    if linter_severity(rule) is not None:
         other = Severity.WARNING if rule.SEVERITY is Severity.NOTE else Severity.NOTE
         lines += [f"severities: {{{rule.ID}: {other}}}  # error, warning, note"]
     if rule.ACTION is not None:
@@ -244,7 +258,7 @@ def _configured(rule: Rule) -> Iterator[Block]:
 
 def _suppressed(rule: Rule) -> Iterator[Block]:
     """The blocks that show how to suppress a finding. The documentation shows them once, on the page of all rules."""
-    if rule.SEVERITY is None:
+    if linter_severity(rule) is None:
         return
     if Target.CLUSTER in rule.TARGETS:
         yield Block("prose", "To suppress a finding, name the object and the reason in the configuration:")

@@ -34,8 +34,8 @@ _PINNED: Final = ("pinned-priority", "priority-mismatch")
 _KEY: Final = re.compile(r"[A-Za-z]+")
 
 FIXED: Final = {
-    "unknown-priority-class": "corrects the name, if exactly one class has a similar name",
-    **dict.fromkeys(_PINNED, "removes a `priority` on a separate line"),
+    "unknown-priority-class": "corrects the name, if exactly one class of the input or cluster has a similar name",
+    **dict.fromkeys(_PINNED, "removes `priority`, if it is on a line next to another field"),
     "global-default-not-unique": "writes `globalDefault: false`",
     "unknown-field": "no change; editors offer the correct name (`forewarn lsp`)",
 }

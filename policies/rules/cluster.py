@@ -40,10 +40,12 @@ if TYPE_CHECKING:
     depends_on=DependsOn(("classes", "pods"), "the class may have been created a moment ago"),
 )
 def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Running Pods have a PriorityClass that was deleted.
+    """Pods have a PriorityClass that was deleted.
 
     Why: the Pods keep their priority while they run. If a workload still names the class, kube-apiserver rejects its
     replacement Pods after the next restart, rollout or node failure.
+
+    Details: the rule ignores completed Pods, and classes in `knownClasses`.
 
     Example:
 
@@ -132,11 +134,11 @@ _LEAST: Final = min(c.value for c in SYSTEM_CLASSES)
 def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Running Pods outside kube-system have the priority of system components.
 
-    Why: a Pod with priority 2000000000 or higher can preempt all your workloads. The kubelet does not evict such a Pod
-    under node pressure, and terminates it last at node shutdown.
+    Why: a Pod with priority 2000000000 or higher can preempt all Pods without a system class. The kubelet does not
+    evict such a Pod under node pressure. At a graceful node shutdown, it terminates such Pods last by default.
 
     Details: the rule system-class-outside-kube-system reports Pod templates that name a system class. This rule reports
-    running Pods with the priority of a system class, even if their template is unknown or has changed.
+    the other Pods with the priority of a system class, for example if their template is unknown or has changed.
 
     Example:
 
@@ -191,6 +193,9 @@ def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Probl
     """A PriorityClass is unused, or only one Pod without a controller uses it.
 
     Why: users can select an unused class by mistake.
+
+    Details: workloads, PodGroups and the annotation `forewarn.dev/default-priority-class` of Namespaces also count as
+    uses. The rule ignores system classes and the global default.
 
     Bad:
 
@@ -271,15 +276,16 @@ def _pods_of(names: set[str], cluster: ClusterSnapshot) -> Mapping[str, list[Pod
     Target.CLUSTER, severity=Severity.WARNING, depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 )
 def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """If a workload restarted now, it would preempt Pods of other workloads.
+    """If a workload restarted now, its new Pods would preempt Pods of other workloads.
 
-    Why: the next restart, rollout or node failure would preempt other Pods, and nothing shows this while the workload
-    runs. A restart preempts Pods of a lower priority that use the capacity for the new Pods.
+    Why: the next restart or rollout would preempt other Pods, and nothing shows this while the workload runs. A restart
+    preempts Pods of a lower priority that use the capacity for the new Pods.
 
-    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. `maxSurge:
-    0` does not prevent the preemption, because a Deployment creates the new Pod while the old Pod still terminates. A
-    single note counts the workloads whose restart preempts only placeholder Pods (`placeholderPods` in the
-    configuration).
+    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one Deployment, StatefulSet or
+    DaemonSet at a time. `maxSurge: 0` does not prevent the preemption, because a Deployment creates the new Pod while
+    the old Pod still terminates. A single note counts the workloads whose restart preempts only placeholder Pods
+    (`placeholderPods` in the configuration). A note also reports each restart that forewarn does not predict, with the
+    reason.
 
     Cluster:
 
@@ -368,13 +374,14 @@ _QUOTA_FIX: Final = "raise the quota, or delete other Pods of the namespace befo
 def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """If a workload restarted now, new Pods would stay Pending, or the rollout would not finish.
 
-    Why: the next restart, rollout or node failure would leave replacement Pods Pending, and nothing shows this while
-    the workload runs. For example, nodes are cordoned, no node has enough free capacity, or a ResourceQuota would
-    reject the new Pods.
+    Why: the next restart or rollout would leave new Pods Pending, and nothing shows this while the workload runs. For
+    example, nodes are cordoned, no node has enough free capacity, or a ResourceQuota would reject the new Pods.
 
-    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. With node
-    groups of the cluster or of `--node-templates`, the message counts the nodes that autoscalers would add for the
-    Pending Pods. If these nodes suffice for all Pods, the finding is a note.
+    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one Deployment, StatefulSet or
+    DaemonSet at a time. The rule ignores a Deployment whose rollout first terminates old Pods (`maxUnavailable`),
+    unless a ResourceQuota stops the rollout. With node groups of the cluster or of `--node-templates`, the message
+    counts the nodes that autoscalers would add for the Pending Pods. If these nodes suffice for all Pods, the finding
+    is a note.
 
     Cluster:
 

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 @rule(Target.FILE, severity=Severity.WARNING)
 def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """kubectl reads an unquoted value differently from other YAML parsers.
+    """kubectl reads an unquoted value differently from some other YAML parsers.
 
     Why: kubectl reads an unquoted yes, no, on or off as a boolean, 0777 as an octal number, and 1:30 as a string.
-    Parsers for other YAML versions read other values.
+    Parsers for other YAML versions can read other values.
 
     Bad:
 
@@ -58,6 +58,8 @@ def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem
     """A mapping has the same key twice.
 
     Why: kubectl uses the last value and prints no warning. Other programs can use the other value, or reject the file.
+
+    Details: if both keys have the same value, the finding is a note.
 
     Bad:
 
@@ -148,8 +150,9 @@ def unknown_kind(subject: ReviewedObject, context: Context) -> Iterator[Problem]
 def unused_suppression(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A suppression matches no finding.
 
-    Why: an unused suppression can hide a later problem. If you pass no cluster, the rule ignores suppressions of rules
-    that depend on a cluster.
+    Why: an unused suppression can hide a later problem.
+
+    Details: if you pass no cluster, the rule ignores suppressions of rules whose result depends on the cluster.
 
     Example:
 
@@ -188,12 +191,13 @@ _FIELDS: Final = (
 def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot read a file or an object in it.
 
-    Why: kubectl rejects the object, and forewarn cannot check it. forewarn still checks the other documents of the
-    file.
+    Why: forewarn cannot check the object. In most cases, kubectl also rejects it. forewarn still checks the other
+    documents of the file.
 
-    Details: the rule also reports values that kube-apiserver cannot decode, such as the quantity `128mi`. With
-    `forewarn lint --render`, it also reports ignored settings of `render`, and charts and kustomizations that cannot be
-    rendered. In the Pod template of a custom resource, it reports only invalid quantities.
+    Details: the rule also reports values that kube-apiserver cannot decode, such as the quantity `128mi`, in the fields
+    that forewarn reads. With `forewarn lint --render`, it also reports ignored settings of `render`, and charts and
+    kustomizations that cannot be rendered. In the Pod template of a custom resource, it reports only invalid
+    quantities.
 
     Bad:
 
@@ -362,12 +366,12 @@ _FEW: Final = 2
 def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """An object has a field that its kind does not define, or that belongs to another place in the object.
 
-    Why: kubectl rejects the object. For a client that does not validate fields, kube-apiserver drops the field
-    without an error. With a misspelled `priorityClassName`, Pods get the default class, or priority 0.
+    Why: by default, kubectl rejects the object. For a client that does not validate fields, kube-apiserver drops the
+    field without an error. With a misspelled `priorityClassName`, Pods get the default class, or priority 0.
 
     Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. With
-    `--kubernetes-version`, it accepts only the fields of the given release. In the Pod template of a custom resource,
-    the rule reports misspelled fields as warnings, because the kind may have further fields.
+    `--kubernetes-version` or a cluster, it accepts only the fields of that release. In the Pod template of a custom
+    resource, the rule reports misspelled fields as warnings, because the kind may have further fields.
 
     Example:
 
@@ -539,8 +543,9 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
     Why: without preemption, Pods of a high class stay Pending if no node has enough free capacity. Critical Pods of
     Kubernetes itself also stay Pending. kube-scheduler does not start with a removed version or an unknown field.
 
-    Details: the rule reads files of kind KubeSchedulerConfiguration. `forewarn info scheduler FILE` checks all fields.
-    If the configuration disables preemption, the finding is a warning. In directories for tests, findings are notes.
+    Details: the rule checks the version, removed fields and the PostFilter plugins. `forewarn info scheduler FILE`
+    checks all fields. If a profile disables DefaultPreemption, the finding is a warning. In directories for tests,
+    findings are notes.
 
     Bad:
 

@@ -32,8 +32,8 @@ _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
 def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A user exempts a Namespace from forewarn without permission.
 
-    Why: the annotation `forewarn.dev/exempt-until` exempts the objects of a Namespace from all rules. Without this
-    rule, all users who may update the Namespace could set it.
+    Why: the annotation `forewarn.dev/exempt-until` exempts the objects in a Namespace from all rules of the webhook.
+    Without this rule, all users who may update the Namespace could set it.
 
     Details: only members of `breakGlass.groups` in the configuration may set a time in the future. By default, these
     groups are `system:masters` and `kubeadm:cluster-admins`. Other users may remove the annotation, or set a time in

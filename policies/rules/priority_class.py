@@ -220,7 +220,8 @@ def priority_class_name_invalid(subject: ReviewedObject, context: Context) -> It
         PriorityClass very-high
         value: 1000
 
-    Fix: use at most 253 lowercase letters, digits, "-" and ".". Begin and end the name with a letter or digit.
+    Fix: use at most 253 lowercase letters, digits, "-" and ".". Begin and end each part between dots with a letter or
+    digit.
     """
     metadata = subject.object.get("metadata") or {}
     if subject.old is not None or not isinstance(metadata, Mapping) or metadata.get("generateName"):
@@ -309,7 +310,8 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
     Why: kubectl and kube-apiserver reject the object. Kubernetes 1.22 removed v1alpha1 and v1beta1 of PriorityClasses.
 
     Details: the rule checks PriorityClasses, workloads, PodDisruptionBudgets and HorizontalPodAutoscalers. In a
-    template, the rule ignores a version that depends on the version of the cluster.
+    template, the rule ignores a version that depends on the version of the cluster. In directories for tests, findings
+    are notes.
 
     Bad:
 
@@ -350,8 +352,9 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
 
     Why: kube-apiserver rejects the update. If a Helm chart changes one of these fields, `helm upgrade` fails.
 
-    Details: if another directory of the input defines the class with another value, the finding is a note, because the
-    directories may be for different clusters.
+    Details: the linter compares a class with the class in the cluster, at the commit of `--base`, or in an earlier
+    object of the same directory. If another directory of the input defines the class with another value, the finding is
+    a note, because the directories may be for different clusters.
 
     Cluster:
 
@@ -467,6 +470,9 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
     Why: kube-apiserver sets the priority when a Pod is created, so existing Pods without a class keep their priority.
     New Pods of the same workload get the new priority. If the new priority is higher, new Pods can preempt old Pods.
 
+    Details: the linter needs `--cluster` or `--base`. With `--base`, the rule reports each class that became the global
+    default or is no longer the default.
+
     Cluster:
 
         Pod team/web-1
@@ -522,6 +528,9 @@ def class_still_in_use(subject: ReviewedObject, context: Context) -> Iterator[Pr
 
     Why: running Pods keep their priority. After the next restart, node failure or rollout, kube-apiserver rejects every
     new Pod of these workloads.
+
+    Details: the webhook also counts PodGroups, and Pods without a controller. With `--base`, unknown-priority-class
+    reports workloads that use a deleted class.
 
     Cluster:
 
@@ -597,6 +606,8 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Why: kube-apiserver sets the priority when a Pod is created. If you delete a class and recreate it with another
     value, old and new Pods of one workload have different priorities. kube-scheduler uses the priority of each Pod.
 
+    Details: the linter needs `--cluster`. The rule ignores completed Pods.
+
     Cluster (Bad):
 
         Pod team/web-1
@@ -647,8 +658,8 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
 def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A class that never preempts has a higher value than a class that preempts.
 
-    Why: Pods of the non-preempting class are first in the queue, but stay Pending until capacity is free. Pods of the
-    lower class can preempt other Pods, and use the capacity first.
+    Why: Pods of the non-preempting class are before Pods of the lower class in the queue, but stay Pending until
+    capacity is free. Pods of the lower class can preempt other Pods, and use the capacity first.
 
     Example:
 
@@ -678,8 +689,8 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
     Why: cluster-autoscaler treats Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) as
     expendable. cluster-autoscaler adds no nodes for these Pods, and can delete nodes that run only expendable Pods.
 
-    Details: forewarn reads the cutoff from `autoscalerCutoff` in the configuration. If this key is not set, forewarn
-    uses the flag of an autoscaler in the input, or -10.
+    Details: forewarn reads the cutoff from `autoscalerCutoff` in the configuration. If this key is absent or -10,
+    forewarn uses the lowest flag of the cluster-autoscaler Deployments in the input, or -10.
 
     Bad:
 
@@ -691,8 +702,8 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
         PriorityClass filler
         value: -10
 
-    Fix: if Pods of this class should get new nodes, use a value of -10 or higher. If your cluster uses another cutoff,
-    set `autoscalerCutoff` to this cutoff.
+    Fix: if Pods of this class should get new nodes, use a value that is not below the cutoff. If your cluster uses
+    another cutoff, set `autoscalerCutoff` to this cutoff.
     """
     value, cutoff = integer(subject.object.get("value")), autoscaler_cutoff(context)
     if value is not None and value < cutoff:
@@ -740,8 +751,8 @@ def class_without_description(subject: ReviewedObject, context: Context) -> Iter
 def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Two PriorityClasses have the same value.
 
-    Why: Pods of both classes have equal priority: neither preempts the other. Two names for one priority are either
-    superfluous, or a mistake in a value.
+    Why: Pods of both classes have equal priority: neither preempts the other. The second name is often superfluous, or
+    its value a mistake.
 
     Details: the linter runs the rule only if you select it (`--select equal-class-values`), or set its severity in the
     configuration. The rule ignores classes with different preemption policies.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @rule(Target.RESOURCE_QUOTA, severity=Severity.ERROR, action=Action.DENY)
 def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """kube-apiserver rejects this ResourceQuota, because its scopes conflict with its resources or with each other.
+    """kube-apiserver rejects this ResourceQuota, for example because its scopes conflict with its resources.
 
     Why: of the standard resources, a ResourceQuota with the scope PriorityClass may limit only pods, cpu and memory.
     Other scopes allow other resources. The operators `In` and `NotIn` require values. `Exists` and `DoesNotExist`
@@ -142,8 +142,8 @@ _OF_CLAIMS: Final = "VolumeAttributesClass"
 def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A ResourceQuota, or a part of it, matches no Pod.
 
-    Why: the ResourceQuota limits nothing, because its class does not exist, its scopes exclude each other, or its
-    scopes exclude the resource. For example, a ResourceQuota with the scope PriorityClass counts only Pods, so it never
+    Why: a ResourceQuota limits nothing if its class does not exist, or if its scopes exclude each other. Some scopes
+    also exclude a resource. For example, a ResourceQuota with the scope PriorityClass counts only Pods, so it never
     limits count/deployments.apps.
 
     Details: the finding is a warning if the class name is a misspelling of a known name, otherwise a note.
@@ -269,11 +269,12 @@ _ANY_OTHER: Final = "any-class.that-nobody-names"
 
 @rule(Target.RESOURCE_QUOTA, severity=Severity.WARNING, action=Action.WARN)
 def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A ResourceQuota covers a limited class, but sets no limit for it or does not name it.
+    """A ResourceQuota covers a limited class, but does not name the class, or does not limit all its Pods.
 
     Why: `limitedResources` requires only that the scope of a ResourceQuota matches. A ResourceQuota with the scope
     `PriorityClass NotIn [batch]` covers every other class. A ResourceQuota without limits for Pod resources covers a
-    class, but does not limit it. In a namespace with such a ResourceQuota, users can use the class.
+    class, but does not limit it. A ResourceQuota with a second scope limits only the Pods that match both scopes. In a
+    namespace with such a ResourceQuota, users can use the class.
 
     Options:
 
@@ -377,17 +378,18 @@ _PODS: Final = ("pods", "count/pods")
 def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods exceed a ResourceQuota of their namespace.
 
-    Why: kube-apiserver accepts a workload, but rejects those of its Pods that exceed the quota. For a Deployment, only
+    Why: kube-apiserver accepts a workload, but rejects those of its Pods that exceed the quota. For a Deployment,
     Events of the ReplicaSet and the condition ReplicaFailure show the reason.
 
-    Details: the rule counts new Pods in the order in which kubectl applies the objects. For a rollout of a Deployment,
-    `maxSurge` also counts. For a Job, the rule counts the parallel Pods. For a CronJob, it counts the Pods of one run,
-    and of the current run unless `concurrencyPolicy` forbids concurrent runs. For a DaemonSet, it counts one Pod for
-    each known node that accepts the Pod. Existing Pods of the workload, and default requests of a LimitRange, also
-    count. If old Pods use the quota that new Pods need, the rule reports the workload only if its rollout would not
-    finish. If a ResourceQuota has no status, the rule compares its limits with the objects of the input. The message
-    then contains "only this input is counted". The linter ignores patches: workloads without selector, containers or
-    image. kube-apiserver checks the quota again, after all webhooks.
+    Details: the rule counts new Pods in the order in which kubectl applies the objects. For a rollout of a Deployment
+    or DaemonSet, `maxSurge` also counts. For a Job, the rule counts the parallel Pods. For a CronJob, it counts the
+    Pods of one run, and of the current run if `concurrencyPolicy` is Allow. For a DaemonSet, it counts one Pod for each
+    known node that accepts the Pod. Existing Pods of the workload, and default requests of a LimitRange, also count. If
+    old Pods use the quota that new Pods need, the rule reports the workload only if its rollout would not finish. If
+    only surge Pods exceed the quota, and `maxUnavailable` lets the rollout continue, the finding is a note. If the used
+    amounts of a ResourceQuota are unknown, the rule compares its limits with the objects of the input. The message then
+    contains "only this input is counted". The linter ignores patches (workloads without selector, containers or image),
+    and objects that were exported from a cluster. kube-apiserver checks the quota again, after all webhooks.
 
     Cluster:
 
@@ -548,6 +550,8 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
     Why: if a ResourceQuota limits cpu or memory, every container must set this request or limit, or get it from a
     LimitRange, unless `spec.resources` of the Pod sets it. kube-apiserver rejects other Pods.
 
+    Details: the linter ignores patches, and objects that were exported from a cluster.
+
     Cluster:
 
         ResourceQuota team/compute
@@ -627,10 +631,10 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
     clusters, you cannot set `limitedResources` in kube-apiserver. Therefore, you can also set it in forewarn's
     configuration.
 
-    Details: forewarn reads `limitedResources` from its configuration, or from kube-apiserver's own file
+    Details: forewarn reads `limitedResources` from its configuration, and from kube-apiserver's own file
     (`--admission-config`). As in kube-apiserver, a ResourceQuota covers the class if its PriorityClass scope matches,
-    even with `NotIn` (see limited-resources-loophole). If you pass no cluster and the input contains no ResourceQuota,
-    the rule reports nothing.
+    even with `NotIn` (see limited-resources-loophole). The rule also checks entries of `limitedResources` without a
+    class. If you pass no cluster and the input contains no ResourceQuota, the rule reports nothing.
 
     Options:
 
@@ -786,13 +790,13 @@ _MAX_REPLICAS: Final = ("spec", "maxReplicas")
     Target.OTHER, severity=Severity.WARNING, depends_on=DependsOn(("quotas", "pods"), "the quota may have been raised")
 )
 def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A HorizontalPodAutoscaler may create more Pods than a ResourceQuota allows.
+    """A HorizontalPodAutoscaler may scale a workload beyond a ResourceQuota.
 
-    Why: under load, kube-apiserver rejects the Pods that exceed the quota. Only Events and the condition ReplicaFailure
-    show the reason.
+    Why: under load, kube-apiserver rejects the Pods that exceed the quota. Events show the reason, and for a Deployment
+    the condition ReplicaFailure.
 
-    Details: the rule multiplies the requests of one Pod by `maxReplicas`, and ignores `maxSurge`. The workload must be
-    in the input.
+    Details: the rule checks how many of `maxReplicas` Pods the quota admits, and ignores `maxSurge`. The workload must
+    be in the input. If the quota does not even admit `replicas` Pods, quota-exceeded reports the workload instead.
 
     Bad:
 

@@ -71,13 +71,15 @@ def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterato
     rejects the workload's Pods. For a Deployment, the reason is in Events of the ReplicaSet and in the condition
     ReplicaFailure.
 
-    Details: with `--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes, and
-    every finding is an error. Otherwise, the class may exist in the cluster, so the finding is a warning. The finding
-    is an error if the name begins with `system-`, or is similar to a system class or to a class in the input. If a
-    directory contains no class, the rule reports only names that are probably misspelled. Such a name is similar to a
-    class of another directory, or differs by one letter from a more frequent name. The rule ignores names that contain
-    a template variable (`${X}`, `@X@`, `%X%`, or in double braces). In texts, values files and unknown kinds, the rule
-    checks the key `priorityClassName`, and reports a name that is similar to no class as a note.
+    Details: with `--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes, and the
+    finding is an error. Otherwise, the class may exist in the cluster, so the finding is a warning. The finding is an
+    error if the name begins with `system-`, or is similar to a system class or to a class that applies to the directory
+    of the object. With `--base`, the finding is an error if the class was deleted since that commit. If no class
+    applies to the directory, the rule reports only these errors, and names that are probably misspelled. Such a name is
+    similar to a class of another directory, or differs by one letter from a more frequent name. In unrendered templates
+    and in values of charts, warnings are notes, except for such names. The rule ignores names that contain a template
+    variable (`${X}`, `@X@`, `%X%`, or in double braces). In other texts and in unknown kinds, the rule checks the key
+    `priorityClassName`. The finding is then a warning if a class has a similar name, otherwise a note.
 
     Cluster:
 
@@ -168,10 +170,10 @@ Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controll
 def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A workload names a WorkloadPriorityClass of Kueue that does not exist.
 
-    Why: Kueue creates no Workload for such a Job, so the Job stays suspended. Only an Event of the Job shows the reason
+    Why: Kueue creates no Workload for such a Job, so the Job stays suspended. An Event of the Job shows the reason
     (WorkloadPriorityClassNotFound).
 
-    Details: forewarn checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass. If
+    Details: the rule checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass. If
     the name is a misspelling of a class in the input, the finding is an error. Otherwise, the finding is a warning,
     because the class may exist in the cluster.
 
@@ -242,18 +244,17 @@ class _Use(NamedTuple):
 def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod, a Pod template or the default of a Namespace names a class that `allowedClasses` does not permit.
 
-    Why: by default, all users who may create Pods can use any class. A ResourceQuota limits only how much of a class a
-    namespace may use.
+    Why: by default, all users who may create Pods can use any class. RBAC has no permission for the use of a class.
 
     Details: if `allowedClasses` has entries for a class, at least one entry must match. An entry matches if all its
-    conditions hold. A condition with a list holds if one item of the list matches. All users may use a class that no
-    entry names. The rule checks users and groups when a user creates a workload or changes its class. When a controller
-    of kube-system creates the Pods, the rule does not check the user again. The rule also checks ControllerRevisions,
-    because the StatefulSet controller creates Pods from them. For workloads, the webhook warns by default. To deny
-    workloads, set the action of the rule to deny. If a Namespace has the annotation
-    `forewarn.dev/default-priority-class`, the rule treats the Namespace like a Pod of this class. The linter does not
-    know users, or labels of a Namespace outside the input. If a condition depends on them, the linter only counts the
-    object in its summary.
+    conditions hold. A condition with a list holds if one item of the list matches. The rule accepts a class that no
+    entry names. The rule checks users and groups when a user creates a Pod or workload, or changes its class. When a
+    built-in controller creates the Pods, the rule does not check the user again. The webhook also checks
+    ControllerRevisions, because the StatefulSet controller creates Pods from them. For workloads, the webhook warns by
+    default. To deny workloads, set the action of the rule to deny. The rule treats the annotation
+    `forewarn.dev/default-priority-class` of a Namespace like the class of a Pod, except in kube-system. The linter does
+    not know users, or the labels of a Namespace that is neither in the input nor in the cluster. If the result depends
+    on them, the linter only counts the object in its summary.
 
     Options:
 
@@ -334,15 +335,15 @@ _PART_OF: Final = "app.kubernetes.io/part-of"
 
 @rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.WARNING, action=Action.WARN)
 def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A Pod uses the PriorityClass that forewarn installs for its own Pods.
+    """A Pod uses a PriorityClass that forewarn installs for its own Pods.
 
     Why: the PriorityClass forewarn has the highest value that a user can define, so that forewarn's Pods also run in a
-    full cluster. Other Pods with this class can preempt all your workloads. Uninstalling forewarn deletes the class,
-    and kube-apiserver then rejects Pods that name the class.
+    full cluster. Other Pods with this class can preempt the Pods of all your lower classes. Uninstalling forewarn
+    deletes the class, and kube-apiserver then rejects new Pods that name the class.
 
-    Details: the rule also checks forewarn-sweep and forewarn-audit-cron-job, the PriorityClasses of forewarn's Jobs. A
-    Pod belongs to forewarn if its namespace has the same name as the class, or if it has the label
-    `app.kubernetes.io/part-of: forewarn`.
+    Details: the rule also checks forewarn-sweep and forewarn-audit-cron-job, the PriorityClasses of forewarn's Jobs.
+    The rule ignores Pods in a namespace with the name of the class, and Pods with the label `app.kubernetes.io/part-of:
+    forewarn`.
 
     Cluster:
 
@@ -382,9 +383,9 @@ _NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 def system_class_outside_kube_system(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod outside kube-system uses a system class.
 
-    Why: Pods with the class system-cluster-critical or system-node-critical can preempt all your workloads.
-    kube-apiserver allows these classes in every namespace. Both classes are meant for components that the cluster needs
-    to work.
+    Why: Pods with the class system-cluster-critical or system-node-critical can preempt all Pods without such a class.
+    kube-apiserver allows these classes in every namespace, unless a quota forbids them. Both classes are meant for
+    components that the cluster needs to work.
 
     Details: many components outside kube-system use these classes on purpose, so the finding of the linter is a note.
     The linter reports only objects whose namespace is known from `metadata.namespace`, `-n`, a kustomization or
@@ -443,15 +444,16 @@ def _daemons_template(subject: ReviewedObject, context: Context) -> PodTemplate 
 def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A DaemonSet has no PriorityClass, or a lower priority than other workloads.
 
-    Why: Pods with a higher priority can preempt a DaemonSet Pod without a PriorityClass. On a full node, such a Pod
-    stays Pending. The node then lacks its log collector, CNI plugin, CSI driver or device plugin.
+    Why: Pods with a higher priority can preempt a DaemonSet Pod without a PriorityClass. On a full node, such a Pod can
+    stay Pending. The node then lacks, for example, its log collector, CNI plugin, CSI driver or device plugin.
 
     Details: the finding is a warning if the DaemonSet has no class, and its name or images are those of an agent (CNI,
-    CSI, logs, metrics, devices). The finding is a note for other DaemonSets, for DaemonSets that do their work once,
-    and in directories for tests, examples or documentation. The finding is also a note if the class is an empty default
-    value of a chart, or if a node selector names a label of your own. Agents that register a CNI, CSI or device plugin
-    remain warnings. A global default with a positive value counts as a class. The rule does not compare with workloads
-    of a system class.
+    CSI, logs, metrics, devices). Otherwise, the finding is a note, for example for a class below the class of other
+    workloads. For agents, the finding is a note if the DaemonSet does its work once (by its name). The finding is also
+    a note if the file is a test, an example or documentation. Two more cases are notes if the agent registers no CNI,
+    CSI or device plugin. In the first case, the class is an empty default value of a chart. In the second case, a node
+    selector has a label outside `kubernetes.io/`. A default class of the Namespace, or a global default with a positive
+    value, counts as a class. The rule compares only with classes that preempt, and not with system classes.
 
     Example:
 
@@ -489,11 +491,11 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
             message = f"priority {priority} is below class {quote(higher.name)} ({higher.priority}){higher.used_by}"
             yield Problem(Text(message, fix), template.at("priorityClassName"), severity=Severity.NOTE)
         return
-    who = f"Pods of class {quote(higher.name)} ({higher.priority})" if is_lower and higher else "Pods of any class"
+    who = f"Pods of class {quote(higher.name)} ({higher.priority})" if is_lower and higher else "Pods of a higher class"
     is_agent = _is_agent(subject, template.spec) and (not subject.class_value or _registers(template.spec))
     fix = f"set the value {subject.class_value} of the chart" if subject.class_value else _DAEMON_SET_FIX
     yield Problem(
-        Text(f"no PriorityClass: {who} can preempt its Pods; on full nodes they stay Pending", fix),
+        Text(f"no PriorityClass: {who} can preempt its Pods; they can stay Pending on full nodes", fix),
         template.at(),
         severity=None if is_agent else Severity.NOTE,
     )
@@ -581,13 +583,13 @@ _LONGEST: Final = 40
     depends_on=DependsOn(("namespaces",), "the default class of the namespace may have been removed"),
 )
 def class_required(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Pods do not name a PriorityClass, although `requiredClasses` in the configuration requires one.
+    """Pods name no PriorityClass, or not one that `requiredClasses` in the configuration requires.
 
     Why: Pods without a class get the global default or priority 0, and Pods of a higher priority can preempt them.
 
     Details: an entry applies to Pods and workloads of its namespaces and kinds (shell patterns). If the entry has
     classes, the Pods must use one of them. The default class of a Namespace counts as a class. The global default does
-    not.
+    not. The rule ignores objects with a controller, and patches.
 
     Options:
 

@@ -31,14 +31,15 @@ _FIX: Final = "create the class earlier"
 def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A class is created after Pods that use it.
 
-    Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm waits until the Pods of a hook have
-    completed, and Argo CD waits until a sync wave is healthy. If a later step creates the class, they wait in vain.
-    `kubectl apply` creates the objects of a file in their order, and fails for a Pod before its class.
+    Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm waits until the Jobs and Pods of a hook
+    have completed, and Argo CD waits until a sync wave is healthy. If a later step creates the class, they wait in
+    vain. `kubectl apply` creates the objects of a file in their order, and fails for a Pod before its class.
 
     Details: the rule compares `helm.sh/hook` with its weight, `argocd.argoproj.io/hook`, and
     `argocd.argoproj.io/sync-wave`. The rule compares Flux Kustomizations by `path` and `dependsOn`. The order in a file
-    matters only for Pods without a controller, because controllers try again. The rule ignores classes that exist in
-    the cluster.
+    matters only for Pods without a controller, because controllers try again. If the class is in a later file of the
+    same directory, the finding is a note. The rule ignores classes that exist in the cluster, and classes that the
+    input defines more than once.
 
     Bad:
 

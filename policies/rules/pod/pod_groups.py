@@ -200,11 +200,13 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
     """kube-apiserver rejects this PodGroup, Workload or `schedulingGroup`.
 
     Why: a PodGroup needs exactly one scheduling policy and at most one disruption mode. The `minCount` of a gang must
-    be at least 1. An update may change only this field. All templates of a Workload must have the same priority.
+    be at least 1. All templates of a Workload must name the same PriorityClass. An update can change `minCount`, but
+    not the policy, the disruption mode or the class.
 
-    Details: the rule checks `scheduling.k8s.io/v1beta1` of Kubernetes 1.37 and `v1alpha2` of Kubernetes 1.36. PodGroups
-    need the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default). Other rules report missing classes
-    and classes with a value above 1000000000. The rule does not check Workloads with `compositePodGroupTemplates`.
+    Details: the rule checks `scheduling.k8s.io/v1beta1` and `v1alpha3` of Kubernetes 1.37, and `v1alpha2` of Kubernetes
+    1.36. In `v1alpha2`, `minCount` is also immutable. PodGroups need the feature gate GenericWorkload (Kubernetes 1.37:
+    beta, off by default). Other rules report missing classes and classes with a value above 1000000000. The rule does
+    not check Workloads with `compositePodGroupTemplates`.
 
     Bad:
 
@@ -358,9 +360,9 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
     Pending, without a condition and without an Event.
 
     Details: the rule adds up the replicas (for Jobs, the parallelism) of all workloads in the input that name the
-    PodGroup. If you pass a cluster, the rule adds the stored Pods of the group. The rule does not report groups with
-    members in DaemonSets, in custom resources or in suspended Jobs. PodGroups need the feature gate GenericWorkload
-    (Kubernetes 1.37: beta, off by default).
+    PodGroup. If you pass a cluster, the rule adds the stored Pods of the group. The rule does not report groups without
+    members in the input, and groups with members in DaemonSets, in custom resources, in suspended Jobs or in workloads
+    with 0 replicas. PodGroups need the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default).
 
     Example:
 

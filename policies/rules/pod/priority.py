@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     reads_parts=True,
 )
 def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """`spec.priority` differs from the value of the Pod's class.
+    """`spec.priority` differs from the value of the Pod's class, or from the default priority if the Pod has no class.
 
-    Why: kube-apiserver computes the priority from the class and rejects a Pod that sets another value.
+    Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets another value.
 
     Cluster:
 
@@ -92,9 +92,10 @@ _LONGEST_POLICY: Final = 40
 def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """`spec.preemptionPolicy` differs from the policy of the Pod's class.
 
-    Why: kube-apiserver reads the policy from the class and rejects a Pod that sets another policy.
+    Why: kube-apiserver reads the policy from the class, and rejects a Pod that sets another policy. Without a class,
+    the policy of the global default applies, or `PreemptLowerPriority`.
 
-    Details: the rule reports an invalid policy even if the class is unknown.
+    Details: the linter also reports an invalid policy if the class is unknown.
 
     Cluster:
 
@@ -143,7 +144,9 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
     Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If the
     class has another value in another cluster, or after you recreate it, kube-apiserver rejects every new Pod.
 
-    Details: the rule accepts the value of a system class, which never changes.
+    Details: the rule accepts the value of a system class, which never changes. For a Pod, the linter reports the field
+    if the value is not 0 and the default class is unknown. If the default class is known, priority-mismatch reports
+    another value.
 
     Cluster:
 
@@ -180,7 +183,7 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
 def priority_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """An update changes `priority`, `priorityClassName` or `preemptionPolicy` of a Pod.
 
-    Why: kube-apiserver rejects the update, because the priority of a Pod is immutable.
+    Why: kube-apiserver rejects the update, because these fields of a Pod are immutable.
 
     Cluster:
 
@@ -232,8 +235,8 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
     class. If kube-apiserver calls a mutating webhook a second time, the webhook can set any priority. kube-scheduler
     uses only `spec.priority`.
 
-    Details: the rule accepts a Pod that has priority 0 and no class. kube-apiserver creates such Pods as long as it
-    does not know a new global default.
+    Details: the rule accepts a Pod that has priority 0 and no class. kube-apiserver can create such Pods for a short
+    time after the global default was created.
 
     Cluster:
 
@@ -269,10 +272,14 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
 
 @rule(Target.POD, Target.TEMPLATE, Target.PART, Target.UNRENDERED, severity=Severity.NOTE)
 def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """forewarn cannot check a PriorityClass, because you passed no cluster and the input defines no PriorityClass.
+    """forewarn cannot check a PriorityClass, because it knows neither a cluster nor other classes.
 
     Why: without this note, you could believe that the linter checked the class. The finding is no error, because the
     class may exist in the cluster.
+
+    Details: the rule reports a name if you pass no cluster, and no PriorityClass of the input applies to the directory
+    of the object. unknown-priority-class reports names that are probably misspelled. The option `--closed` and
+    `knownClasses` disable this rule.
 
     Bad:
 

@@ -58,9 +58,9 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
 
     Why: kube-apiserver accepts the workload, but its Pods stay Pending until they fit on a node.
 
-    Details: forewarn considers only the current nodes. An autoscaler may add nodes. If a rollout terminates old Pods
-    and its new Pods then stay Pending, the message shows how many old Pods the rollout terminates. A Pod of a PodGroup
-    can stay Pending with its whole group, for example below `minCount`.
+    Details: the linter needs `--cluster`. forewarn considers only the current nodes. An autoscaler may add nodes. If a
+    rollout terminates old Pods and its new Pods then stay Pending, the message shows how many old Pods the rollout
+    terminates. A Pod of a PodGroup can stay Pending with its whole group, for example below `minCount`.
 
     Cluster:
 
@@ -132,20 +132,21 @@ _UNMODELLED_FIX: Final = "keep enough capacity free, or use a PriorityClass that
 def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods would preempt running Pods.
 
-    Why: to free capacity for a Pod, kube-scheduler preempts Pods with a lower priority. Kubernetes reports a preemption
-    only afterwards, in an Event.
+    Why: to free capacity for a Pod, kube-scheduler preempts Pods with a lower priority. Kubernetes does not announce a
+    preemption: the Event and the condition of the victim appear when it happens.
 
-    Details: if kube-scheduler can choose other nodes or victims (ties, or a random part of many nodes), the message
-    contains "or another node" or "possibly". For a changed template, forewarn predicts all new Pods of the rollout. If
-    time remains, forewarn also predicts what happens to the replacement Pods of the victims. The message names the
-    custom resources and Jobs that fail without a victim, such as a SparkApplication without its driver. If all victims
-    are placeholder Pods, the finding is a note, and the webhook does not warn. By default, placeholder Pods have a
-    negative priority and only the pause image (`placeholderPods` in the configuration). If a rollout terminates old
-    Pods, Pending Pods of other workloads can use the free capacity, and preempt running Pods. The rule also reports
-    these preemptions. The rule ignores changes that create no Pods, such as fewer replicas or a deletion. To simulate
-    such a change, run `forewarn whatif scale` or `forewarn whatif delete`. For a Pod of a PodGroup, the rule reports
-    the victims of the whole group. If the prediction does not finish in time, and no victim is known, the webhook only
-    warns. The warning then ends with `[prediction-incomplete]`.
+    Details: the linter needs `--cluster`. If kube-scheduler can choose other nodes or victims, the message contains,
+    for example, "node-1 or node-2", "or another node" or "possibly". The reason is a tie, or that kube-scheduler
+    evaluates only a part of many nodes. For a changed template, forewarn predicts the new Pods of the rollout. If time
+    remains, forewarn also predicts what happens to the replacement Pods of the victims. The message shows custom
+    resources and Jobs that fail without a victim, such as a SparkApplication without its driver. If all victims are
+    placeholder Pods, the finding is a note, and the webhook does not warn. By default, placeholder Pods have a negative
+    priority and only the pause image (`placeholderPods` in the configuration). If a rollout terminates old Pods,
+    Pending Pods of other workloads can use the free capacity, and preempt running Pods. The rule also reports these
+    preemptions. The rule ignores changes that create no Pods, such as a deletion. To simulate such a change, run
+    `forewarn whatif scale` or `forewarn whatif delete`. For a Pod of a PodGroup, the rule reports the victims of the
+    whole group. If the prediction does not finish in time, and no victim is known, the webhook only warns. The warning
+    then ends with `[prediction-incomplete]`.
 
     Cluster:
 
@@ -239,9 +240,9 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
     Why: if the new template has a higher priority than the running Pods, new Pods can preempt all old Pods at once.
     `maxUnavailable` does not limit preemption.
 
-    Details: if `maxUnavailable` allows the Deployment to terminate old Pods at once, timing determines which old Pods
-    are preempted. The message then contains "may" instead of "would". `maxSurge: 0` does not prevent the preemption,
-    because the Deployment creates the new Pod while the old Pod still terminates.
+    Details: the linter needs `--cluster`. If `maxUnavailable` allows the Deployment to terminate old Pods at once,
+    timing determines which old Pods are preempted. The message then contains "may" instead of "would". `maxSurge: 0`
+    does not prevent the preemption, because the Deployment creates the new Pod while the old Pod still terminates.
 
     Cluster:
 
@@ -310,13 +311,13 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
     Why: an expectation protects Pods from preemption by certain other Pods. Kubernetes does not enforce an
     expectation.
 
-    Details: each entry of `expectations` selects protected Pods and preemptors, as in `forewarn test`. The rule checks
-    the victims of the new Pods. `forewarn test` also checks the victims of replacement Pods. If several nodes tie, the
-    rule uses the first node by name. By default, the webhook warns. With `actions: {violates-expectation: deny}`, the
-    webhook denies Pods and workloads. With this action, the webhook also denies a Pod that is too large for a
-    prediction, and names the field and the limit. The webhook does not deny an update that only removes replicas.
-    The webhook also does not deny a request if its prediction takes too long and shows no violation. The audit log
-    contains both cases.
+    Details: the linter needs `--cluster`. Each entry of `expectations` selects protected Pods and preemptors, as in
+    `forewarn test`. The rule checks the victims of the new Pods. `forewarn test` also checks the victims of replacement
+    Pods. If several nodes tie, the rule uses the first node by name. By default, the webhook warns. With `actions:
+    {violates-expectation: deny}`, the webhook denies Pods and workloads. With this action, the webhook also denies a
+    Pod that is too large for a prediction, and names the field and the limit. The webhook does not deny an update that
+    only removes replicas, or a request whose prediction takes too long and shows no violation. The audit log contains
+    both cases.
 
     Options:
 
@@ -459,12 +460,13 @@ _MAX_TERMS: Final = 20
 def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Pods require affinity to Pods of a lower priority.
 
-    Why: to find victims, kube-scheduler evaluates a node without its Pods of lower priority. If these Pods satisfy the
-    affinity, preemption does not help on this node. If no other node fits, the new Pod stays Pending. Kubernetes
+    Why: to find victims, kube-scheduler evaluates a node without its Pods of lower priority. If only these Pods satisfy
+    the affinity, preemption does not help on this node. If no other node fits, the new Pod stays Pending. Kubernetes
     recommends affinity only to Pods of equal or higher priority.
 
-    Details: the rule compares required affinity with the workloads of the input. The rule ignores affinity that a
-    workload of the same or a higher priority also satisfies.
+    Details: the rule compares required Pod affinity with the workloads of the input. The rule reports an affinity term
+    if all workloads that satisfy the term have a known, lower priority. The rule ignores Pods that never preempt, and
+    terms with `namespaceSelector`.
 
     Bad:
 
@@ -557,14 +559,15 @@ _HIGH: Final = 1_000_000
     depends_on=DependsOn(("classes",), "the class may be deleted and created with another value"),
 )
 def high_class_without_requests(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Pods of a high, preempting class have no requests for cpu and memory.
+    """Pods of a high, preempting class have no requests for cpu or memory.
 
     Why: a Pod without requests fits even on nodes without free cpu and memory, so it preempts no Pods for them. Under
     memory pressure, the kubelet first evicts Pods that use more memory than they request. A high priority below
     2000000000 does not protect such a Pod.
 
-    Details: a class is high if its value is at least 1000000. Limits and the defaults of a LimitRange count as
-    requests.
+    Details: a class is high if its value is at least 1000000. The rule reports a Pod if none of its containers has
+    requests or limits for cpu or memory. The rule ignores namespaces with a LimitRange, and Pods with such requests or
+    limits in `spec.resources`.
 
     Bad:
 

@@ -8,10 +8,12 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND
+from forewarn.policies.rules.support.context import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from forewarn.policies.findings import Severity
     from forewarn.policies.rules.support.context import Rule
 
 _EXAMPLE: Final = re.compile(
@@ -52,6 +54,11 @@ class Documentation:
     details: str
     fix: str
     examples: tuple[Example, ...]
+
+
+def linter_severity(rule: Rule) -> Severity | None:
+    """The linter's default severity; None if the linter does not run the rule, for example for deletions only."""
+    return None if rule.TARGETS == (Target.DELETED_PRIORITY_CLASS,) else rule.SEVERITY
 
 
 def documentation_of(rule: Rule) -> Documentation:
