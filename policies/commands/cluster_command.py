@@ -40,12 +40,14 @@ SEVERAL: Final = ("paths", "names")
 _PATTERN: Final = frozenset("*?[")
 
 
-def add_cluster_option(add: Callable[..., object], *, required: bool = True, several: bool = False) -> None:
+def add_cluster_option(
+    add: Callable[..., object], *, required: bool = True, several: bool = False, in_turn: bool = False
+) -> None:
     """Add `--cluster`, `--context` and `--kubeconfig` with `add`, a parser's `add_argument`.
 
     `required`: the command needs a cluster, so the current context is the default. `several`: the command can
-    evaluate several clusters in one run, so `--context` takes several names and patterns; also add `--clusters` and
-    its options.
+    evaluate several clusters in one run, so `--context` takes several names and patterns; also add `--clusters`, and
+    unless `in_turn` the options for clusters at the same time.
     """
     default = "default: the current kubeconfig context" if required else "default: none"
     help_text = f"cluster snapshot (a file or directory, repeatable), or live for a running cluster ({default})"
@@ -56,7 +58,7 @@ def add_cluster_option(add: Callable[..., object], *, required: bool = True, sev
         )
         add("--clusters", action="append", default=[], metavar="PATTERN", help=help_text)
     add_context_options(add, "" if required else "; implies --cluster live", several=several)
-    if several:
+    if several and not in_turn:
         help_text = f"maximum number of clusters at the same time (default: number of CPUs, at most {MAX_BY_DEFAULT})"
         add("--jobs", type=integer_between(1, 64), metavar="N", help=help_text)
         help_text = f"time limit for each of several clusters (default: {DEFAULT_TIMEOUT // 60}m)"
@@ -165,8 +167,9 @@ def choose_cluster(
     if snapshots or len(contexts) > 1 or any(map(is_pattern, contexts)):
         if options.cluster:
             parser.error("--cluster combines its sources into one cluster. Fix: for several clusters, pass --clusters")
-        jobs = options.jobs or min(cores(), MAX_BY_DEFAULT)
-        return run._replace(several=Several(contexts, snapshots, jobs, options.cluster_timeout))
+        jobs = getattr(options, "jobs", None) or min(cores(), MAX_BY_DEFAULT)
+        seconds = getattr(options, "cluster_timeout", DEFAULT_TIMEOUT)
+        return run._replace(several=Several(contexts, snapshots, jobs, seconds))
     live = f"{LIVE}:{options.context}" if options.context else LIVE
     if not options.cluster and (required or options.context or options.kubeconfig):
         return run._replace(cluster=[live], announced=live)

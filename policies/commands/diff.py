@@ -198,7 +198,7 @@ def _parser() -> Parser:
     add("--max-age", type=any_duration, metavar="DURATION", help=help_text)
     help_text = "post the Markdown as a comment on the pull request (GitHub) or merge request (GitLab) of this CI run"
     add("--comment", action="store_true", help=help_text)
-    add_cluster_option(add, required=False, several=True)
+    add_cluster_option(add, required=False, several=True, in_turn=True)
     add_release_options(add)
     add_until_option(add)
     add_namespace_option(add)
