@@ -36,9 +36,6 @@ MAX_SEQUENTIAL: Final = 5_000
 """Maximum Pods of one object that are predicted one after the other; the outcome of further Pods is unknown."""
 
 
-WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
-
-
 class NewPods(NamedTuple):
     """The missing Pods of a workload. `wanted`: the requested number of Pods.
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers.changes import creates_no_pods, pod_change
 from forewarn.policies.controllers.new_pods import (
     MAX_SEQUENTIAL,
-    WITHOUT_CLAIMS,
     DaemonPods,
     are_equivalent,
     creates_pods_later,
@@ -28,7 +27,7 @@ from forewarn.policies.forecast.aftermath import (
     replacement_of,
 )
 from forewarn.policies.forecast.apply_order import Applied, place_in_order
-from forewarn.policies.forecast.impact import BY_NODES, BY_RETRIES, MAX_SHOWN, Impact
+from forewarn.policies.forecast.impact import BY_NODES, BY_RETRIES, MAX_SHOWN, WITHOUT_CLAIMS, Impact
 from forewarn.policies.forecast.placement import ChargedQuotas, Placement, place
 from forewarn.policies.forecast.pod_groups import (
     MAX_DAEMONS,

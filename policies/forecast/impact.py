@@ -26,6 +26,7 @@ MAX_NAMED: Final = 3
 """Maximum names of victims in a message."""
 BY_NODES: Final = "the random order in which the DaemonSet controller visits nodes"
 BY_RETRIES: Final = "which controller first uses the quota that victims free"
+WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
 
 
 class Impact(NamedTuple):

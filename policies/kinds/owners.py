@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import os
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.light import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

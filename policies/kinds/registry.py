@@ -143,6 +143,11 @@ LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is
 FLUX_KUSTOMIZATION: Final = "kustomize.toolkit.fluxcd.io/Kustomization"
 AUTOSCALER: Final = "autoscaling/HorizontalPodAutoscaler"
 SCHEDULER_CONFIGURATION: Final = "kubescheduler.config.k8s.io/KubeSchedulerConfiguration"
+REMOVED_SCHEDULER_FIELDS: Final = {
+    "disablePreemption": "disable DefaultPreemption at profiles[].plugins.postFilter",
+    "algorithmSource": "use profiles[].plugins",
+}
+"""Fields of its versions before v1beta1 -> what to do instead."""
 ONLY_LINTED: Final = (FLUX_KUSTOMIZATION, AUTOSCALER, SCHEDULER_CONFIGURATION)
 """Kinds of files that only rules of the linter read."""
 

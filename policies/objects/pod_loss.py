@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from forewarn.policies.documents import in_json
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.owners import Loss, role_of
 from forewarn.policies.kinds.registry import DAEMON_SET, JOB
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import fails_with_one_pod
 

@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Problem, Severity, cut, field_path, listed, quote
-from forewarn.policies.kinds.registry import PRIORITY_CLASS, SCHEDULER_CONFIGURATION, removed_version
+from forewarn.policies.kinds.registry import (
+    PRIORITY_CLASS,
+    REMOVED_SCHEDULER_FIELDS,
+    SCHEDULER_CONFIGURATION,
+    removed_version,
+)
 from forewarn.policies.kube_apiserver.validation.strict import (
     Unknown,
     fields_of,
@@ -572,9 +577,7 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
             f"no KubeSchedulerConfiguration in {quote(version)}: Kubernetes 1.{_REMOVED_VERSIONS[version]} removed it"
         )
         yield Problem(message, ("apiVersion",), f"write apiVersion: {_SCHEDULER_VERSION}")
-    from forewarn.policies.scheduling.configuration import REMOVED_FIELDS  # few files need it
-
-    for field, fix in REMOVED_FIELDS.items():
+    for field, fix in REMOVED_SCHEDULER_FIELDS.items():
         if field in given:
             yield Problem(f"no field {quote(field)} since v1beta1", (field,), fix)
     profiles = given.get("profiles")

@@ -12,11 +12,12 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import template
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import LIMITS_NOT_MODELLED, MAX_SIZE_REACHED
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable
 from forewarn.policies.cluster.admission import admitted, counted_by_quotas
-from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, replicas_of, without_missing_claims
+from forewarn.policies.controllers.new_pods import new_pods, replicas_of, without_missing_claims
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.documents import in_json, optional_in_json
 from forewarn.policies.forecast.aftermath import ahead_in_queue
+from forewarn.policies.forecast.impact import WITHOUT_CLAIMS
 from forewarn.policies.forecast.pod_groups import needs_claims
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.quota import first_rejected

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS
 from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import plural
+from forewarn.policies.forecast.impact import WITHOUT_CLAIMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut
+from forewarn.policies.kinds.registry import REMOVED_SCHEDULER_FIELDS
 from forewarn.policies.kube_apiserver.validation.decode import GoTypes, ListOf, Struct, Type, decode_fault
 from forewarn.policies.kube_apiserver.validation.object_meta import (
     FieldError,
@@ -61,11 +62,6 @@ if TYPE_CHECKING:
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
-REMOVED_FIELDS: Final = {
-    "disablePreemption": "disable DefaultPreemption at profiles[].plugins.postFilter",
-    "algorithmSource": "use profiles[].plugins",
-}
-"""Fields of versions before v1beta1 -> what to do instead."""
 
 _TYPES: Final = GoTypes(os.path.dirname(__file__))
 CONFIGURATION: Final = _TYPES.struct(KIND)
@@ -246,8 +242,8 @@ def _faults(value: Any, kind: Type, path: Path) -> Iterator[FieldError]:
 
 
 def _nearest(key: str, names: tuple[str, ...]) -> str:
-    if key in REMOVED_FIELDS:
-        return f": {REMOVED_FIELDS[key]}"
+    if key in REMOVED_SCHEDULER_FIELDS:
+        return f": {REMOVED_SCHEDULER_FIELDS[key]}"
     matches = get_close_matches(key[:_NAMED], names, 1)
     return f' (did you mean "{matches[0]}"?)' if matches else ""
 

@@ -34,7 +34,20 @@ def _run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return forewarn(*arguments, stdin=stdin)
 
 
-@pytest.mark.parametrize(("text", "allowed"), [(POD, set()), (JOB, set()), (CLASS, {"forewarn.policies.quantity"})])
+TYPO = f"{CLASS.replace('{name: a}', '{name: golden}')}---\n{POD.replace('gold', 'goldne')}"
+SCHEDULER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        (POD, set()),
+        (JOB, set()),
+        (CLASS, {"forewarn.policies.quantity"}),
+        (TYPO, {"forewarn.policies.quantity", "forewarn.policies.scheduling"}),
+        (SCHEDULER, set()),
+    ],
+)
 def test_lint_imports_nothing_heavy(text: str, allowed: set[str]) -> None:
     heavy = tuple(sorted(HEAVY - allowed))
     program = (

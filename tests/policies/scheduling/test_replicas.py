@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS
+from forewarn.policies.forecast.impact import WITHOUT_CLAIMS
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.pod import Pod
