@@ -24,6 +24,7 @@ _MAX: Final = 1_000
 _DEEPEST: Final = 100
 _ESCAPED: Final = re.compile(r"\\(.)")
 _ANY: Final = "**"
+_WIDE: Final = (_ANY, "*")
 
 
 class Pattern(NamedTuple):
@@ -39,15 +40,25 @@ class Pattern(NamedTuple):
     begins: Callable[[str], object] | None
 
 
+class _File(NamedTuple):
+    """The patterns of the .gitignore file in the directory `base`, the last line first.
+
+    `ends`: matches a name that the last step of a pattern matches, other than those of `wide`, which end with `*`.
+    """
+
+    base: str
+    patterns: tuple[Pattern, ...]
+    wide: tuple[Pattern, ...]
+    ends: Callable[[str], object]
+
+
 class Ignores:
     """The rules of the .gitignore files that apply to a directory, the outermost first.
 
     `everything`: the directory is ignored, so all its files are, except files that git tracks.
     """
 
-    def __init__(
-        self, tree: WorkTree, files: tuple[tuple[str, tuple[Pattern, ...]], ...] = (), *, everything: bool = False
-    ) -> None:
+    def __init__(self, tree: WorkTree, files: tuple[_File, ...] = (), *, everything: bool = False) -> None:
         self.tree = tree
         self._files, self._everything = files, everything
 
@@ -76,7 +87,11 @@ class Ignores:
     def within(self, directory: str) -> Ignores:
         """The rules together with those of a directory's own .gitignore."""
         patterns = () if self._everything else tuple(_patterns(os.path.join(directory, NAME)))
-        return Ignores(self.tree, (*self._files, (directory, patterns))) if patterns else self
+        if not patterns:
+            return self
+        wide = tuple(pattern for pattern in patterns if pattern.steps[-1] in _WIDE)
+        ends = _step(*dict.fromkeys(p.steps[-1] for p in patterns if p.steps[-1] not in _WIDE))
+        return Ignores(self.tree, (*self._files, _File(directory, patterns, wide, ends)))
 
     def inside(self) -> Ignores:
         return Ignores(self.tree, everything=True)
@@ -88,7 +103,11 @@ class Ignores:
         """
         if self._everything:
             return True
-        for base, patterns in reversed(self._files):
+        name = os.path.basename(path)
+        for base, every, wide, ends in reversed(self._files):
+            patterns = every if ends(name) else wide
+            if not patterns:
+                continue
             inside = path.startswith(base + os.sep)
             steps = tuple((path[len(base) + 1 :] if inside else os.path.relpath(path, base)).split(os.sep))
             for pattern in patterns:
@@ -136,8 +155,11 @@ def _text(file: str) -> str:
 
 def matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
     """Report whether the steps of a path match those of a pattern."""
-    if pattern[-1] != _ANY and _step(pattern[-1])(steps[-1]) is None:
-        return False
+    for wanted, step in zip(reversed(pattern), reversed(steps), strict=False):
+        if wanted == _ANY:
+            break
+        if _step(wanted)(step) is None:
+            return False
     return len(pattern) == 1 or _path_matches(tuple(step for step in pattern if step), steps)
 
 
@@ -176,9 +198,9 @@ def _skipped(places: set[int], pattern: tuple[str, ...]) -> set[int]:
 
 
 @lru_cache(maxsize=4096)
-def _step(pattern: str) -> Callable[[str], object]:
-    """A function that matches one step of a path, without backtracking for any number of stars."""
-    return re.compile(translate(_ESCAPED.sub(_literal, pattern))).match
+def _step(*patterns: str) -> Callable[[str], object]:
+    """A function that matches a step of a path that matches a pattern, without backtracking for any number of stars."""
+    return re.compile("|".join(translate(_ESCAPED.sub(_literal, pattern)) for pattern in patterns)).match
 
 
 def _literal(escaped: re.Match[str]) -> str:
