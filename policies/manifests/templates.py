@@ -30,7 +30,7 @@ from forewarn.policies.manifests.yaml.source import YamlSource
 from forewarn.policies.objects.fields import at, group_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.findings import Location, Path
     from forewarn.policies.objects.fields import ApiObject
@@ -328,7 +328,7 @@ class Outline(NamedTuple):
 
 
 def outline(
-    data: bytes, file: str, wanted: Collection[str], namespace: str, before: Sequence[ReviewedObject] = ()
+    data: bytes, file: str, wanted: frozenset[str], namespace: str, before: Sequence[ReviewedObject] = ()
 ) -> Outline:
     """Return the outline of a template. `before`: objects of documents that need no rendering."""
     given = as_utf8(data).decode("utf-8", "replace") if _may_have(data, wanted) else ""
@@ -340,7 +340,7 @@ def outline(
                 continue
             known = _UNKNOWN_VERSION.sub(_with_version, masked.text)
             reading = read(known, file, wanted, namespace=namespace, again=True)
-            if not last:
+            if reading.diagnostics and not last:
                 objects.diagnostics.extend(_certain(reading.diagnostics, masked, text))
             is_first = text is given and not last
             _sort(reading.subjects, masked, text, objects if is_first else objects._replace(complete=[]), before)
@@ -357,7 +357,7 @@ def _sort(
     """Add the objects of a masked template to an outline. `before`: see `outline`."""
     starts = {lines.start for subject in before if (lines := lines_of(subject))}
     known = {lines_of(subject).start: subject.object for subject in objects.partial}
-    shown, versions = masked.text.split("\n"), set(_VERSION.findall(text)) if _BY_CLUSTER.search(text) else None
+    shown = masked.text.split("\n")
     for subject in subjects:
         lines = lines_of(subject)
         if not lines or lines.start in starts:
@@ -368,21 +368,23 @@ def _sort(
         elif known.get(lines.start) != rest and _has_one_type(rest, subject, shown, masked.blocks):
             has_namespace = at(subject.object, "metadata", "namespace") is not None
             place = RELEASE_NAMESPACE if has_namespace else subject.namespace
-            removed = removed_version(rest["apiVersion"], rest["kind"]) if versions is not None else None
-            if removed and _is_for_old_clusters(subject, removed.replacement, masked, versions or ()):
+            removed = removed_version(rest["apiVersion"], rest["kind"])
+            if removed and _is_for_old_clusters(subject, removed.replacement, masked, text):
                 rest = {**rest, "apiVersion": removed.replacement}
             rest = _without_alternatives(rest, subject, masked)
             whole = None if lines.start in known else _whole(subject, shown, text)  # once for both branches
             objects.partial.append(subject._replace(object=rest, namespace=place, is_partial=True, whole=whole))
 
 
-def _is_for_old_clusters(subject: ReviewedObject, replacement: str, masked: Masked, versions: Collection[str]) -> bool:
-    """Report whether a removed version may be printed only for clusters that serve it. `versions`: of the template."""
+def _is_for_old_clusters(subject: ReviewedObject, replacement: str, masked: Masked, text: str) -> bool:
+    """Report whether a removed version may be printed only for clusters that serve it. `text`: the template."""
+    if not _BY_CLUSTER.search(text):
+        return False
     version, kind = (
         any(map(_MAY_BE_BY_CLUSTER.search, (masked.conditions.get(number, "") for number in masked.blocks[line])))
         for line in (subject.source.locate((field,), key=True).line - 1 for field in ("apiVersion", "kind"))
     )
-    return kind or (version and replacement in versions)
+    return kind or (version and replacement in _VERSION.findall(text))
 
 
 _LIMITS: Final = ("minAvailable", "maxUnavailable")
@@ -456,22 +458,20 @@ def _defined_in(text: str) -> str:
     return "".join(pieces)
 
 
-def _may_have(data: bytes, wanted: Collection[str]) -> bool:
+def _may_have(data: bytes, wanted: frozenset[str]) -> bool:
     text, kinds = b"\n" + data, set[str]()
     start = text.find(_BEFORE_KIND)
     while start >= 0:
         if (kind := _KIND.match(text, start)) is not None:
             kinds.add(kind[1].decode())
         start = text.find(_BEFORE_KIND, start + 1)
-    if not kinds:
-        return False
-    ours = {kind.rpartition("/")[2] for kind in wanted}
-    return not kinds.isdisjoint(ours) or any(map(_may_be_meant, kinds))
+    return any(_may_be_meant(kind, wanted) for kind in kinds)
 
 
 @lru_cache(maxsize=1_000)
-def _may_be_meant(kind: str) -> bool:
-    return "prio" in kind.lower() or kind.endswith("List") or bool(intended_type("apps/v1", kind))
+def _may_be_meant(kind: str, wanted: frozenset[str]) -> bool:
+    is_ours = any(one.endswith(f"/{kind}") for one in wanted)
+    return is_ours or "prio" in kind.lower() or kind.endswith("List") or bool(intended_type("apps/v1", kind))
 
 
 def _with_version(match: re.Match[str]) -> str:

@@ -231,7 +231,7 @@ def test_looking_into_templates_is_linear(name: str) -> None:
     start = time.process_time()
     read(text, "a.yaml", {"/Pod"})
     list(literal_names(text, "a.yaml"))
-    outline(text.encode(), "a.yaml", {"/Pod", "scheduling.k8s.io/PriorityClass"}, "default")
+    outline(text.encode(), "a.yaml", frozenset(("/Pod", "scheduling.k8s.io/PriorityClass")), "default")
     keys_of(text)
     engine_of(text.encode())
     has_variable_class(text.encode())
