@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.resources import ResourceList
 
 _SYSTEM_CRITICAL: Final = 2_000_000_000
-_SOURCE: Final = "kubernetes.io/config.source"
+CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 
 
 class KubeletPod(NamedTuple):
@@ -52,7 +52,7 @@ def read_pod(obj: ApiObject) -> KubeletPod:
     """Return a Pod from its API object. Raises InvalidObject."""
     priority = int32(obj, "spec", "priority")
     annotations = mapping(obj, "metadata", "annotations")
-    static = annotations.get(_SOURCE) not in (None, "api")
+    static = annotations.get(CONFIG_SOURCE) not in (None, "api")
     grace = at(obj, "spec", "terminationGracePeriodSeconds")
     return KubeletPod(
         key=f"{text(obj, 'metadata', 'namespace', default='default')}/{text(obj, 'metadata', 'name')}",

@@ -23,8 +23,17 @@ from forewarn.policies.commands.parser import Parser
 from forewarn.policies.controllers.replica_set import POD_DELETION_COST
 from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import AUTOSCALER, NODE, POD, POD_TEMPLATE_PATHS, listed_as_empty
+from forewarn.policies.kubelet.pods import CONFIG_SOURCE
+from forewarn.policies.objects.devices import EXTENDED_RESOURCE_CLAIM
 from forewarn.policies.objects.fields import at, group_kind
-from forewarn.policies.objects.storage import BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE
+from forewarn.policies.objects.pod import MIRROR_ANNOTATION
+from forewarn.policies.objects.storage import (
+    BETA_STORAGE_CLASS,
+    BIND_COMPLETED,
+    DEFAULT_CLASS,
+    MIGRATED_PLUGINS,
+    SELECTED_NODE,
+)
 from forewarn.policies.objects.workload import REDACTED
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import reason
@@ -40,15 +49,28 @@ if TYPE_CHECKING:
 
 _READ_GROUPS: Final = (
     "forewarn.dev/",
+    "deployment.kubernetes.io/",
     "cluster.x-k8s.io/",
     "machine.openshift.io/",
     "capacity.cluster-autoscaler.kubernetes.io/",
     "cluster-autoscaler.kubernetes.io/",
     "karpenter.sh/",
 )
-"""Prefixes of annotations that forewarn reads: its own, and those of autoscalers."""
-_READ: Final = frozenset((BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE, POD_DELETION_COST))
-"""Annotations that kube-scheduler and controllers read. Their values are names of classes, nodes and plugins."""
+"""Prefixes of annotations that forewarn reads: its own, and those of Deployments and autoscalers."""
+_READ: Final = frozenset(
+    (
+        BETA_STORAGE_CLASS,
+        BIND_COMPLETED,
+        CONFIG_SOURCE,
+        EXTENDED_RESOURCE_CLAIM,
+        MIGRATED_PLUGINS,
+        MIRROR_ANNOTATION,
+        POD_DELETION_COST,
+        SELECTED_NODE,
+        *DEFAULT_CLASS,
+    )
+)
+"""Annotations that Kubernetes' components read. Their values are names of classes, nodes and plugins, or numbers."""
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _OF_AN_AUTOSCALER: Final = frozenset(("scaleTargetRef", "minReplicas", "maxReplicas"))

@@ -319,10 +319,22 @@ def test_redaction_keeps_the_sizes_of_node_groups() -> None:
     assert redacted(group)["metadata"]["annotations"] == {"cluster.x-k8s.io/x": "1"}
 
 
-def test_redaction_keeps_what_the_scheduler_reads_of_annotations() -> None:
-    notes = {"pv.kubernetes.io/bind-completed": "yes", "volume.kubernetes.io/selected-node": "n1", "x": "y"}
-    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": notes}}
-    assert redacted(claim)["metadata"]["annotations"].keys() == notes.keys() - {"x"}
+@pytest.mark.parametrize(
+    "name",
+    [
+        "deployment.kubernetes.io/desired-replicas",
+        "deployment.kubernetes.io/revision",
+        "kubernetes.io/config.mirror",
+        "kubernetes.io/config.source",
+        "pv.kubernetes.io/bind-completed",
+        "resource.kubernetes.io/extended-resource-claim",
+        "storageclass.kubernetes.io/is-default-class",
+        "volume.kubernetes.io/selected-node",
+    ],
+)
+def test_redaction_keeps_annotations_that_kubernetes_reads(name: str) -> None:
+    obj = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"annotations": {name: "1", "x": "y"}}}
+    assert redacted(obj)["metadata"]["annotations"] == {name: "1"}
 
 
 @pytest.mark.parametrize(
