@@ -247,8 +247,8 @@ LISTS: Final = {
     "cluster": (
         "SOURCE",
         (
-            "cluster snapshot in YAML or JSON, or live[:CONTEXT] to watch an API server (default: the current "
-            "kubeconfig context, or the cluster of the Pod)"
+            "cluster snapshot in YAML or JSON, or live[:CONTEXT] to watch an API server; by default, the current "
+            "kubeconfig context, or the cluster of the Pod"
         ),
     ),
     "client-name": ("NAME", "common name, DNS name or URI that the client certificate must have; requires --client-ca"),
@@ -331,9 +331,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn webhook serve",
         description="Run the admission webhook. Each flag can also be set by an environment variable, for example "
         "FOREWARN_HOST for --host.",
-        epilog="On SIGTERM, forewarn reports not ready and accepts requests for --drain seconds. Then it completes the "
-        "requests in flight and answers others with 503. A second SIGTERM stops it immediately. The "
-        "command has no option --as: the webhook uses the permissions of its service account. Exit status: 0: "
+        epilog="On SIGTERM, forewarn reports not ready and accepts requests for --drain seconds. Then it accepts no "
+        "connections, completes the requests in flight, and answers new requests on open connections with 503. A "
+        "second SIGTERM stops it immediately. The command has no option --as: the webhook uses the permissions of its service account. Exit status: 0: "
         "stopped. 2: wrong usage. 3: the webhook cannot start.",
         examples=(
             "webhook serve --cluster cluster.yaml",

@@ -33,8 +33,8 @@ def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = Fa
         "--expendable-pods-priority-cutoff",
         type=integer_between(-_MAX, _MAX - 1),
         metavar="N",
-        help="flag of cluster-autoscaler: Pods with a lower priority cause no scale-up (default: configuration, or "
-        "-10)",
+        help="flag of cluster-autoscaler: Pods with a lower priority cause no scale-up (default: that of the "
+        "cluster, of the configuration, or -10)",
     )
     add(
         "--node-templates",

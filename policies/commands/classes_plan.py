@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn classes plan",
         description="Order a change of PriorityClasses into steps: create classes, set the class of workloads, restart "
         "workloads, delete old classes. Simulate each step after the previous one, and show which Pods it preempts.",
-        epilog="Exit status: 0: planned. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
+        epilog="Exit status: 0: planned. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=("classes plan -f classes.yaml", "classes plan -f priorities/ --delete legacy --fail-on preemption"),
     )
     add = parser.add_argument

@@ -95,7 +95,7 @@ def is_pattern(name: str) -> bool:
 def add_context_options(add: Callable[..., object], more: str = "", *, several: bool = False) -> None:
     """Add `--context` and `--kubeconfig` by a parser's `add_argument`."""
     help_text = "kubeconfig context, repeatable, or a pattern such as 'prod-*'" if several else "kubeconfig context"
-    help_text = f"{help_text} (default: current context{more})"
+    help_text = f"{help_text}{more} (default: current context)"
     add("--context", action=_Contexts, several=several, default="", metavar="NAME", help=help_text)
     add(
         "--kubeconfig",
@@ -253,7 +253,7 @@ def add_color_option(add: Callable[..., object]) -> None:
         "--color",
         choices=COLOR_CHOICES,
         default="auto",
-        help="color the output (default: auto, on a terminal without NO_COLOR)",
+        help="color the output (default: auto, depends on the terminal, NO_COLOR and FORCE_COLOR)",
     )
 
 

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         description="Show what a rule checks, the reason for the rule, and how to fix a finding.",
         examples=("explain unknown-priority-class", "explain quota-exceeded -o json"),
     )
-    parser.add_argument("rule", nargs="?", metavar="RULE", help="id of a rule (default: list all rules)")
+    parser.add_argument("rule", nargs="?", metavar="RULE", help="id of a rule (default: list the built-in rules)")
     add_output_option(parser.add_argument)
     options = parser.parse_args(arguments)
     if options.rule is None:

@@ -191,7 +191,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn info scheduler",
         description="Show the profiles of a KubeSchedulerConfiguration as kube-scheduler reads them: the plugins of "
         "each extension point in their order, with weights and arguments.",
-        epilog="Exit status: 0: shown. 2: kube-scheduler would not start with this configuration.",
+        epilog="Exit status: 0: shown. 2: wrong usage, or an invalid configuration.",
         examples=("info scheduler scheduler.yaml", "info scheduler --presets"),
     )
     add = parser.add_argument

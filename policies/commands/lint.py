@@ -270,7 +270,7 @@ def lint_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn lint",
         description="Check manifests in files, directories (.yaml, .yml, .json) or standard input (-).",
-        epilog="Exit status: 0: no finding at or above --fail-on. 1: findings. 2: wrong usage or configuration. 3: no "
+        epilog="Exit status: 0: no finding at or above --fail-on. 1: such findings. 2: wrong usage or configuration. 3: no "
         "answer.",
         examples=("lint manifests/", "lint --cluster live -o sarif=report.sarif ."),
     )
@@ -309,7 +309,7 @@ def lint_parser() -> argparse.ArgumentParser:
     add_release_options(add)
     add_rule_options(add)
     formats = ", ".join(FORMATS)
-    add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help=f"{formats} (repeatable; default: text)")
+    add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help=f"{formats} (repeatable; default: text; in GitHub Actions also github)")
     add(
         "--max-per-rule",
         type=_natural,

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser(
         prog="forewarn policies",
         description="Write the configuration as ValidatingAdmissionPolicies and a MutatingAdmissionPolicy, with "
-        "bindings. They contain the rules that kube-apiserver can evaluate without forewarn's webhook.",
+        "bindings. kube-apiserver then evaluates some of forewarn's rules without the webhook.",
         epilog="Exit status: 0: written. 2: wrong usage or configuration. 3: the output cannot be written.",
         examples=("policies -c .forewarn.yaml | kubectl apply -f -", "policies --kubernetes-version 1.35 -o json"),
     )

@@ -142,9 +142,9 @@ def argument_parser() -> argparse.ArgumentParser:
     """Return the parser of the options of `forewarn predict`."""
     parser = Parser(
         prog="forewarn predict",
-        description="Predict the node and the victims that kube-scheduler would select for a Pod, for each replica of "
-        "a workload, or for a Pending Pod.",
-        epilog="Exit status: 0: predicted. 1: --fail-on is met. 2: wrong usage, or a file does not exist. 3: a Pod "
+        description="Predict the node and the victims that kube-scheduler would select for a Pod, for each new replica "
+        "of a workload, or for a Pending Pod.",
+        epilog="Exit status: 0: predicted. 1: a condition of --fail-on is met. 2: wrong usage, or a file does not exist. 3: a Pod "
         "cannot be predicted, kube-apiserver rejects a PriorityClass of -f, or a file cannot be read.",
         examples=("predict -f deployment.yaml", "predict --pod shop/web-0 --cluster cluster.json.gz -o json"),
     )
@@ -160,7 +160,7 @@ def argument_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="with -f: also simulate what happens after the preemption, like forewarn whatif apply",
     )
-    add("--replicas", type=integer_between(0, 2**31 - 1), metavar="N", help="use N instead of spec.replicas")
+    add("--replicas", type=integer_between(0, 2**31 - 1), metavar="N", help="use N instead of the number of Pods in the manifest")
     add_namespace_option(add)
     add_output_option(add, ("text", "json", "html"))
     add(

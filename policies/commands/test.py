@@ -108,7 +108,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn test",
         description="Check expectations about a cluster: which Pods run after a loss, are preempted, or fit.",
         epilog="Exit status: 0: all expectations are met. 1: an expectation is broken. 2: wrong usage or wrong "
-        "expectations. 3: an expectation selects no Pod, or the cluster cannot be read.",
+        "expectations. 3: an expectation is not evaluated (for example, it "
+        "selects no Pod), or the cluster cannot be read.",
         examples=("test expectations.yaml", "test expectations/ --cluster cluster.json.gz -o junit=report.xml"),
     )
     add = parser.add_argument

@@ -69,7 +69,7 @@ def argument_parser() -> argparse.ArgumentParser:
         prog="forewarn whatif",
         description="Simulate a change, and compare running Pods, Pending Pods and preemptions before and after the "
         "change.",
-        epilog="Exit status: 0: simulated. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
+        epilog="Exit status: 0: simulated. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=("whatif lose zone eu-1a", "whatif upgrade --fail-on blocked"),
         hints={scope: f"lose {scope}" for scope in SCOPES},
     )

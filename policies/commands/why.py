@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn why",
         description="Explain why a Pod is Pending, was terminated or does not terminate. For a workload, list why "
         "Pods terminated.",
-        epilog="Exit status: 0: explained. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
+        epilog="Exit status: 0: explained. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=(
             "why shop/web-5d9c7-x2x1z",
             "why deployment/web -n shop --cluster cluster.json --cluster events.json",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 DONE, FAILED = 0, 3
+_HOST: Final = "127.0.0.1"
 _ENVIRONMENT: Final = {
     "namespace": "FOREWARN_NAMESPACE",
     "identity": "FOREWARN_IDENTITY",
@@ -113,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
         "--namespace",
         default=given["namespace"] or "forewarn",
         metavar="NAME",
-        help="namespace of the Secrets and Leases",
+        help="namespace of the Secrets and Leases (default: forewarn)",
     )
     add(
         "--identity",
@@ -121,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="name of this replica (default: the host name)",
     )
-    add("--host", default=given["host"] or "127.0.0.1", metavar="ADDRESS", help="address to listen on; use :: in a Pod")
+    add("--host", default=given["host"] or _HOST, metavar="ADDRESS", help=f"address to listen on; use :: in a Pod (default: {_HOST})")
     help_ = "HTTP port of /livez, /readyz and /metrics; 0 for a free port (default: 8080)"
     add("--health-port", type=port, default=given["health_port"] or "8080", metavar="PORT", help=help_)
     add(
