@@ -309,7 +309,13 @@ def lint_parser() -> argparse.ArgumentParser:
     add_release_options(add)
     add_rule_options(add)
     formats = ", ".join(FORMATS)
-    add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help=f"{formats} (repeatable; default: text; in GitHub Actions also github)")
+    add(
+        "-o",
+        "--output",
+        action="append",
+        metavar="FORMAT[=FILE]",
+        help=f"{formats} (repeatable; default: text; in GitHub Actions also github)",
+    )
     add(
         "--max-per-rule",
         type=_natural,

@@ -160,7 +160,12 @@ def argument_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="with -f: also simulate what happens after the preemption, like forewarn whatif apply",
     )
-    add("--replicas", type=integer_between(0, 2**31 - 1), metavar="N", help="use N instead of the number of Pods in the manifest")
+    add(
+        "--replicas",
+        type=integer_between(0, 2**31 - 1),
+        metavar="N",
+        help="use N instead of the number of Pods in the manifest",
+    )
     add_namespace_option(add)
     add_output_option(add, ("text", "json", "html"))
     add(

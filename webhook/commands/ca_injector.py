@@ -122,7 +122,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="name of this replica (default: the host name)",
     )
-    add("--host", default=given["host"] or _HOST, metavar="ADDRESS", help=f"address to listen on; use :: in a Pod (default: {_HOST})")
+    add(
+        "--host",
+        default=given["host"] or _HOST,
+        metavar="ADDRESS",
+        help=f"address to listen on; use :: in a Pod (default: {_HOST})",
+    )
     help_ = "HTTP port of /livez, /readyz and /metrics; 0 for a free port (default: 8080)"
     add("--health-port", type=port, default=given["health_port"] or "8080", metavar="PORT", help=help_)
     add(
