@@ -19,7 +19,7 @@ def page() -> str:
         "# Command line",
         "",
         "`forewarn --help` lists the commands, and `forewarn COMMAND --help` lists the options of a command.",
-        "`kubectl forewarn COMMAND` takes the same arguments, and by default uses the cluster and namespace of kubectl.",
+        "`kubectl forewarn COMMAND` takes the same arguments. Its defaults are kubectl's cluster and namespace.",
         "See also [Exit statuses](exit-statuses.md).",
         "",
     ]

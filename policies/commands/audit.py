@@ -268,8 +268,8 @@ def argument_parser() -> argparse.ArgumentParser:
         prog="forewarn audit",
         description="Check the PriorityClasses, Namespaces, ResourceQuotas and workloads of a cluster. Simulate "
         "restarts of Deployments, StatefulSets and DaemonSets, each one alone.",
-        epilog="Exit status: 0: no finding at or above --fail-on. 1: such findings. 2: wrong usage or configuration. 3: no "
-        "answer.",
+        epilog="Exit status: 0: no finding at or above --fail-on. 1: such findings. 2: wrong usage or configuration. "
+        "3: no answer.",
         examples=(
             "audit --cluster cluster.json.gz --since last-week.json -o html=audit.html",
             "audit --context 'prod-*' -o json=audit.json",

@@ -169,7 +169,8 @@ def _parser() -> Parser:
         prog="forewarn diff",
         description="Compare two versions of manifests. Show which priorities, requests, replicas, quotas and PDBs "
         "change, and simulate the change on each cluster. -o sarif writes the new findings of forewarn lint.",
-        epilog="Exit status: 0: compared. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer for a cluster or version.",
+        epilog="Exit status: 0: compared. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer for a "
+        "cluster or version.",
         examples=(
             "diff",
             "diff main --clusters 'snapshots/*.json.gz' -o markdown",

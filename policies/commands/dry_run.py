@@ -163,9 +163,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Predict how kube-apiserver answers requests for PriorityClasses, Pods, "
         "ResourceQuotas, PodGroups and Workloads (scheduling.k8s.io), in the order in which kubectl apply sends "
         "them. For other workloads, forewarn checks only the names of fields. It does not evaluate other kinds.",
-        epilog="Exit status: 0: all objects are accepted. 1: an object is rejected, or a condition of --fail-on is met. 2: wrong "
-        "usage or configuration, or a file does not exist. 3: no object is evaluated, or a file cannot be "
-        "read.",
+        epilog="Exit status: 0: all objects are accepted. 1: an object is rejected, or a condition of --fail-on is "
+        "met. 2: wrong usage or configuration, or a file does not exist. 3: no object is evaluated, or a file cannot "
+        "be read.",
         examples=("dry-run -f manifests/", "dry-run -f class.yaml --cluster cluster.json.gz -o json"),
     )
     add = parser.add_argument

@@ -270,8 +270,8 @@ def lint_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn lint",
         description="Check manifests in files, directories (.yaml, .yml, .json) or standard input (-).",
-        epilog="Exit status: 0: no finding at or above --fail-on. 1: such findings. 2: wrong usage or configuration. 3: no "
-        "answer.",
+        epilog="Exit status: 0: no finding at or above --fail-on. 1: such findings. 2: wrong usage or configuration. "
+        "3: no answer.",
         examples=("lint manifests/", "lint --cluster live -o sarif=report.sarif ."),
     )
     add, add_mutually_exclusive_group = parser.add_argument, parser.add_mutually_exclusive_group
