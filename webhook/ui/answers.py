@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import yaml
 
 from forewarn.policies.application.audit import audit
-from forewarn.policies.application.changes import CHANGES
+from forewarn.policies.application.changes import CHANGES, MaxReplicas
 from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
 from forewarn.policies.application.cluster import Cluster
 from forewarn.policies.application.consolidate import collected, consolidate
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
 NEW_CLASS: Final = "forewarn-ui-new-class"
 """The name of a PriorityClass that only the page has."""
 NO_NODE_GROUPS: Final = "no new nodes (no node groups found; on the command line, --node-templates describes them)"
+NOT_READ: Final = "no new nodes (these pages do not read node groups; the command line does)"
 _REPLICAS: Final = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
 
 
@@ -213,6 +214,8 @@ class State(NamedTuple):
 
     def whatif(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of a change."""
+        if question["change"] == MaxReplicas.__name__:
+            self._check_sources()
         result = whatif(
             Cluster(self.cache, self.config, self.sources),
             CHANGES[question["change"]](**question["fields"]),
@@ -313,6 +316,7 @@ class State(NamedTuple):
 
     def groups(self, _question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return the node groups and NodePools that autoscalers may scale up."""
+        self._check_sources()
         cluster = self.cache.snapshot()
         groups = info_node_groups.groups_of(self.cache.discovery, cluster.scheduling)
         page = _with_lines(Page("Node groups", ()), info_node_groups.lines(groups))
@@ -321,7 +325,8 @@ class State(NamedTuple):
     def _on_page(self, page: Page, head: AnswerHead) -> Page:
         """Return a page with its head, which names missing node groups: these pages have no --node-templates."""
         is_known = self.autoscaling.grows or self.autoscaling.has_node_pools
-        return on_page(page, head if is_known else replace(head, assumes=(*head.assumes, NO_NODE_GROUPS)))
+        why = NO_NODE_GROUPS if self.sources else NOT_READ
+        return on_page(page, head if is_known else replace(head, assumes=(*head.assumes, why)))
 
     def _read(self, collect: Callable[[Mapping[str, Any]], bool | None]) -> Cache:
         """Read the sources again, for data that the cache does not keep."""
@@ -332,7 +337,9 @@ class State(NamedTuple):
 
     def _check_sources(self) -> None:
         if not self.sources:
-            raise Unanswered("these pages do not read single Pods again. Fix: copy the question to the command line")
+            raise Unanswered(
+                "these pages do not read all objects of the answer. Fix: copy the question to the command line"
+            )
 
     def prediction(self, manifest: str, edits: Mapping[str, Any]) -> UiPrediction:
         """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""
