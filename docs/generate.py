@@ -55,6 +55,8 @@ from forewarn.policies.rules.support.documentation import documentation_of, lint
 from forewarn.webhook.settings import FLAGS  # noqa: E402
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from forewarn.policies.rules.support.context import Rule
 
 
@@ -81,8 +83,9 @@ webhook can still deny their Pods.
 
 ## Configure a rule
 
-You can change the severity (`error`, `warning`, `note`) and the action (`deny`, `warn`, `audit`, `"off"`) of each rule
-in the [configuration](../configuration.md). `"off"` also disables the rule in the linter:
+In the [configuration](../configuration.md), you can change the severity (`error`, `warning`, `note`) of a rule of the
+linter, and the action (`deny`, `warn`, `audit`, `"off"`) of a rule of the webhook. `"off"` disables any rule, also in
+the linter:
 
 ```yaml
 severities: {RULE: note}
@@ -274,16 +277,18 @@ def schema() -> dict[str, Any]:
                 "description": "rules of other packages that the linter runs: PACKAGE.RULE",
             },
             "actions": _per_rule(
-                [a.value for a in Action],
-                [r for r in RULES if r.ACTION],
-                "action of the webhook for findings of a rule",
+                lambda rule: [a.value for a in Action if rule.ACTION or a is Action.OFF],
+                RULES,
+                "action of the webhook for findings of a rule; off also disables the rule in the linter",
             ),
-            "severities": _per_rule(
-                [str(s) for s in Severity],
-                [r for r in RULES if r.SEVERITY],
-                "severity of the findings of a rule in the linter",
-                foreign=True,
-            ),
+            "severities": {
+                **_per_rule(
+                    lambda _: [str(s) for s in Severity],
+                    [r for r in RULES if r.SEVERITY],
+                    "severity of the findings of a rule in the linter",
+                ),
+                "patternProperties": {_FOREIGN: {"enum": [str(s) for s in Severity]}},
+            },
             "autoscalerCutoff": {
                 "type": "integer",
                 "description": "value of the flag --expendable-pods-priority-cutoff of your cluster",
@@ -427,14 +432,16 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _per_rule(words: list[str], rules: list[Rule], description: str, *, foreign: bool = False) -> dict[str, Any]:
-    values: list[Any] = [*words, False] if "off" in words else [*words]  # YAML 1.1 reads a bare `off` as false
+def _per_rule(words: Callable[[Rule], list[str]], rules: Iterable[Rule], description: str) -> dict[str, Any]:
+    def values(rule: Rule) -> list[Any]:
+        found = words(rule)
+        return [*found, False] if "off" in found else found  # YAML 1.1 reads a bare `off` as false
+
     return {
         "type": "object",
         "description": description,
         "additionalProperties": False,
-        "properties": {rule.ID: {"enum": values} for rule in rules},
-        **({"patternProperties": {_FOREIGN: {"enum": values}}} if foreign else {}),
+        "properties": {rule.ID: {"enum": values(rule)} for rule in rules},
     }
 
 

@@ -268,7 +268,7 @@ def _action(config: Config, name: str, *, is_template: bool) -> Action:
     from forewarn.policies.rules.support.context import Target
 
     rule = _RULES[name]
-    if rule.ACTION is None:
+    if rule.ACTION is None and name not in config.actions:
         return _BY_SEVERITY[config.severity(rule) or Severity.ERROR]
     return config.action(rule, Target.TEMPLATE if is_template else Target.POD)
 

@@ -75,9 +75,9 @@ _FOREIGN: Final = re.compile(r"[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*")
 def _actions(config: Config, entry: ConfigNode) -> Config:
     actions = {}
     for rule, value in entry.items(_RULES, "rule"):
-        if _RULES[rule].ACTION is None:
-            raise value.fault("a linter-only rule has no action. Fix: use severities")
         actions[rule] = Action(value.word([a.value for a in Action], "action"))
+        if _RULES[rule].ACTION is None and actions[rule] is not Action.OFF:
+            raise value.fault('a linter-only rule has no action except "off". Fix: use severities')
     return config._replace(actions=actions)
 
 

@@ -131,6 +131,11 @@ def test_only_stable_versions_are_written(minor: int) -> None:
     assert len({(obj["kind"], obj["metadata"]["name"]) for obj in policies.objects}) == len(policies.objects)
 
 
+def test_a_rule_that_is_off_is_not_written() -> None:
+    text = "{actions: {class-required: off}, requiredClasses: [{namespaces: [shop]}]}"
+    assert "class-required" not in admission_policies(read_config(text, "c"), NEWEST).rules
+
+
 def test_actions_and_severities_of_the_configuration_select_the_validation_actions() -> None:
     text = """
     actions: {class-not-allowed: "off", pinned-priority: deny, quota-exceeded: deny, below-autoscaler-cutoff: "off"}

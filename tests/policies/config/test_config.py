@@ -21,7 +21,7 @@ from forewarn.policies.options import AllowedClasses, LimitedResource, Permissio
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.pod.classes import unknown_priority_class
 from forewarn.policies.rules.priority_class import global_default_not_unique
-from forewarn.policies.rules.support.context import Target
+from forewarn.policies.rules.support.context import Rule, Target
 from forewarn.policies.selectors import parse_label_selector
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -103,6 +103,13 @@ def test_a_rule_that_is_off_by_default_runs_if_the_configuration_names_it(name: 
     assert not Config(actions={name: Action.DENY}, disabled_rules=frozenset((name,))).runs(rule)
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.ID)
+def test_the_configuration_can_disable_every_rule(rule: Rule) -> None:
+    text = f"actions: {{{rule.ID}: off}}"
+    assert read_config(text, "f").linter_severity(rule) is None
+    jsonschema.validate(yaml.safe_load(text), json.loads(Path("policies/config/schema.json").read_text()))
+
+
 def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
     assert Config().action(unknown_priority_class, Target.POD) is Action.DENY
     assert Config().action(unknown_priority_class, Target.TEMPLATE) is Action.WARN
@@ -127,7 +134,7 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
         ),
         pytest.param(
             "actions: {parse-error: deny}",
-            "f:1:24: actions.parse-error: a linter-only rule has no action. Fix: use severities",
+            'f:1:24: actions.parse-error: a linter-only rule has no action except "off". Fix: use severities',
             id="linter only",
         ),
         pytest.param(
@@ -337,7 +344,7 @@ def test_the_shipped_schema_accepts_what_the_reader_accepts() -> None:
     schema = json.loads(Path("policies/config/schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(yaml.safe_load(FULL), schema)
-    for broken in ("action: {}", "annotate: some", "exemptions: [{reason: r}]", "actions: {x: deny}", *BROKEN):
+    for broken in ("action: {}", "annotate: some", "exemptions: [{reason: r}]", "actions: {x: deny}", "actions: {parse-error: deny}", *BROKEN):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(yaml.safe_load(broken), schema)
 
