@@ -344,7 +344,14 @@ def test_the_shipped_schema_accepts_what_the_reader_accepts() -> None:
     schema = json.loads(Path("policies/config/schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(yaml.safe_load(FULL), schema)
-    for broken in ("action: {}", "annotate: some", "exemptions: [{reason: r}]", "actions: {x: deny}", "actions: {parse-error: deny}", *BROKEN):
+    for broken in (
+        "action: {}",
+        "annotate: some",
+        "exemptions: [{reason: r}]",
+        "actions: {x: deny}",
+        "actions: {parse-error: deny}",
+        *BROKEN,
+    ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(yaml.safe_load(broken), schema)
 
