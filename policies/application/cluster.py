@@ -173,7 +173,8 @@ def with_node_groups(
         for obj in (obj for source in sources for obj in node_groups_of(source)):
             cache.add(obj)
     discovery = cache.discovery
-    autoscaling = autoscaling._replace(settings=discovery.settings, has_node_pools=bool(discovery.node_pools))
+    settings = discovery.settings._replace(unready=discovery.unready(cache.origin.time))
+    autoscaling = autoscaling._replace(settings=settings, has_node_pools=bool(discovery.node_pools))
     if autoscaling.instance_types:
         from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
 

@@ -14,6 +14,7 @@ from math import ceil, inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import SCAN_INTERVAL
 from forewarn.policies.findings import one_line
 from forewarn.policies.forks import forked
 from forewarn.policies.kinds.registry import DAEMON_SET
@@ -23,7 +24,6 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import names_in, waiting_in
 from forewarn.policies.whatif.answer import WorkloadCount
 from forewarn.policies.whatif.autoscalers import (
-    SCAN,
     Autoscalers,
     WithNewNodes,
     WorkloadBack,
@@ -147,10 +147,11 @@ def last_scheduled(simulation: Simulation) -> dict[Workload, float]:
 
 
 class ClusterAutoscalerRounds(Rounds):
-    """Scans of cluster-autoscaler follow each other every SCAN seconds, from SCAN seconds after the first Pod that
-    kube-scheduler marks Unschedulable; with scale-down, from SCAN seconds after the start at the latest.
+    """Scans of cluster-autoscaler follow each other every --scan-interval, from this time after the first Pod that
+    kube-scheduler marks Unschedulable; with scale-down, from this time after the start at the latest.
 
-    Scans in which nothing has changed are left out. In a cluster, a scan may follow at once. Source: loop/trigger.go.
+    Scans in which nothing has changed are left out. In a cluster, a scan may follow at once; here, it follows a
+    scale-up after 10 seconds at the latest. Source: loop/trigger.go.
     """
 
     autoscaler = "node_groups"
@@ -158,6 +159,7 @@ class ClusterAutoscalerRounds(Rounds):
     def __init__(self, simulation: Simulation, autoscaling: Autoscaling, delay: float) -> None:
         self._autoscaling, self._scans = autoscaling, Scans(autoscaling.groups, autoscaling.settings)
         self._groups = {group.name: group for group in autoscaling.groups}
+        self._interval = autoscaling.settings.scan_interval
         self._next: float | None = None
         self._seen = set[str]()
         """Identities of the Pods that were Unschedulable at the last scan."""
@@ -173,7 +175,7 @@ class ClusterAutoscalerRounds(Rounds):
         super().deliver()
         if self._removals is not None:
             clock = self._simulation.clock
-            clock.at(max(clock.now, 0.0) + SCAN, self._wake)
+            clock.at(max(clock.now, 0.0) + self._interval, self._wake)
 
     def result(self, names: Names, pending: Collection[str]) -> ScaleUps | None:
         """The scale-ups of all scans, and the Pods that they do not help; None without any scan."""
@@ -207,12 +209,12 @@ class ClusterAutoscalerRounds(Rounds):
         if self._expected or self._stopped:
             return
         clock, self._expected = self._simulation.clock, True
-        late = 1.0 if self._next is None else max(ceil((clock.now - self._next) / SCAN), 0)
-        self._next = (clock.now if self._next is None else self._next) + late * SCAN
+        late = 1.0 if self._next is None else max(ceil((clock.now - self._next) / self._interval), 0)
+        self._next = (clock.now if self._next is None else self._next) + late * self._interval
         clock.at(self._next, partial(self._scan, self._next))
 
     def _scan(self, time: float) -> None:
-        self._expected, self._next, self._last_scan = False, time + SCAN, time
+        self._expected, self._next, self._last_scan = False, time + self._interval, time
         states, api = self._pending(), self._simulation.api
         are_new = bool(states) and all(state.created + _NEW > api.seconds for state in states)
         if states and self._changed and not self._stopped:
@@ -232,6 +234,7 @@ class ClusterAutoscalerRounds(Rounds):
             self._give_up(self._scans.not_predicted)
         elif arrivals:
             self._last_scale_up = self._simulation.clock.now
+            self._next = self._last_scan + self._autoscaling.settings.next_scan
             self._trigger("")
 
     def _seen_in(self, states: Sequence[PodState]) -> tuple[list[Pod], Snapshot, list[ApiObject]]:
@@ -260,7 +263,7 @@ class ClusterAutoscalerRounds(Rounds):
         if removals.is_limited:
             self._trigger("")
         elif due is not None and self._next is not None:
-            time = self._next + max(ceil((due - self._next) / SCAN), 0) * SCAN
+            time = self._next + max(ceil((due - self._next) / self._interval), 0) * self._interval
             clock.at(time, self._wake)
             self._simulation.await_time(time)
 
@@ -344,7 +347,7 @@ class Branch:
     def _runs_to_first_node(self, simulation: Simulation) -> bool:
         """Run up to the time at which the first node arrives, or to the end; return whether a node is launched."""
         delay = self._grows.node_delay if self._grows else None
-        clock, ended, step = simulation.clock, False, min(max(delay or 0.0, _LEAST_STEP), SCAN)
+        clock, ended, step = simulation.clock, False, min(max(delay or 0.0, _LEAST_STEP), SCAN_INTERVAL)
         while not ended and not any(rounds.launched for rounds in self._rounds):
             ended = simulation.run(max(clock.now, clock.next_time or 0.0) + step)
         launched = [at for rounds in self._rounds for (_, _, at), _ in rounds.launched]
@@ -523,6 +526,7 @@ def added_for(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autos
     if launches is not None and not launches.not_predicted:
         nodes += len(launches.arrivals)
         pods += reaction.karpenter.considered - launches.left
-    seconds = (autoscaling.node_delay or 0.0) + SCAN * max(len(scale_ups), 1)
+    first, further = autoscaling.settings.scan_interval, autoscaling.settings.next_scan * max(len(scale_ups) - 1, 0)
+    seconds = (autoscaling.node_delay or 0.0) + first + further
     why = "" if nodes else next(not_predicted(reaction), "")
     return NewNodes(nodes, min(pods, reaction.cluster_autoscaler.pending), seconds, why)

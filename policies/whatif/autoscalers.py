@@ -52,8 +52,6 @@ MAX_ROUNDS: Final = 20
 """Maximum rounds: limits let Karpenter launch fewer nodes in a round than needed."""
 _MAX_LINES: Final = 20
 _NAMED: Final = 5
-SCAN: Final = 10.0
-"""Seconds between two scans of cluster-autoscaler. Source: --scan-interval."""
 _LONGEST: Final = 300
 """Maximum characters of Karpenter's reason for a Pod without a node."""
 
@@ -204,7 +202,11 @@ class Autoscaling(NamedTuple):
         ready = f"nodes of {', '.join([*names, *['Karpenter'] * bool(self.karpenter)])} ready "
         ready += f"{duration(self.node_delay)} after a scale-up"
         is_unknown = self.has_node_pools and self.karpenter is None
-        return (*([ready] if self.grows else ()), *([_NO_INSTANCE_TYPES] if is_unknown else ()))
+        clauses = [ready] if self.grows else []
+        if self.groups and (flags := self.settings.unmodelled):
+            which = listed([f"--{flag}" for flag in flags], _NAMED)
+            clauses.append(f"no effect of {which} of cluster-autoscaler (not modelled)")
+        return (*clauses, *([_NO_INSTANCE_TYPES] if is_unknown else ()))
 
     def after(self, lost: Sequence[tuple[str, str]]) -> Autoscaling:
         """Return the settings after the loss of all nodes with these labels: node groups of such nodes do not grow."""

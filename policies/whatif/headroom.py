@@ -461,15 +461,15 @@ def _by_group(
     """
     daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
     groups, base = autoscaling.groups, cluster.scheduling if full is None else full
-    total = autoscaling.settings.max_nodes_total
+    total, halted = autoscaling.settings.max_nodes_total, autoscaling.settings.why_halted(base.rows)
     left = max(total - len(base.node_infos), 0) if total else MAX_NODES * len(groups)
     results: list[OfGroup] = []
     estimates: list[Estimate] = []
     try:
         with metered(lambda: False, MAX_WORK):
             for group in groups:
-                if group.blocked:
-                    results.append(OfGroup(group.name, 0, False, Count(0), group.blocked))
+                if why := group.blocked or halted:
+                    results.append(OfGroup(group.name, 0, False, Count(0), why))
                     continue
                 most = left if group.max_added is None else min(group.max_added, left)
                 nodes = min(most, MAX_NODES)

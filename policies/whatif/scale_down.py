@@ -22,7 +22,7 @@ from forewarn.policies.copies import replace
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import at
 from forewarn.policies.simulation.simulation import evict
-from forewarn.policies.whatif.autoscalers import SCAN, RemovedNode, ScaleDowns
+from forewarn.policies.whatif.autoscalers import RemovedNode, ScaleDowns
 from forewarn.policies.whatif.scale_up import MAX_WORK
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ class Removals:
         self._own, self._added = {name: group for name, group, _ in members}, added
         self._disabled = {name for name, _, of in members if of.disabled}
         self._unready = {name for name, _, of in members if not of.ready}
-        self._decider = ScaleDown(self._settings, interval=SCAN)
+        self._delayed, self._halts = {name for name, _, of in members if of.delayed}, autoscaling.settings.why_halted
+        self._decider = ScaleDown(self._settings, interval=autoscaling.settings.scan_interval)
         self._deleting: dict[str, bool] = {}
         self._removed: list[RemovedNode] = []
         self._failed: dict[str, str] = {}
@@ -115,6 +116,9 @@ class Removals:
         if not self._started:
             self._started = True
             self._decider.unneeded = dict(self._marked())
+        if why := self._halts(self._simulation.api.nodes):
+            self._decider.unneeded, self._decider.kept, self._next = {}, dict.fromkeys(scene.groups, why), None
+            return [], []
         self._decider.update(scene, self._simulation.api.seconds)
         ends = last_scale_up + self._settings.delay_after_add, self._last_deletion + self._settings.delay_after_delete
         waits = [end for end in ends if end > clock.now]
@@ -166,6 +170,7 @@ class Removals:
     def _remove(self, name: str, *, drains: bool) -> Generator[float | None, None, None]:
         """Remove a node as cluster-autoscaler does; if its Pods cannot be evicted in time, it stays.
 
+        An annotation that delays the removal stays until upstream waits no longer.
         DaemonSet Pods leave with the node: upstream evicts them only as far as it can.
         """
         api, settings = self._simulation.api, self._settings
@@ -177,6 +182,8 @@ class Removals:
         if pods and not problem:
             evictions = _drains(self._simulation, settings, pods, f"scale-down of {name}")
             problem = (yield from evictions) if drains else "new Pods on the node"
+        if name in self._delayed and not problem:
+            yield settings.deletion_delay
         if (left := api.nodes.get(name)) is None:
             problem = "the node no longer exists"
         elif problem:  # uncordons as upstream's CleanTaints

@@ -234,9 +234,9 @@ def test_groups_without_known_sizes_are_not_used(tmp_path: Path, capsys: Capture
     assert "nodeGroups" not in answer["autoscalers"]
 
 
-def autoscaler(flag: str) -> Any:
+def autoscaler(*flags: str) -> Any:
     """The Deployment of cluster-autoscaler."""
-    container = {"name": "c", "command": ["./cluster-autoscaler", flag]}
+    container = {"name": "c", "command": ["./cluster-autoscaler", *flags]}
     spec = {"replicas": 0, "selector": {}, "template": {"spec": {"containers": [container]}}}
     metadata = {"name": "ca", "namespace": "kube-system"}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
@@ -271,6 +271,55 @@ def test_what_is_not_modelled_is_named(flag: str, told: str, tmp_path: Path, cap
     answer = lost(capsys, cluster=labelled(tmp_path, ZONAL, status(("b", 2, 0, 9)), autoscaler(flag)))
     assert ("withNewNodes" in answer) == (not told)
     assert answer["autoscalers"]["nodeGroups"]["notPredicted"] == told
+
+
+@pytest.mark.parametrize(
+    ("flags", "first", "further"),
+    [
+        ((), 10, 10),
+        (("--scan-interval=4s",), 4, 4),
+        (("--scan-interval=1m",), 60, 10),
+        (("--scan-interval=1m", "--frequent-loops-enabled=false"), 60, 60),
+    ],
+)
+def test_the_time_of_scans(
+    flags: tuple[str, ...], first: float, further: float, tmp_path: Path, capsys: Capture
+) -> None:
+    """Two Pods need nodes of one group each, and a scan scales up one group."""
+    pods: list[Any] = []
+    groups: list[Any] = []
+    for name in ("x", "y"):
+        pod = make_pod(name).request(cpu="1").obj
+        pod["spec"]["nodeSelector"] = {"for": name}
+        amounts = {"cpu": "4", "memory": "16Gi", "pods": "20"}
+        template = {"metadata": {"labels": {"for": name}}, "status": {"allocatable": amounts}}
+        pods, groups = [*pods, pod], [*groups, {"name": name, "maxSize": 3, "template": template}]
+    (tmp_path / "groups.yaml").write_text(yaml.safe_dump(groups))
+    cluster = labelled(tmp_path, ZONAL, *pods, autoscaler(*flags))
+    answer = lost(capsys, "--node-templates", str(tmp_path / "groups.yaml"), cluster=cluster)
+    times = sorted(row["at"] for row in answer["withNewNodes"]["workloads"] if row["workload"].endswith(("/x", "/y")))
+    assert times[1] - times[0] == pytest.approx(further, abs=1)
+    assert times[0] - 180 == pytest.approx(first, abs=6)
+
+
+def test_the_head_names_flags_that_are_not_modelled(tmp_path: Path, capsys: Capture) -> None:
+    flags = ("--salvo-scale-up", "--enforce-node-group-min-size", "--v=4")
+    clause = "no effect of --salvo-scale-up, --enforce-node-group-min-size of cluster-autoscaler (not modelled)"
+    answer = lost(capsys, cluster=labelled(tmp_path, ZONAL, status(("b", 2, 0, 9)), autoscaler(*flags)))
+    assert clause in answer["head"]["assumes"]
+    assert clause not in lost(capsys, cluster=labelled(tmp_path, ZONAL, autoscaler(*flags)))["head"]["assumes"]
+
+
+def test_an_unhealthy_cluster_gets_no_nodes(tmp_path: Path, capsys: Capture) -> None:
+    cluster = labelled(tmp_path, ZONAL, status(("b", 2, 0, 9)), autoscaler("--ok-total-unready-count=0"))
+    snapshot = json.loads(Path(cluster).read_text())
+    node = next(obj for obj in snapshot["items"] if obj["metadata"]["name"] == "b-1")
+    node["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    Path(cluster).write_text(json.dumps(snapshot))
+    answer = lost(capsys, cluster=cluster)
+    (left,) = answer["autoscalers"]["nodeGroups"]["noScaleUp"]
+    assert left["reasons"] == {"b": "cluster-autoscaler halts while 1 of 2 nodes are not ready"}
+    assert "withNewNodes" not in answer
 
 
 def risks(capsys: Capture, *more: str) -> Any:

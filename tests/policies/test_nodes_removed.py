@@ -192,6 +192,46 @@ def test_a_group_keeps_its_minimum(tmp_path: Path, capsys: Capture) -> None:
     assert found["autoscalers"]["scaleDown"]["kept"] == {scale_down.MIN_SIZE: 2}
 
 
+@pytest.mark.parametrize(("given", "later"), [((), 120), (("--node-deletion-delay-timeout=30s",), 30)])
+def test_an_annotation_delays_a_removal(given: tuple[str, ...], later: float, tmp_path: Path, capsys: Capture) -> None:
+    times = []
+    for values in ({}, {"delay-deletion.cluster-autoscaler.kubernetes.io/logs": "x"}):
+        objects = [*cluster(), flags(*given)]
+        objects[2]["metadata"]["annotations"] = values
+        down = answer(capsys, tmp_path, objects)["autoscalers"]["scaleDown"]
+        times.append(next(each["at"] for each in down["removed"] if each["node"] == "c"))
+    assert times[1] - times[0] == pytest.approx(later)
+
+
+def test_the_scan_interval(tmp_path: Path, capsys: Capture) -> None:
+    times = [
+        answer(capsys, tmp_path, [*cluster(), flags(f"--scan-interval={seconds}s")])["autoscalers"]["scaleDown"]
+        for seconds in (10, 45)
+    ]
+    assert [each["removed"][0]["at"] for each in times] == [625, 680]
+
+
+@pytest.mark.parametrize(
+    ("unready", "given", "halts"),
+    [
+        (3, [], False),
+        (4, [], True),
+        (4, ["--max-total-unready-percentage=60"], False),
+        (4, ["--ok-total-unready-count=4"], False),
+        (1, ["--ok-total-unready-count=0", "--max-total-unready-percentage=20"], True),
+    ],
+)
+def test_an_unhealthy_cluster(unready: int, given: list[str], halts: bool, tmp_path: Path, capsys: Capture) -> None:
+    more = [node(f"u-{number}", "") for number in range(unready)]
+    for each in more:
+        each["status"]["conditions"][0]["status"] = "Unknown"
+        each["spec"] = {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]}
+    found = answer(capsys, tmp_path, [*cluster(), *more, flags(*given)])
+    kept = found["autoscalers"]["scaleDown"]["kept"]
+    why = f"cluster-autoscaler halts while {unready} of {3 + unready} nodes are not ready"
+    assert (removed(found) == [], kept.get(why)) == ((True, 3) if halts else (False, None))
+
+
 @pytest.mark.parametrize(
     ("given", "nodes", "assumed"),
     [

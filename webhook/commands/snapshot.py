@@ -54,6 +54,7 @@ _READ_GROUPS: Final = (
     "machine.openshift.io/",
     "capacity.cluster-autoscaler.kubernetes.io/",
     "cluster-autoscaler.kubernetes.io/",
+    "delay-deletion.cluster-autoscaler.kubernetes.io/",
     "karpenter.sh/",
 )
 """Prefixes of annotations that forewarn reads: its own, and those of Deployments and autoscalers."""

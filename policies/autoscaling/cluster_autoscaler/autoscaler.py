@@ -90,12 +90,16 @@ class ClusterAutoscaler:
         """
         if self._settings.limits:
             raise NotPredicted(LIMITS_NOT_MODELLED)
+        halted = self._settings.why_halted(snapshot.rows)
         snapshot, left = self.packed(pending, snapshot, upcoming, hints)
         waiting, unplaced = group_by_scheduling_properties(without_daemon_pods(left)), set(map(id, left))
         fit = [pod for pod in pending if id(pod) not in unplaced and not is_daemon_pod(pod)]
         if not waiting:
             return Scan(Decision(), waiting, fit, snapshot)
-        groups = [group._replace(size=group.size + added.get(group.name, 0)) for group in self._groups]
+        groups = [
+            group._replace(size=group.size + added.get(group.name, 0), blocked=group.blocked or halted)
+            for group in self._groups
+        ]
         orchestrator = Orchestrator(snapshot, groups, self._templates, self._settings, {}, {})
         return Scan(orchestrator.decide(waiting), waiting, fit, snapshot)
 

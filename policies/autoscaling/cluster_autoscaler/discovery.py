@@ -8,6 +8,8 @@ field of the wrong type counts as absent, and the numbers of groups, flags and c
 from __future__ import annotations
 
 import re
+from collections import deque
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT, PRIORITIES, Priorities
@@ -20,12 +22,13 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     is_ready,
 )
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import BACK_OFF, NOT_READY, PROVIDER_LABELS, Settings
-from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import ScaleDownSettings
+from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import TO_BE_DELETED, ScaleDownSettings
 from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.copies import replace
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, values
-from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text_at
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind, items, text, text_at, timestamp
 from forewarn.policies.objects.node import ZONE
 from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.scheduling.configuration import seconds
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.node import Node
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 MAX_GROUPS: Final = 500
@@ -45,6 +49,7 @@ _MAX_STATUS: Final = 1 << 20
 _UNLIMITED: Final = {CPU: 320_000, MEMORY: 6_400_000}
 """Defaults of --cores-total and --memory-total (GiB)."""
 _MAX_FLAGS: Final = 200
+_LONGEST_FLAG: Final = 60
 _MACHINES: Final = {
     "cluster.x-k8s.io/MachineDeployment": "cluster.x-k8s.io",
     "cluster.x-k8s.io/MachineSet": "cluster.x-k8s.io",
@@ -55,6 +60,9 @@ _CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
 _EKS: Final = re.compile(r"eks-(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _EKSCTL: Final = re.compile(r"eksctl-.*-nodegroup-(.+)-NodeGroup-[0-9A-Za-z]+")
 _DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+_DELAYED: Final = "delay-deletion.cluster-autoscaler.kubernetes.io/"
+_STARTUP_TIME: Final = 900.0
+_SHORTEST_INTERVAL: Final = 1.0
 _TIMES: Final = {
     "scale-down-unneeded-time": "unneeded_time",
     "scale-down-unready-time": "unready_time",
@@ -64,6 +72,7 @@ _TIMES: Final = {
     "blocking-system-pod-distruption-timeout": "system_pod_timeout",
     "node-delete-delay-after-taint": "delay_after_taint",
     "max-pod-eviction-time": "max_eviction_time",
+    "node-deletion-delay-timeout": "deletion_delay",
 }
 _COUNTS: Final = {
     "max-scale-down-parallelism": "max_parallel",
@@ -88,7 +97,66 @@ _SWITCHES: Final = {
 """Flags of scale-down -> the fields of ScaleDownSettings."""
 _TOTALS: Final = {"cores-total": 0, "memory-total": 0, "gpu-total": 1}
 """Flag of limits -> the position of the minimum."""
-_FLAG: Final = re.compile(r"--?([a-z0-9-]+)(?:=(.*))?", re.DOTALL)
+_FLAG: Final = re.compile(r"--?([a-z][a-z0-9_-]*)(?:=(.*))?", re.DOTALL)
+_PROGRAM: Final = "cluster-autoscaler"
+_MAX_SCRIPT: Final = 20_000
+_STARTUP_TAINTS: Final = ("startup-taint", "ignore-taint")
+_READ: Final = re.compile(
+    "balance-similar-node-groups|balancing-ignore-label|cloud-provider|cores-total|expander|force-ds|memory-total|nodes|"
+    "expendable-pods-priority-cutoff|frequent-loops-enabled|max-node-startup-time|max-nodes-total|namespace|"
+    "max-total-unready-percentage|ok-total-unready-count|scale-from-unschedulable|scan-interval|startup-taint-prefix|"
+    f"status-taint|{'|'.join((*_TIMES, *_COUNTS, *_SHARES, *_SWITCHES, *_STARTUP_TAINTS))}"
+)
+_NOT_MODELLED: Final = {
+    "allowed-scheduler-names": "",
+    "async-node-groups": "false",
+    "balancing-label": "",
+    "bypassed-scheduler-names": "",
+    "capacity-buffer-pod-injection-enabled": "false",
+    "capacity-quotas-enabled": "false",
+    "enable-csi-node-aware-scheduling": "false",
+    "enable-proactive-scaleup": "false",
+    "enable-provisioning-requests": "false",
+    "enforce-node-group-min-size": "false",
+    "estimator": "binpacking",
+    "fastpath-binpacking-enabled": "false",
+    "max-allocatable-difference-ratio": "0.05",
+    "max-free-difference-ratio": "0.05",
+    "max-nodes-per-scaleup": "1000",
+    "memory-difference-ratio": "0.015",
+    "new-pod-scale-up-delay": "0s",
+    "salvo-scale-up": "false",
+    "scale-up-from-zero": "true",
+    "scheduler-config-file": "",
+    "status-config-map-name": STATUS,
+}
+_NOT_MODELLED_IN_SCALE_DOWN: Final = {
+    "daemonset-eviction-for-empty-nodes": "false",
+    "drain-priority-config": "",
+    "dynamic-node-delete-delay-after-taint-enabled": "false",
+    "node-deletion-batcher-interval": "0s",
+    "node-deletion-candidate-ttl": "0s",
+    "scale-down-delay-type-local": "false",
+}
+"""Flags that would change an answer -> the default value. Flags that are in no table count as such, too."""
+_BOOLEAN: Final = frozenset(
+    name for name, default in {**_NOT_MODELLED, **_NOT_MODELLED_IN_SCALE_DOWN}.items() if default in ("true", "false")
+).union(_SWITCHES, ("balance-similar-node-groups", "force-ds", "frequent-loops-enabled", "scale-from-unschedulable"))
+_IRRELEVANT: Final = re.compile(
+    "address|aws-use-static-instance-list|bulk-mig-instances-listing-enabled|check-capacity-.*|cloud-config|cluster-name|"
+    "capacity-buffer-(controller|pod-dry-run)-enabled|cluster-snapshot-parallelism|clusterapi-cloud-config-authoritative|"
+    "daemonset-eviction-for-occupied-nodes|debugging-snapshot-enabled|emit-per-nodegroup-metrics|force-delete-.*|gce-.*|"
+    "enable-dynamic-resource-allocation|grpc-expander-.*|kube-(api-content-type|client-.*)|kubeconfig|kubernetes|"
+    "(initial-|max-)?node-group-backoff-.*|max-(bulk-soft-taint-.*|failing-time|inactivity|startup-time)|profiling|"
+    "max-(binpacking-time|node-provision-time|node-skip-eval-time-tracker-enabled|nodegroup-binpacking-duration)|regional|"
+    "node-(group-auto-discovery|info-cache-expire-time|removal-latency-tracking-enabled)|parallel-scale-up|"
+    "pod-injection-limit|predicate-parallelism|provisioning-request-.*|record-duplicated-events|salvo-scale-up-budget|"
+    "scale-down-(candidates-pool-.*|delay-after-failure|non-empty-candidates-count|simulation-timeout)|user-agent|"
+    "scaleup-simulation-for-skipped-node-groups-enabled|write-status-configmap|"
+    "add-dir-header|alsologtostderr|leader-elect.*|legacy-stderr-.*|log-.*|logging-format|logtostderr|one-output|"
+    "skip-(log-)?headers|stderrthreshold|v|vmodule"
+)
+"""Flags that change no answer, for example because nothing fails in simulations."""
 
 
 class Sizes(NamedTuple):
@@ -125,13 +193,16 @@ class _Seen:
         self.model: ApiObject | None = None
         self.is_good = False
 
-    def add(self, obj: ApiObject) -> None:
+    def add(self, obj: ApiObject, *, is_ready: bool) -> None:
         self.names += 1
         if zone := text_at(obj, "metadata", "labels", ZONE):
             self.zones.add(zone)
         try:
-            disabled = text_at(obj, "metadata", "annotations", _DISABLED) == "true"
-            self.members[text_at(obj, "metadata", "name")] = Member(disabled, is_ready(obj))
+            annotations = at(obj, "metadata", "annotations")
+            annotations = annotations if isinstance(annotations, dict) else {}
+            delayed = any(isinstance(key, str) and key.startswith(_DELAYED) for key in annotations)
+            member = Member(annotations.get(_DISABLED) == "true", is_ready, delayed)
+            self.members[text_at(obj, "metadata", "name")] = member
             if self.is_good:
                 return
             self.is_good = is_good_template(obj)
@@ -139,6 +210,14 @@ class _Seen:
             return
         if self.is_good or self.model is None:
             self.model = obj
+
+
+class _State(NamedTuple):
+    """What says whether a node is ready. `created`: in seconds. `taints`: their keys."""
+
+    created: int
+    ready: bool
+    taints: tuple[str, ...]
 
 
 class Discovery:
@@ -149,6 +228,8 @@ class Discovery:
         self._sizes: dict[str, tuple[Sizes, str]] = {}
         self._templates: dict[str, ApiObject] = {}
         self._flags: list[tuple[str, str]] = []
+        self._states: dict[str, _State] = {}
+        """Of nodes that are not ready or have taints."""
         self._priorities: dict[str, str] = {}
         self.node_pools: list[ApiObject] = []
         """NodePools of Karpenter."""
@@ -177,9 +258,17 @@ class Discovery:
         return False
 
     def _take_node(self, obj: ApiObject) -> None:
-        name, source = _group_of(obj)
+        node, (name, source) = text_at(obj, "metadata", "name"), _group_of(obj)
+        try:
+            created, ready = timestamp(obj, "metadata", "creationTimestamp") or 0, is_ready(obj)
+            taints = tuple(text(taint, "key")[:_LONGEST] for taint in items(obj, "spec", "taints"))
+        except InvalidObject:
+            created, ready, taints = 0, True, ()
+        self._states.pop(node, None)
+        if taints or not ready:
+            self._states[node] = _State(created, ready, taints)
         if name and (name in self._nodes or len(self._nodes) < MAX_GROUPS):
-            self._nodes.setdefault(name, _Seen(source)).add(obj)
+            self._nodes.setdefault(name, _Seen(source)).add(obj, is_ready=ready)
 
     def _take_status(self, status: str) -> None:
         try:
@@ -211,10 +300,9 @@ class Discovery:
         containers = at(obj, "spec", "template", "spec", "containers")
         for container in containers[:10] if isinstance(containers, list) else ():
             words = [word for key in ("command", "args") for word in _words(container, key)]
-            if any(word.rpartition("/")[2] == "cluster-autoscaler" for word in (*words[:1], _image(container))):
-                self._flags = [
-                    (match[1], match[2] or "true") for word in words[:_MAX_FLAGS] if (match := _FLAG.fullmatch(word))
-                ]
+            programs = [number for number, word in enumerate(words) if word.rpartition("/")[2] == _PROGRAM]
+            if programs or _image(container).rpartition("/")[2] == _PROGRAM:
+                self._flags = list(_flags_in(words[programs[0] + 1 if programs else 0 :][:_MAX_FLAGS]))
 
     @property
     def settings(self) -> Settings:
@@ -236,7 +324,29 @@ class Discovery:
             force_daemon_sets=flags.get("force-ds") == "true",
             priorities=None if priorities is None else Priorities(priorities),
             scale_down=_scale_down(self._flags),
+            unmodelled=_unmodelled(self._flags),
+            **_of_scans(flags),
         )
+
+    def unready(self, time: str) -> frozenset[str]:
+        """Return the nodes that are not ready and not starting. `time`: of the cluster state in RFC 3339, or "".
+
+        Source: clusterstate, `updateReadinessStats`.
+        """
+        startup = _duration(dict(self._flags).get("max-node-startup-time", ""))
+        least = _STARTUP_TIME if startup is None else startup
+        now, is_ready = timestamp({"time": time}, "time") or inf, self._tells_ready()
+        return frozenset(
+            name
+            for name, state in self._states.items()
+            if state.created + least <= now and TO_BE_DELETED.key not in state.taints and not is_ready(name)
+        )
+
+    def _tells_ready(self) -> Callable[[str], bool]:
+        """Return a function that reports whether a node is ready."""
+        states, is_passing = self._states, _tests_keys(self._flags, _STARTUP_TAINTS)
+        starting = {name for name, state in states.items() if any(map(is_passing, state.taints))}
+        return lambda name: name not in starting and (name not in states or states[name].ready)
 
     @property
     def cutoff(self) -> int | None:
@@ -274,9 +384,18 @@ class Discovery:
             pass
         zones = tuple(sorted(seen.zones))
         if group is not None:
-            group = group._replace(blocked=sizes.state, zones=zones, id=name)
-            group = group._replace(min_size=sizes.min_size, members=seen.members)
+            group = group._replace(blocked=sizes.state, zones=zones, id=name, node=self._sanitized(group.node))
+            is_ready = self._tells_ready()
+            members = {each: of._replace(ready=is_ready(each)) for each, of in seen.members.items()}
+            group = group._replace(min_size=sizes.min_size, members=members)
         return Pool(name, seen.source, seen.names, zones, sizes._replace(size=size), limits, template, group)
+
+    def _sanitized(self, node: Node) -> Node:
+        """Return the node of a template as the flags change it. Source: `SanitizedTemplateNodeInfoFromNodeInfo`."""
+        is_passing = _tests_keys(self._flags, (*_STARTUP_TAINTS, "status-taint"))
+        scales = dict(self._flags).get("scale-from-unschedulable") == "true"
+        taints = tuple(taint for taint in node.taints if not is_passing(taint.key))
+        return replace(node, taints=taints, unschedulable=node.unschedulable and not scales)
 
 
 class GroupCache(Cache):
@@ -389,9 +508,61 @@ def _pairs(text: str) -> Iterable[tuple[str, str]]:
     return ((key, value) for key, _, value in parts)
 
 
-def _words(container: object, key: str) -> list[str]:
+def _words(container: object, key: str) -> Iterator[str]:
+    """Yield the words of a command; those of a shell's script one by one."""
     words = container.get(key) if isinstance(container, dict) else None
-    return [word[:1000] for word in words[:_MAX_FLAGS] if isinstance(word, str)] if isinstance(words, list) else []
+    for word in words[:_MAX_FLAGS] if isinstance(words, list) else ():
+        if isinstance(word, str):
+            is_script = not word.startswith("-") and _PROGRAM in word
+            yield from re.sub("[\"']", "", word[:_MAX_SCRIPT]).split() if is_script else [word[:1000]]
+
+
+def _flags_in(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield flags with their values, as pflag reads them."""
+    left = deque(words)
+    while left:
+        if (match := _FLAG.fullmatch(left.popleft())) is None:
+            continue
+        name, value = match[1].replace("_", "-"), match[2]
+        if value is None:
+            has_value = name not in _BOOLEAN and left and not _FLAG.fullmatch(left[0])
+            value = left.popleft() if has_value else "true"
+        yield name, value
+
+
+def _tests_keys(flags: Iterable[tuple[str, str]], names: Collection[str]) -> Callable[[str], bool]:
+    """Return a function that reports whether flags name the key of a taint, or its prefix."""
+    given = [(name, value) for name, value in flags if value]
+    keys = {value for name, value in given if name in names}
+    prefixes = tuple(value for name, value in given if name == "startup-taint-prefix")
+    return lambda key: key in keys or key.startswith(prefixes)
+
+
+def _of_scans(flags: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of scans. An unreadable value counts as absent."""
+    interval, share = _duration(flags.get("scan-interval", "")), _share(flags.get("max-total-unready-percentage", ""))
+    read = {
+        "scan_interval": None if interval is None else max(interval, _SHORTEST_INTERVAL),
+        "ok_unready": _number(flags.get("ok-total-unready-count")),
+        "max_unready": None if share is None else share / 100,
+        "frequent_scans": _switch(flags.get("frequent-loops-enabled", "")),
+    }
+    return {name: value for name, value in read.items() if value is not None}
+
+
+def _unmodelled(given: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the flags that forewarn does not model and that may change an answer."""
+    names = {
+        name: None
+        for name, value in given
+        if not (_READ.fullmatch(name) or _IRRELEVANT.fullmatch(name) or name in _NOT_MODELLED_IN_SCALE_DOWN)
+        and not _is_default(value, _NOT_MODELLED.get(name))
+    }
+    return tuple(cut(name, _LONGEST_FLAG) for name in names)
+
+
+def _is_default(value: str, default: str | None) -> bool:
+    return value == default or (default == "0s" and _duration(value) == 0)
 
 
 def _image(container: object) -> str:
@@ -418,8 +589,8 @@ def _scale_down(given: Sequence[tuple[str, str]]) -> ScaleDownSettings:
                 return ScaleDownSettings(not_predicted=f"--{flag} has an unreadable value")
     totals = ((name, [*value.split(":"), ""]) for name, value in given if name in _TOTALS)
     least = [name for name, limits in totals if _number(limits[_TOTALS[name]]) != 0]
-    unmodelled = [name for name in ("drain-priority-config",) if name in flags]
-    unmodelled += [name for name in ("scale-down-delay-type-local",) if flags.get(name, "false") != "false"]
+    unmodelled = [name for name, default in _NOT_MODELLED_IN_SCALE_DOWN.items() if name in flags]
+    unmodelled = [name for name in unmodelled if not _is_default(flags[name], _NOT_MODELLED_IN_SCALE_DOWN[name])]
     names = [*(f"the minimum of --{name}" for name in least), *(f"--{name}" for name in unmodelled)]
     return ScaleDownSettings(**chosen, not_predicted=f"{names[0]} is not modelled" if names else "")
 

@@ -67,10 +67,14 @@ _UNREADY_TAINTS: Final = tuple(
 
 
 class Member(NamedTuple):
-    """A node of a group. `disabled`: whether an annotation prevents that cluster-autoscaler removes it."""
+    """A node of a group. `disabled`: whether an annotation prevents that cluster-autoscaler removes it.
+
+    `delayed`: whether an annotation delays its removal.
+    """
 
     disabled: bool
     ready: bool
+    delayed: bool = False
 
 
 class NodeGroup(NamedTuple):

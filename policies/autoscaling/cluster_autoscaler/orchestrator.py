@@ -20,7 +20,7 @@ from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.framework import PluginFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 
+SCAN_INTERVAL: Final = 10.0
+"""Default of --scan-interval, in seconds."""
 BASIC_IGNORED_LABELS: Final = frozenset(
     {
         HOSTNAME,
@@ -167,6 +169,9 @@ class Settings(NamedTuple):
     """Flags of cluster-autoscaler. `expanders`: --expander. `max_nodes_total`: 0 for no limit.
 
     `limits`: maximum cpu (cores) and memory (bytes) of all nodes. `priorities`: for the expander priority.
+    `scan_interval`: in seconds. `frequent_scans`: whether a scan follows a scale-up at once. `unready`: the nodes that
+    are not ready; cluster-autoscaler halts with more than `ok_unready` and more than the share `max_unready` of them.
+    `unmodelled`: names of flags that have no effect here.
     """
 
     expanders: Sequence[str] = (DEFAULT,)
@@ -177,6 +182,24 @@ class Settings(NamedTuple):
     force_daemon_sets: bool = False
     priorities: Priorities | None = None
     scale_down: ScaleDownSettings = ScaleDownSettings()
+    scan_interval: float = SCAN_INTERVAL
+    frequent_scans: bool = True
+    unready: frozenset[str] = frozenset()
+    ok_unready: int = 3
+    max_unready: float = 0.45
+    unmodelled: Sequence[str] = ()
+
+    @property
+    def next_scan(self) -> float:
+        """The maximum seconds from a scan that scales up to the next one. Source: loop/trigger.go."""
+        return min(self.scan_interval, SCAN_INTERVAL) if self.frequent_scans else self.scan_interval
+
+    def why_halted(self, nodes: Collection[str]) -> str:
+        """Return why cluster-autoscaler neither adds nor removes nodes, or "". Source: `IsClusterHealthy`."""
+        unready = sum(name in nodes for name in self.unready)
+        if unready <= self.ok_unready or unready <= self.max_unready * len(nodes):
+            return ""
+        return f"cluster-autoscaler halts while {unready} of {len(nodes)} nodes are not ready"
 
 
 class Decision(NamedTuple):

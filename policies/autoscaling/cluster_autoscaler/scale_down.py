@@ -89,6 +89,7 @@ class ScaleDownSettings(NamedTuple):
     delay_after_taint: float = 5.0
     max_eviction_time: float = 120.0
     max_grace_period: float = 600.0
+    deletion_delay: float = 120.0
     not_predicted: str = ""
 
 

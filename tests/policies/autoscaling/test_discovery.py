@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -154,6 +155,130 @@ def test_the_flags_of_cluster_autoscaler() -> None:
     assert (settings.balance_similar, settings.max_nodes_total, settings.limits) == (True, 40, {"cpu": 100})
     assert {"team", "eks.amazonaws.com/nodegroup"} <= settings.ignored_labels
     assert discovery.cutoff == -5
+
+
+READ = """
+    --balance-similar-node-groups --balancing-ignore-label=team --blocking-system-pod-distruption-timeout=2h
+    --cloud-provider=aws --cordon-node-before-terminating=false --cores-total=0:100 --expander=random
+    --expendable-pods-priority-cutoff=-5 --force-ds --frequent-loops-enabled=false --ignore-daemonsets-utilization
+    --ignore-mirror-pods-utilization --ignore-taint=starting --max-drain-parallelism=2
+    --max-graceful-termination-sec=30 --max-node-startup-time=1h --max-nodes-total=40 --max-pod-eviction-time=1m
+    --max-scale-down-parallelism=5 --max-total-unready-percentage=33 --memory-total=0:100 --min-replica-count=2
+    --namespace=autoscaler --node-delete-delay-after-taint=1s --node-deletion-delay-timeout=5m --nodes=1:9:web
+    --ok-total-unready-count=0 --scale-down-delay-after-add=1m --scale-down-delay-after-delete=1m
+    --scale-down-enabled=false --scale-down-gpu-utilization-threshold=0.7 --scale-down-unneeded-time=1m
+    --scale-down-unready-enabled=false --scale-down-unready-time=1m --scale-down-utilization-threshold=0.7
+    --scale-from-unschedulable --scan-interval=30s --skip-nodes-with-custom-controller-pods=false
+    --skip-nodes-with-local-storage=false --skip-nodes-with-system-pods=false --startup-taint=starting
+    --startup-taint-prefix=start --status-taint=starting --unremovable-node-recheck-timeout=1m
+"""
+NAMED = """
+    --allowed-scheduler-names=a --async-node-groups --balancing-label=a --bypassed-scheduler-names=a
+    --capacity-buffer-pod-injection-enabled --capacity-quotas-enabled --daemonset-eviction-for-empty-nodes
+    --drain-priority-config=1:2 --dynamic-node-delete-delay-after-taint-enabled --enable-csi-node-aware-scheduling
+    --enable-proactive-scaleup --enable-provisioning-requests --enforce-node-group-min-size --estimator=other
+    --fastpath-binpacking-enabled --feature-gates=A=true --gpu-total=amd.com/gpu:0:9
+    --max-allocatable-difference-ratio=0.1 --max-free-difference-ratio=0.1 --max-nodes-per-scaleup=9
+    --memory-difference-ratio=0.1 --new-pod-scale-up-delay=30s --node-deletion-batcher-interval=10s
+    --node-deletion-candidate-ttl=1h --salvo-scale-up --scale-down-delay-type-local --scale-up-from-zero=false
+    --scheduler-config-file=a --status-config-map-name=a --of-a-later-version
+"""
+IRRELEVANT = """
+    --address=a --aws-use-static-instance-list --bulk-mig-instances-listing-enabled
+    --capacity-buffer-controller-enabled --capacity-buffer-pod-dry-run-enabled=false --check-capacity-batch-processing
+    --check-capacity-processor-instance=a --check-capacity-provisioning-request-batch-timebox=1s
+    --check-capacity-provisioning-request-max-batch-size=1 --cloud-config=a --cluster-name=a
+    --cluster-snapshot-parallelism=1 --clusterapi-cloud-config-authoritative
+    --daemonset-eviction-for-occupied-nodes=false --debugging-snapshot-enabled --emit-per-nodegroup-metrics
+    --enable-dynamic-resource-allocation --force-delete-failed-nodes --force-delete-unregistered-nodes
+    --gce-concurrent-refreshes=2 --gce-mig-instances-min-refresh-wait-time=1s --grpc-expander-cert=a
+    --grpc-expander-url=a --initial-node-group-backoff-duration=1m --kube-api-content-type=a --kube-client-burst=1
+    --kube-client-qps=1 --kubeconfig=a --kubernetes=a --max-binpacking-time=1m --max-bulk-soft-taint-count=0
+    --max-bulk-soft-taint-time=1s --max-failing-time=1m --max-inactivity=1m --max-node-group-backoff-duration=1m
+    --max-node-provision-time=5m --max-node-skip-eval-time-tracker-enabled --max-nodegroup-binpacking-duration=1s
+    --max-startup-time=1m --node-group-auto-discovery=a --node-group-backoff-reset-timeout=1h
+    --node-info-cache-expire-time=1h --node-removal-latency-tracking-enabled --parallel-scale-up
+    --pod-injection-limit=1 --predicate-parallelism=1 --profiling --provisioning-request-initial-backoff-time=1s
+    --provisioning-request-max-backoff-cache-size=1 --provisioning-request-max-backoff-time=1s
+    --record-duplicated-events --regional --salvo-scale-up-budget=1s --scale-down-candidates-pool-min-count=1
+    --scale-down-candidates-pool-ratio=1 --scale-down-delay-after-failure=1m
+    --scale-down-non-empty-candidates-count=1 --scale-down-simulation-timeout=1s
+    --scaleup-simulation-for-skipped-node-groups-enabled --user-agent=a --write-status-configmap=false
+    --leader-elect=false --leader-elect-lease-duration=1s --logtostderr --logging-format=json --stderrthreshold=info
+    --v=4 --vmodule=a=1 --new-pod-scale-up-delay=0 --scan-interval=soon --estimator=binpacking
+"""
+"""The flags of cluster-autoscaler 1.36.1 (config/flags/flags.go, main.go) with values that are not the default."""
+
+
+@cache
+def outcome(*flags: str) -> tuple[Any, ...]:
+    """All that flags can change: of two nodes, one with a taint that a flag may name, and one that is not ready."""
+    first, second = node("a", "kops.k8s.io/instancegroup", "web"), node("b", "kops.k8s.io/instancegroup", "web")
+    first["spec"] = {"unschedulable": True, "taints": [{"key": "starting", "effect": "NoSchedule"}]}
+    second["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    priorities = {"name": "cluster-autoscaler-priority-expander", "namespace": "autoscaler"}
+    groups = GroupCache()
+    for obj in (first, second):
+        obj["metadata"]["creationTimestamp"] = "2026-05-04T09:00:00Z"
+        groups.add(obj)
+    groups.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": priorities, "data": {"priorities": "1: [a]"}})
+    groups.add(deployment(*flags))
+    found = groups.discovery
+    (pool,) = found.pools(groups.snapshot().scheduling)
+    return found.settings, found.cutoff, pool, found.unready("2026-05-04T09:20:00Z")
+
+
+def deployment(*args: str, command: Any = None, image: str = "r.example.com/cluster-autoscaler:v1.36.1") -> Any:
+    container = {"name": "c", "image": image, "command": command or ["./cluster-autoscaler"], "args": args and [*args]}
+    spec = {"template": {"spec": {"containers": [container]}}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "ca"}, "spec": spec}
+
+
+@pytest.mark.parametrize("flag", READ.split())
+def test_a_flag_is_read(flag: str) -> None:
+    found = outcome(flag)
+    settings = found[0]
+    assert repr(found) != repr(outcome())
+    assert not settings.unmodelled
+    assert not settings.scale_down.not_predicted
+
+
+@pytest.mark.parametrize("flag", NAMED.split())
+def test_a_flag_that_is_not_modelled_is_named(flag: str) -> None:
+    settings, name = outcome(flag)[0], flag[2:].partition("=")[0]
+    assert settings.unmodelled == (name,) or settings.scale_down.not_predicted == f"--{name} is not modelled"
+    assert outcome(flag)[1:] == outcome()[1:]
+
+
+@pytest.mark.parametrize("flag", IRRELEVANT.split())
+def test_a_flag_changes_nothing(flag: str) -> None:
+    assert repr(outcome(flag)) == repr(outcome())
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        deployment("--expander", "random", "--force-ds", "--scan-interval", "30s"),
+        deployment("--force_ds", "-expander=random", "--scan_interval=30s"),
+        deployment("--v", "4", "--force-ds", "--expander=random", "--scan-interval=30s"),
+        deployment(
+            command=[
+                "/bin/sh",
+                "-c",
+                './cluster-autoscaler --expander="random" --force-ds --scan-interval=30s 1>>/log',
+            ],
+            image="r.example.com/mirror",
+        ),
+        deployment("/cluster-autoscaler", "--expander=random", "--force-ds", "--scan-interval=30s", command=["tini"]),
+    ],
+    ids=["separate values", "underscores", "other flags", "shell", "another program first"],
+)
+def test_the_spelling_of_flags(made: Any) -> None:
+    found = Discovery()
+    found.take(made)
+    settings = found.settings
+    assert (settings.expanders, settings.force_daemon_sets, settings.scan_interval) == (("random",), True, 30)
+    assert settings.unmodelled == ()
 
 
 @pytest.mark.parametrize(
