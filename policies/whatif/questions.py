@@ -197,13 +197,19 @@ def scaled(
     arrival = _scaling(f"{version} {kind}", namespace, name, replicas)
     target = f"{version.rpartition('/')[0]}/{kind}", namespace, name
     notes = [
-        f"HorizontalPodAutoscaler {'/'.join(key)} allows {integer(at(obj, 'spec', 'minReplicas')) or 1} to "
-        f"{plural(integer(at(obj, *_MOST)) or 0, 'replica')}; its changes are not simulated"
+        f"HorizontalPodAutoscaler {'/'.join(key)} {_range_of(obj)}; its changes are not simulated"
         for key, obj in (autoscalers or {}).items()
         if replicas and target_of(key[0], obj) == target
     ]
     title = f"{kind} {namespace}/{name} scaled to {plural(replicas, 'replica')}"
     return Question(title, [arrival], notes=notes[:1])  # two autoscalers of a workload change nothing
+
+
+def _range_of(autoscaler: ApiObject) -> str:
+    """Return which numbers of replicas a HorizontalPodAutoscaler allows; kube-apiserver rejects one without any."""
+    least, most = integer(at(autoscaler, *_LEAST)), integer(at(autoscaler, *_MOST)) or 0
+    least = 1 if least is None else least
+    return f"allows {least} to {plural(most, 'replica')}" if 0 <= least <= most and most else "has invalid maxReplicas"
 
 
 def _scaling(resource: str, namespace: str, name: str, replicas: int) -> Arrival:
@@ -237,6 +243,7 @@ def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, st
     return Question(title, arrivals, replicas=(before, after), notes=notes)
 
 
+_LEAST: Final = ("spec", "minReplicas")
 _MOST: Final = ("spec", "maxReplicas")
 _SCALED: Final = {
     f"{names.partition(' ')[0].rpartition('/')[0]}/{names.partition(' ')[2]}": names for names in _KINDS.values()
@@ -266,7 +273,7 @@ def _why_not_scaled(
         return "its workload is not in the cluster"
     if number > 1:
         return "another one scales the same workload"
-    if not _replicas(cluster.workloads[target].object) and integer(at(autoscaler, "spec", "minReplicas")) != 0:
+    if not _replicas(cluster.workloads[target].object) and integer(at(autoscaler, *_LEAST)) != 0:
         return "a workload with 0 replicas disables it"
     return "" if 1 <= most <= left else f"more than {MAX_REPLICAS:,} replicas, or an invalid maxReplicas"
 

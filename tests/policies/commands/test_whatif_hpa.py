@@ -145,3 +145,21 @@ def test_scaling_a_workload_names_the_autoscaler_that_may_change_it_again(
     result = asked(tmp_path, workload("a"), workload("b"), autoscaler(scaler, 3), change=change)
     note = "HorizontalPodAutoscaler team/a allows 1 to 3 replicas; its changes are not simulated"
     assert (note in result.notes) is noted
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "told"),
+    [
+        (0, 2, "allows 0 to 2 replicas"),
+        (None, 1, "allows 1 to 1 replica"),
+        (None, None, "has invalid maxReplicas"),
+        (5, 3, "has invalid maxReplicas"),
+        (None, "9", "has invalid maxReplicas"),
+    ],
+)
+def test_scaling_a_workload_names_what_its_autoscaler_allows(
+    least: int | None, most: Any, told: str, tmp_path: Path
+) -> None:
+    scaler = autoscaler("a", most, minReplicas=least)
+    result = asked(tmp_path, workload("a"), scaler, change=forewarn.Scale("deployment/a", 2, "team"))
+    assert list(result.notes) == [f"HorizontalPodAutoscaler team/a {told}; its changes are not simulated"]
