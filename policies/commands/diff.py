@@ -168,7 +168,8 @@ def _parser() -> Parser:
     parser = Parser(
         prog="forewarn diff",
         description="Compare two versions of manifests. Show which priorities, requests, replicas, quotas and PDBs "
-        "change, and simulate the change on each cluster. -o sarif writes the new findings of forewarn lint.",
+        "change, and simulate the change on the clusters that it concerns. -o sarif writes the new findings of "
+        "forewarn lint.",
         epilog="Exit status: 0: compared. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer for a "
         "cluster or version.",
         examples=(
@@ -195,7 +196,7 @@ def _parser() -> Parser:
     add("--disclose", choices=[*Disclose], default=Disclose.NAMES, help=help_text)
     help_text = "label of Namespaces that names their owner, such as team (default: CODEOWNERS)"
     add("--owner-label", default="", metavar="LABEL", help=help_text)
-    help_text = "give no answer about a cluster whose state is older, such as 24h"
+    help_text = "give no answer about a cluster whose state is older (such as 24h) or of unknown age"
     add("--max-age", type=any_duration, metavar="DURATION", help=help_text)
     help_text = "post the Markdown as a comment on the pull request (GitHub) or merge request (GitLab) of this CI run"
     add("--comment", action="store_true", help=help_text)

@@ -146,7 +146,7 @@ def as_dict(groups: Groups) -> dict[str, Any]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn info node-groups",
-        description="Show the node groups of a cluster: their sizes and zones, the templates of new nodes, and the "
+        description="Show the node groups of a cluster: their sizes and zones, the templates of new nodes, and some "
         "flags of cluster-autoscaler.",
         epilog="Exit status: 0: shown. 2: wrong usage. 3: no answer.",
         examples=("info node-groups --cluster cluster.json.gz", "info node-groups -o json"),
