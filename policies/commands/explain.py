@@ -189,6 +189,7 @@ _CHECKED_INSTEAD: Final = {
     "group-priority-too-high": {Target.PART: _CHECKED[Target.POD_GROUP]},
     "job-fails-on-eviction": {Target.TEMPLATE: "Jobs, CronJobs"},
     "daemon-set-without-class": {Target.TEMPLATE: "DaemonSets"},
+    "pod-group-too-small": {Target.POD_GROUP: "PodGroups"},
     "removed-api-version": {Target.OTHER: f"{_BUDGETS}, HorizontalPodAutoscalers"},
     "scheduler-configuration": {Target.OTHER: "files of kind KubeSchedulerConfiguration"},
     "selector-without-pods": {Target.OTHER: _BUDGETS},
@@ -206,8 +207,8 @@ def _severity_and_action(rule: Rule) -> str:
     """A rule's default severity and action: `Linter severity: warning. Webhook action: warn.`"""
     where = "Audit" if Target.CLUSTER in rule.TARGETS else "Linter"
     default = linter_severity(rule)
-    severity = f"{where} severity: {default}." if default else "The linter does not run this rule."
-    action = f"Webhook action: {rule.ACTION}." if rule.ACTION else "The webhook does not run this rule."
+    severity = f"{where} severity: {default or 'none'}."
+    action = f"Webhook action: {rule.ACTION or 'none'}."
     is_linted = default and Target.CLUSTER not in rule.TARGETS
     return f"{severity} {action}{f' `lint --fix`: {FIXED.get(rule.ID, NOT_FIXED)}.' if is_linted else ''}"
 

@@ -96,8 +96,7 @@ def pods_older_than_default(_: ReviewedObject, context: Context) -> Iterator[Pro
         +   priority: 1000
             nodeName: node-1
 
-    Fix: restart the workloads of these Pods one after the other while nodes have free capacity. To see which restarts
-    would preempt Pods, run `forewarn audit`.
+    Fix: restart the workloads of these Pods one after the other while nodes have free capacity.
     """
     default = context.classes.default if context.cluster else None
     if default is None or not any(_is_older(n, p, default) for n, p in context.pod_counts_by_priority):
@@ -137,8 +136,8 @@ def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iter
     Why: a Pod with priority 2000000000 or higher can preempt all Pods without a system class. The kubelet does not
     evict such a Pod under node pressure. At a graceful node shutdown, it terminates such Pods last by default.
 
-    Details: the rule system-class-outside-kube-system reports Pod templates that name a system class. This rule reports
-    the other Pods with the priority of a system class, for example if their template is unknown or has changed.
+    Details: the rule ignores Pods that system-class-outside-kube-system reports by their workload. It reports other
+    Pods, for example if their template is unknown or has changed.
 
     Example:
 
@@ -282,8 +281,7 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     preempts Pods of a lower priority that use the capacity for the new Pods.
 
     Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one Deployment, StatefulSet or
-    DaemonSet at a time. `maxSurge: 0` does not prevent the preemption, because a Deployment creates the new Pod while
-    the old Pod still terminates. A single note counts the workloads whose restart preempts only placeholder Pods
+    DaemonSet at a time. A single note counts the workloads whose restart preempts only placeholder Pods
     (`placeholderPods` in the configuration). A note also reports each restart that forewarn does not predict, with the
     reason.
 

@@ -107,8 +107,9 @@ def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Probl
     Why: forewarn does not know the values of a template until an engine such as Helm renders it. kube-apiserver
     receives only the rendered manifests.
 
-    Details: the linter reports one finding for each directory, and names the engine. In the template, it checks only
-    the fields that do not depend on values.
+    Details: the linter reports one finding for each directory, and names the engine. It reports no finding for the
+    directory `templates` of a chart, but counts these templates in the summary. In the template, it checks only the
+    fields that do not depend on values.
 
     Bad:
 

@@ -389,7 +389,7 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
     only surge Pods exceed the quota, and `maxUnavailable` lets the rollout continue, the finding is a note. If the used
     amounts of a ResourceQuota are unknown, the rule compares its limits with the objects of the input. The message then
     contains "only this input is counted". The linter ignores patches (workloads without selector, containers or image),
-    and objects that were exported from a cluster. kube-apiserver checks the quota again, after all webhooks.
+    and objects that were exported from a cluster.
 
     Cluster:
 

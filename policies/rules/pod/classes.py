@@ -250,8 +250,7 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     conditions hold. A condition with a list holds if one item of the list matches. The rule accepts a class that no
     entry names. The rule checks users and groups when a user creates a Pod or workload, or changes its class. When a
     built-in controller creates the Pods, the rule does not check the user again. The webhook also checks
-    ControllerRevisions, because the StatefulSet controller creates Pods from them. For workloads, the webhook warns by
-    default. To deny workloads, set the action of the rule to deny. The rule treats the annotation
+    ControllerRevisions, because the StatefulSet controller creates Pods from them. The rule treats the annotation
     `forewarn.dev/default-priority-class` of a Namespace like the class of a Pod, except in kube-system. The linter does
     not know users, or the labels of a Namespace that is neither in the input nor in the cluster. If the result depends
     on them, the linter only counts the object in its summary.

@@ -34,9 +34,9 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. The
     finding is also a warning for a PodDisruptionBudget with `{}` if the input has another PodDisruptionBudget with a
     selector in the namespace. The Eviction API rejects evictions of Pods with two PodDisruptionBudgets. Otherwise, the
-    finding is a note. The rule ignores `{}` in a topology spread constraint with `matchLabelKeys`, because these keys
-    select Pods, and in `policy/v1beta1`. Without `--kubernetes-version` or a cluster, the rule assumes a release up to
-    1.37.
+    finding is a note. The rule ignores `{}` in `policy/v1beta1`, where it selects no Pod. The rule also ignores `{}` in
+    a topology spread constraint with `matchLabelKeys`, because these keys select Pods. Without `--kubernetes-version`
+    or a cluster, the rule assumes a release up to 1.37.
 
     Example:
 
@@ -244,8 +244,8 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
 
     Details: the rule reports a Job with `backoffLimit: 0`, or with more parallel Pods than `backoffLimit`. With
     `backoffLimitPerIndex`, the rule reports only the value 0. If a rule of the `podFailurePolicy` has `action: Ignore`
-    for the Pod condition DisruptionTarget, preempted and evicted Pods do not count as failed. forewarn reports a rule
-    that fails the Job for this condition, or for the exit codes 137 or 143, if it is before such a rule.
+    for the Pod condition DisruptionTarget, preempted and evicted Pods do not count as failed. An earlier rule with
+    `action: FailJob` for this condition, or for the exit codes 137 or 143, takes precedence, and forewarn reports it.
 
     Example:
 

@@ -307,8 +307,8 @@ def pod_group_missing(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Why: kube-apiserver accepts the Pod. kube-scheduler does not try to schedule the Pod before the PodGroup exists. The
     Pod gets no condition and no Event.
 
-    Details: the rule needs a cluster whose PodGroups are listed, or the option `--closed`. PodGroups need the feature
-    gate GenericWorkload (Kubernetes 1.37: beta, off by default). Without this gate, kube-apiserver drops the field.
+    Details: the rule needs a cluster whose PodGroups are listed, or the option `--closed`. Without the feature gate
+    GenericWorkload, kube-apiserver drops the field.
 
     Cluster:
 
@@ -362,7 +362,7 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
     Details: the rule adds up the replicas (for Jobs, the parallelism) of all workloads in the input that name the
     PodGroup. If you pass a cluster, the rule adds the stored Pods of the group. The rule does not report groups without
     members in the input, and groups with members in DaemonSets, in custom resources, in suspended Jobs or in workloads
-    with 0 replicas. PodGroups need the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default).
+    with 0 replicas.
 
     Example:
 
@@ -416,8 +416,7 @@ def pod_group_priority_mismatch(subject: ReviewedObject, context: Context) -> It
     the group. The Pods and the PodGroup get a condition with the reason SchedulerError, and kube-scheduler retries
     without end.
 
-    Details: the rule needs the PodGroup in the input or in the cluster, and the values of both classes. PodGroups need
-    the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default).
+    Details: the rule needs the PodGroup in the input or in the cluster, and the values of both classes.
 
     Example:
 

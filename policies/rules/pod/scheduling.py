@@ -143,10 +143,9 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
     placeholder Pods, the finding is a note, and the webhook does not warn. By default, placeholder Pods have a negative
     priority and only the pause image (`placeholderPods` in the configuration). If a rollout terminates old Pods,
     Pending Pods of other workloads can use the free capacity, and preempt running Pods. The rule also reports these
-    preemptions. The rule ignores changes that create no Pods, such as a deletion. To simulate such a change, run
-    `forewarn whatif scale` or `forewarn whatif delete`. For a Pod of a PodGroup, the rule reports the victims of the
-    whole group. If the prediction does not finish in time, and no victim is known, the webhook only warns. The warning
-    then ends with `[prediction-incomplete]`.
+    preemptions. The rule ignores changes that create no Pods, such as a deletion. For a Pod of a PodGroup, the rule
+    reports the victims of the whole group. If the prediction does not finish in time, and no victim is known, the
+    webhook only warns. The warning then ends with `[prediction-incomplete]`.
 
     Cluster:
 
