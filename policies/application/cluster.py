@@ -176,10 +176,12 @@ def with_node_groups(
     settings = discovery.settings._replace(unready=discovery.unready(cache.origin.time))
     autoscaling = autoscaling._replace(settings=settings, has_node_pools=bool(discovery.node_pools))
     if autoscaling.instance_types:
-        from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
+        from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter, options_of, unmodelled_in
 
-        karpenter = Karpenter(discovery.node_pools, autoscaling.instance_types)
-        autoscaling = autoscaling._replace(karpenter=karpenter)
+        flags, node_pools = discovery.karpenter_flags, discovery.node_pools
+        karpenter = Karpenter(node_pools, autoscaling.instance_types, options_of(flags))
+        unmodelled = unmodelled_in(flags, node_pools)
+        autoscaling = autoscaling._replace(karpenter=karpenter, unmodelled_of_karpenter=unmodelled)
     if cutoff is None and discovery.cutoff is not None:
         autoscaling = autoscaling._replace(cutoff=discovery.cutoff)
     if autoscaling.groups:

@@ -147,7 +147,7 @@ class Autoscaling(NamedTuple):
     `groups`: the node groups; empty if none are known. `settings`: flags of cluster-autoscaler. `karpenter`: with its
     NodePools and `instance_types`, if both are known. `node_delay`: seconds from a scale-up to the new nodes; None if
     no nodes arrive in simulations. `has_node_pools`: whether the cluster has NodePools. `scale_down`: whether
-    cluster-autoscaler removes nodes in simulations.
+    cluster-autoscaler removes nodes in simulations. `unmodelled_of_karpenter`: its flags that have no effect here.
     """
 
     cutoff: int = Options().autoscaler_cutoff
@@ -158,6 +158,7 @@ class Autoscaling(NamedTuple):
     karpenter: Karpenter | None = None
     has_node_pools: bool = False
     scale_down: bool = False
+    unmodelled_of_karpenter: Sequence[str] = ()
 
     @property
     def grows(self) -> bool:
@@ -206,6 +207,8 @@ class Autoscaling(NamedTuple):
         if self.groups and (flags := self.settings.unmodelled):
             which = listed([f"--{flag}" for flag in flags], _NAMED)
             clauses.append(f"no effect of {which} of cluster-autoscaler (not modelled)")
+        if self.unmodelled_of_karpenter:
+            clauses.append(f"no effect of {listed([*self.unmodelled_of_karpenter])} of Karpenter (not modelled)")
         return (*clauses, *([_NO_INSTANCE_TYPES] if is_unknown else ()))
 
     def after(self, lost: Sequence[tuple[str, str]]) -> Autoscaling:

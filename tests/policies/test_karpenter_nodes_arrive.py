@@ -60,6 +60,63 @@ def test_lost_replicas_run_again_on_karpenters_nodes(lost: Any) -> None:
     assert "NodePool default: 2 nodes of m.4 for reports/nightly (4 Pods)" in lost(node_pool(), text=True)
 
 
+def deployment(*args: str, **environment: str) -> dict[str, Any]:
+    """The Deployment of Karpenter."""
+    env = [{"name": name, "value": value} for name, value in environment.items()]
+    container = {"name": "c", "image": "public.ecr.aws/karpenter/controller:1.14.0", "args": [*args], "env": env}
+    spec = {"replicas": 0, "selector": {}, "template": {"spec": {"containers": [container]}}}
+    metadata = {"name": "karpenter", "namespace": "kube-system"}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("made", "respected"),
+    [
+        (deployment(), True),
+        (deployment(PREFERENCE_POLICY="Respect"), True),
+        (deployment(PREFERENCE_POLICY="Ignore"), False),
+        (deployment("--preference-policy=Ignore"), False),
+        (deployment("--preference-policy", "Respect", PREFERENCE_POLICY="Ignore"), True),
+    ],
+)
+def test_the_preference_policy_of_karpenter(made: Any, respected: bool, lost: Any) -> None:
+    expression = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m.4"]}
+    preference = {"weight": 1, "preference": {"matchExpressions": [expression]}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "reports"},
+        "spec": {
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+            "nodeSelector": {"for": "p"},
+            "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}},
+        },
+    }
+    pool = node_pool(requirements=[{"key": "for", "operator": "In", "values": ["p"]}])
+    launches = lost(pool, pod, made)["autoscalers"]["nodePools"]["launches"]
+    first = next(each for each in launches if "reports/p" in [of["workload"] for of in each["workloads"]])
+    assert first["instanceType"] == ("m.4" if respected else "m.2")
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (deployment(BATCH_IDLE_DURATION="5s"), "--batch-idle-duration"),
+        (deployment("--batch-max-duration=1m"), "--batch-max-duration"),
+        (deployment(IGNORE_DRA_REQUESTS="false"), "--ignore-dra-requests"),
+        (
+            deployment(FEATURE_GATES="ReservedCapacity=false,NodeOverlay=true"),
+            "feature gate ReservedCapacity, feature gate NodeOverlay",
+        ),
+        (node_pool(replicas=2), "static NodePools"),
+        (deployment(FEATURE_GATES="ReservedCapacity=true,NodeRepair=true", BATCH_IDLE_DURATION="1s"), ""),
+    ],
+)
+def test_the_head_names_settings_of_karpenter_that_are_not_modelled(made: Any, told: str, lost: Any) -> None:
+    clauses = [clause for clause in lost(node_pool(), made)["head"]["assumes"] if "no effect" in clause]
+    assert clauses == ([f"no effect of {told} of Karpenter (not modelled)"] if told else [])
+
+
 WITHOUT_TYPES = ["no new nodes of Karpenter (not predicted without --instance-types)"]
 
 

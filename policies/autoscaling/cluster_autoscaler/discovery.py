@@ -233,6 +233,8 @@ class Discovery:
         self._priorities: dict[str, str] = {}
         self.node_pools: list[ApiObject] = []
         """NodePools of Karpenter."""
+        self.karpenter_flags: dict[str, str] = {}
+        """Of the Deployment of Karpenter, also those that are set by environment variables."""
         self.problem = ""
         """Why the status ConfigMap is not read, or ""."""
 
@@ -299,6 +301,9 @@ class Discovery:
     def _take_deployment(self, obj: ApiObject) -> None:
         containers = at(obj, "spec", "template", "spec", "containers")
         for container in containers[:10] if isinstance(containers, list) else ():
+            if "karpenter" in _image(container):
+                flags = _flags_in([word for key in ("command", "args") for word in _words(container, key)])
+                self.karpenter_flags = {**_environment(container), **dict(flags)}
             words = [word for key in ("command", "args") for word in _words(container, key)]
             programs = [number for number, word in enumerate(words) if word.rpartition("/")[2] == _PROGRAM]
             if programs or _image(container).rpartition("/")[2] == _PROGRAM:
@@ -528,6 +533,21 @@ def _flags_in(words: Iterable[str]) -> Iterator[tuple[str, str]]:
             has_value = name not in _BOOLEAN and left and not _FLAG.fullmatch(left[0])
             value = left.popleft() if has_value else "true"
         yield name, value
+
+
+def _environment(container: object) -> dict[str, str]:
+    """Return the environment variables as flags: PREFERENCE_POLICY as preference-policy."""
+    variables = at(container, "env") if isinstance(container, dict) else None
+    read = (
+        (each.get("name"), each.get("value"))
+        for each in (variables[:_MAX_FLAGS] if isinstance(variables, list) else ())
+        if isinstance(each, dict)
+    )
+    return {
+        name[:_LONGEST].lower().replace("_", "-"): value[:_LONGEST]
+        for name, value in read
+        if isinstance(name, str) and isinstance(value, str)
+    }
 
 
 def _tests_keys(flags: Iterable[tuple[str, str]], names: Collection[str]) -> Callable[[str], bool]:

@@ -21,7 +21,7 @@ from forewarn.policies.autoscaling.karpenter.state import ClusterState, RunningN
 from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.autoscaling.karpenter.volumes import Rejected, Storage
 from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.fields import group_kind, mapping
+from forewarn.policies.objects.fields import at, group_kind, mapping
 from forewarn.policies.objects.node import NO_SCHEDULE, Taint
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.quantity import Quantity
@@ -125,6 +125,37 @@ _CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 _NO_NODE_POOLS: Final = "no dynamic nodepools found"
 _DEFAULTS: Final = Options()
 _FIRST: Final = Choices()
+
+
+_NOT_MODELLED: Final = {"batch-idle-duration": "1s", "batch-max-duration": "10s", "ignore-dra-requests": "true"}
+_GATES: Final = {
+    "ReservedCapacity": "true",
+    "NodeOverlay": "false",
+    "StaticCapacity": "false",
+    "CapacityBuffer": "false",
+}
+"""Flags and feature gates that forewarn does not model and that would change an answer -> the default.
+
+Source: operator/options/options.go.
+"""
+
+
+def options_of(flags: Mapping[str, str]) -> Options:
+    """Return Karpenter's settings by its flags."""
+    return Options(
+        preferences=flags.get("preference-policy") != "Ignore",
+        best_effort=flags.get("min-values-policy") == "BestEffort",
+    )
+
+
+def unmodelled_in(flags: Mapping[str, str], node_pools: Sequence[ApiObject]) -> list[str]:
+    """Return what forewarn does not model and may change an answer: flags, feature gates and static NodePools."""
+    gates = dict(gate.strip().partition("=")[::2] for gate in flags.get("feature-gates", "").split(","))
+    return [
+        *(f"--{flag}" for flag, default in _NOT_MODELLED.items() if flags.get(flag, default) != default),
+        *(f"feature gate {gate}" for gate, default in _GATES.items() if gates.get(gate, default).lower() != default),
+        *["static NodePools"] * any(at(node_pool, "spec", "replicas") is not None for node_pool in node_pools),
+    ]
 
 
 class Karpenter:
