@@ -130,6 +130,10 @@ def _with_preemption(reasons: Sequence[tuple[Reason, int]], why: str) -> tuple[l
         ], ""
     if len(shorts) == 1 and others == shorts:
         return [f"{shorts[0]} even after preempting all Pods of lower priority"], ""
+    if not why.reasons:
+        others = ["no node fits the Pod even without Pods of lower priority"]
+    elif not others and any(reason.resource for reason, _ in reasons):
+        others = [TOO_SMALL.removesuffix(": ")]
     named = " or ".join(others)
     return shorts, f"preemption does not help{named and ': '}{named}"
 

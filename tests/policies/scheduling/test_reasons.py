@@ -72,6 +72,7 @@ def test_a_reason_knows_its_fix(reasons: list[Reason], fix: str) -> None:
 
 NO_POD = reasons.NO_VICTIMS_IN_SHORT
 NO_VICTIMS = preemption.NO_VICTIMS.reasons[0]
+UNKNOWN = "preemption does not help: no node fits the Pod even without Pods of lower priority"
 CORDONED = node_unschedulable.REASON.reasons[0]
 
 
@@ -82,7 +83,8 @@ CORDONED = node_unschedulable.REASON.reasons[0]
         (
             {reason_of("cpu"): 1, reason_of("pods"): 2},
             FitError("raw", {NOT_HELPFUL: 2}),
-            "2 nodes: maximum number of Pods reached; 1 node: insufficient cpu; preemption does not help",
+            "2 nodes: maximum number of Pods reached; 1 node: insufficient cpu; "
+            "preemption does not help: too small even when empty",
         ),
         (
             {reason_of("cpu"): 2},
@@ -105,7 +107,7 @@ CORDONED = node_unschedulable.REASON.reasons[0]
             "2 nodes: too small even when empty: insufficient cpu; 1 node: cordoned",
         ),
         ({CORDONED: 2}, FitError("raw", {NOT_HELPFUL: 2}), "2 nodes: cordoned"),
-        ({reason_of("cpu"): 200}, FitError("raw"), "200 nodes: insufficient cpu; preemption does not help"),
+        ({reason_of("cpu"): 200}, FitError("raw"), f"200 nodes: insufficient cpu; {UNKNOWN}"),
         (
             {reason_of("cpu"): 2},
             FitError("raw", {reason_of("cpu"): 2}),
