@@ -15,7 +15,7 @@ from forewarn.policies.application.whatif import Rejected, WhatIf, conditions_of
 from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
-from forewarn.policies.findings import listed, one_line, plural
+from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.kinds.registry import (
     AUTOSCALER,
     DAEMON_SET,
@@ -37,7 +37,7 @@ from forewarn.policies.lint.versions import (
 )
 from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
 from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
-from forewarn.policies.manifests.differences import changed_fields, differences, of_kinds, supporting
+from forewarn.policies.manifests.differences import ChangedField, differences, facts_of, of_kinds, supporting
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, at, group_kind, mapping
 from forewarn.policies.simulation.scenario import Arrival, bounded
@@ -101,6 +101,15 @@ class ScaledDown(NamedTuple):
     base: int | None = None
 
 
+class Differing(NamedTuple):
+    """A changed workload that is not in the cluster as in the first version. `fields`: the priorityClassName, requests
+    and replicas that applying changes, from the value in the cluster to that in the second version.
+    """
+
+    workload: str
+    fields: Sequence[ChangedField]
+
+
 class Autoscaled(NamedTuple):
     """A changed workload that a HorizontalPodAutoscaler scales, so that its new number of replicas does not last: the
     number is beyond the limits, or scales down the workload in the cluster.
@@ -147,10 +156,10 @@ class OnCluster(NamedTuple):
     accepts, but whose Pods it rejects. `namespaces`: the most affected first. `absent`: changed workloads that are not
     in the cluster, and simulated as new. `placeholders`: preempted workloads whose Pods only reserve capacity.
     `scaled_down`: workloads that lose replicas, because the cluster has more than any version sets, or because the
-    second version removes the number. `differing`: changed workloads whose class or requests in the cluster differ from
-    both versions, with the values after the change. `passed`: by PriorityClass, most Pods first. `pruned`:
-    PriorityClasses that only a tool that prunes deletes. `drifted_pdbs`: PDBs with too few healthy Pods that select
-    Pods of `scaled_down`. `applied`: changed objects that the cluster gets.
+    second version removes the number. `differing`: changed workloads whose class, requests or replicas in the cluster
+    differ from both versions. `passed`: by PriorityClass, most Pods first. `pruned`: PriorityClasses that only a tool
+    that prunes deletes. `drifted_pdbs`: PDBs with too few healthy Pods that select Pods of `scaled_down`. `applied`:
+    changed objects that the cluster gets.
     """
 
     cluster: str
@@ -160,7 +169,7 @@ class OnCluster(NamedTuple):
     placeholders: Sequence[str] = ()
     scaled_down: Sequence[ScaledDown] = ()
     rejected_pods: Sequence[str] = ()
-    differing: Sequence[str] = ()
+    differing: Sequence[Differing] = ()
     autoscaled: Sequence[Autoscaled] = ()
     passed: Sequence[Passed] = ()
     pruned: Sequence[Pruned] = ()
@@ -372,12 +381,24 @@ def _present(
                 yield f"{changed.namespace}/{changed.name}", before.object, after.object, workload.object
 
 
-def _differing(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[str]:
-    for name, before, after, now in _present(concerned, snapshot):
-        others = {field.name for field in changed_fields(before, now)}
-        fields = [field for field in changed_fields(now, after) if field.name in others]
-        if applied := [str(f) for f in fields if f.name == "priorityClassName" or f.name.startswith("requests.")]:
-            yield f"{name} ({', '.join(applied)})"
+def _differing(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[Differing]:
+    for name, *objects in _present(concerned, snapshot):
+        old, new, now = map(_compared, objects)
+        fields = [
+            ChangedField(field, now.get(field, ""), new.get(field, ""))
+            for field in dict.fromkeys((*now, *new))
+            if now.get(field) not in (old.get(field), new.get(field)) and (field in new or field in old)
+        ]  # an apply keeps fields that only the cluster has
+        if fields:
+            yield Differing(name, fields)
+
+
+def _compared(workload: ApiObject) -> dict[str, str]:
+    facts = facts_of(workload)
+    requests = {f"requests.{name}": amount for name, amount in facts.get("requests", NOTHING).items()}
+    return {
+        field: cut(str(facts[field]), 120) for field in ("priorityClassName", "replicas") if field in facts
+    } | requests
 
 
 def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[ScaledDown]:

@@ -6,30 +6,31 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from html import escape
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.application.diff import FIX_OF_DIRECTORIES
+from forewarn.policies.application.diff import FIX_OF_DIRECTORIES, AffectedNamespace
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, duration, listed, one_line, plural
 from forewarn.policies.kinds.registry import STATEFUL_SET
 from forewarn.policies.lint.versions import ALSO
 from forewarn.policies.objects.fields import int32
 from forewarn.policies.objects.workload import NO_EVICTION
-from forewarn.policies.render import Painter, plain, whatif
+from forewarn.policies.render import Painter, autoscalers, plain, whatif
 from forewarn.policies.render.head import line_of
 from forewarn.policies.render.markdown import text_of
+from forewarn.policies.render.simulation import missing
 from forewarn.policies.render.table import limited, markdown_table, table, titles
 from forewarn.policies.scheduling.plugins.volume_binding import UNBOUND_IMMEDIATE
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.whatif.answer import NO_CLASS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.application.diff import AffectedNamespace, Diff, OnCluster
-    from forewarn.policies.application.whatif import WhatIf
-    from forewarn.policies.manifests.differences import ChangedObject
+    from forewarn.policies.application.diff import Autoscaled, Diff, OnCluster
+    from forewarn.policies.cluster.origin import Origin
+    from forewarn.policies.manifests.differences import ChangedField, ChangedObject
     from forewarn.policies.simulation.api_server import Event
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
 
@@ -44,23 +45,10 @@ _EFFECTS: Final = 6
 """Maximum number of effects in a line."""
 _LONGEST_REASON: Final = 300
 _SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
-_LEGEND: Final = {
-    "Pods lost": "they run now, and at the end neither they nor their replacements do.",
-    "New Pods Pending": "Pods that the workload does not run now, and that cannot be scheduled at the end.",
-    "Replaced": "preempted (deleted by kube-scheduler so that a Pod of higher priority fits on the node), and running "
-    "again at the end, on this or another node.",
-    "PDBs violated": "PodDisruptionBudgets that allow fewer disruptions than the preempted Pods.",
-    "Unhealthy PDBs": "not violated, but with fewer healthy Pods than they ask for, so that they block node drains.",
-    "Rejected": "workloads that the API server rejects, or whose new Pods it rejects.",
-    "Scaled down": "running replicas beyond the number in the manifests.",
-    "Workloads with new priority": "workloads that the change does not edit, but whose new Pods get another priority.",
-    "Workloads with pruned class": "their new Pods are rejected if the GitOps tool deletes the PriorityClass.",
-    "Placeholders preempted": "placeholder Pods, which only reserve capacity and are counted apart.",
-}
 _SUMS: Final = "The rows of namespaces add up the clusters. Clusters are in the order of the columns, the worst first."
 _NO_ROLLOUT: Final = (
-    "Not simulated: the rollout of these workloads, which would not complete. It deletes old Pods (up to "
-    "maxUnavailable; all with Recreate), and no new Pod starts"
+    "Not simulated: the rollout of these workloads. It deletes old Pods (up to maxUnavailable; all with Recreate), and "
+    "no new Pod starts"
 )
 _FIX_OF_REPLICAS: Final = "Fix: raise spec.replicas in the manifests, or leave it out if something else sets it"
 _FIX_OF_AUTOSCALED: Final = (
@@ -68,14 +56,11 @@ _FIX_OF_AUTOSCALED: Final = (
     "edit-last-applied"
 )
 _SURGE: Final = (
-    "A rolling update creates new Pods before it deletes old ones. So for a time, it needs capacity for both, also if "
+    "A rolling update creates new Pods before it deletes old ones: for a time, it needs capacity for both, also if "
     "requests decrease"
 )
 _EFFECT: Final = "Effect of this change"
 _EFFECT_AND_DRIFT: Final = "Effect of this change and of drift (an apply changes both)"
-_AFTER: Final = "After the apply, which is simulated with the replicas of the manifests, they scale "
-_AUTOSCALING: Final = "HorizontalPodAutoscalers"
-_NOT_PREDICTED: Final = "Not predicted"
 _NOT_CONCERNED: Final = "not concerned"
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _OF_WHOLE: Final = (
@@ -102,34 +87,25 @@ def for_audience(diff: Diff, disclose: Disclose) -> Diff:
     return replace(diff, clusters=clusters)
 
 
-class _Numbers(NamedTuple):
-    """The numbers of a row, the worst first."""
-
-    lost: int = 0
-    pending: int = 0
-    rejected: int = 0
-    scaled_down: int = 0
-    replaced: int = 0
-    failed: int = 0
-    violated: int = 0
-    unhealthy: int = 0
-    placeholders: int = 0
-
-
-_HEADS: Final = (
-    *("PODS LOST", "NEW PODS PENDING", "REJECTED", "SCALED DOWN", "REPLACED"),
-    *("JOBS FAILED", "PDBS VIOLATED", "UNHEALTHY PDBS", whatif.HEADS[-1]),
-)
-_HEADS_OF_NAMESPACES: Final = {
-    **dict(zip(_Numbers._fields[:5], _HEADS, strict=False)),
-    "new_priority": "WORKLOADS WITH NEW PRIORITY",
-    "pruned": "WORKLOADS WITH PRUNED CLASS",
-    "placeholders": whatif.HEADS[-1],
+_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
+    "lost": ("PODS LOST", "they run now, and at the end neither they nor their replacements do."),
+    "pending": ("NEW PODS PENDING", "Pods that the workload does not run now, and that are unschedulable at the end."),
+    "rejected": ("REJECTED", "workloads that the API server rejects, or whose new Pods it rejects."),
+    "scaled_down": ("SCALED DOWN", "running replicas beyond the number in the manifests."),
+    "replaced": ("REPLACED", "preempted so that a Pod of higher priority fits, and running again at the end."),
+    "failed": ("JOBS FAILED", ""),
+    "violated": ("PDBS VIOLATED", "PodDisruptionBudgets that allow fewer disruptions than the preempted Pods."),
+    "unhealthy": ("UNHEALTHY PDBS", "with fewer healthy Pods than they ask for, so that they block node drains."),
+    "above": ("ABOVE MAXREPLICAS", "replicas in the manifests that HorizontalPodAutoscalers then remove."),
+    "pruned": ("WORKLOADS WITH PRUNED CLASS", "their new Pods are rejected if a tool deletes the PriorityClass."),
+    "new_priority": ("WORKLOADS WITH NEW PRIORITY", "not changed, but their new Pods get another priority."),
+    "placeholders": (whatif.HEADS[-1], "Pods that only reserve capacity. Preempted replacements count again."),
 }
+"""Numbers of a row, the worst first: name -> the head of its column, and what it means."""
 
 
 def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Iterator[str]:
-    """The comparison as text lines. `details`: of each cluster, with names of Pods."""
+    """The comparison as text lines. `details`: of each cluster."""
     first = verdict(diff)
     yield paint(first, "bold")
     yield f"compared: {diff.base} → {diff.head}{f'; {_counts(diff)}' if diff.clusters else ''}"
@@ -147,14 +123,14 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
         heading = f"{_title(cluster)}: {_effect(cluster)}"
         if len(diff.clusters) > 1 or not first.startswith(heading):
             yield paint(heading, "bold")
-        explained = _explained(diff, cluster, beside_details=True) if details and not cluster.reason else {}
+        explained = _explained(diff, cluster) if details and not cluster.reason else {}
         for title, sentences in explained.items():
             yield from [f"  {title}:"] if title != _EFFECT else []
-            yield from (f"  {'' if title == _EFFECT else '  '}{sentence}" for sentence in sentences)
+            yield from (f"  {'' if title == _EFFECT else '  '}{sentence.full}" for sentence in sentences)
         if cluster.answer is not None:
-            yield from (f"  {line}" for line in _about(cluster, cluster.answer))
-            if details:
-                yield from (f"  {line}" for line in _details(cluster.answer, paint))
+            yield f"  {line_of(cluster.answer.head)}"
+    heads, rows = _affected(diff, is_whole=not details)
+    yield from table(heads, rows, paint, texts=_TEXTS) if rows else ()
 
 
 def _merged(diff: Diff) -> dict[ChangedObject, list[str]]:
@@ -191,48 +167,6 @@ def _kept(diff: Diff) -> int:
     return sum(changed.operation == "deleted" for changed in _merged(diff)) if diff.clusters and not diff.prunes else 0
 
 
-def _about(cluster: OnCluster, applied: WhatIf) -> Iterator[str]:
-    yield line_of(applied.head)
-    yield from limited(_namespaces(cluster), len(cluster.namespaces), "namespace", "namespaces", "")
-    yield from _absent(cluster)
-
-
-def _absent(cluster: OnCluster) -> Iterator[str]:
-    """Tell of changed objects without a state before the change, and of all with another one than in the manifests."""
-    if cluster.absent:
-        names = listed([one_line(name) for name in cluster.absent], _NAMED)
-        yield f"{plural(len(cluster.absent), 'changed object')} not in the cluster, simulated as new: {names}"
-    also = [f"applying also changes {name}" for name in cluster.differing]
-    scaled = [f"then a HorizontalPodAutoscaler scales {text}" for text in _autoscaled(cluster)]
-    for lines in (also, scaled):
-        if len(lines) > _NAMED + 1:
-            yield from limited(map(one_line, lines), len(lines), "workload", "workloads", "")
-    for item in cluster.pruned:
-        names = listed([*map(one_line, item.names)], _MAX_OBJECTS)
-        yield from [f"workloads with PriorityClass {one_line(item.priority_class)}: {names}"] if names else []
-
-
-def _details(applied: WhatIf, paint: Painter) -> Iterator[str]:
-    yield from islice(whatif.render(applied.answer, None, paint), 1, None)
-    yield from (f"note: {note}" for note in applied.notes_without_faults)
-
-
-def _namespaces(cluster: OnCluster) -> Iterator[str]:
-    for namespace in cluster.namespaces:
-        owner = f" (owner {one_line(namespace.owner)})" if namespace.owner else ""
-        effects = (
-            _some(namespace.lost, "Pod", "lost"),
-            _some(namespace.pending, "new Pod", "Pending"),
-            _some(namespace.replaced, "Pod", "preempted and replaced"),
-            _some(namespace.rejected, "workload", "rejected"),
-            _some(namespace.scaled_down, "running replica", "scaled down"),
-            f"new priority of {plural(namespace.new_priority, 'workload')}" if namespace.new_priority else "",
-            _some(namespace.pruned, "workload", "with a PriorityClass that pruning deletes"),
-            _some(namespace.placeholders, "placeholder Pod", "preempted"),
-        )
-        yield f"namespace {namespace.namespace}{owner}: {', '.join(filter(None, effects))}"
-
-
 def verdict(diff: Diff) -> str:
     """Return one sentence: the effects on the most affected cluster, what else needs attention, and what is missing."""
     others = []
@@ -246,14 +180,14 @@ def verdict(diff: Diff) -> str:
         others.append(f"{plural(kept, 'deleted object stays', 'deleted objects stay')} unless the GitOps tool prunes")
     nothing = whatif.NO_EFFECT if diff.clusters and diff.objects else NOTHING
     effect = _effects(diff) if diff.clusters else _counts(diff) if diff.objects else ""
-    return _qualified(_missing_in(diff), effect, others, nothing)
+    return _qualified(_missing_in(diff), effect or nothing, others)
 
 
-def _qualified(missing: Sequence[str], effect: str, others: Sequence[str], nothing: str) -> str:
-    """The effect, which is a lower bound if something is `missing`, and what. `others`: further phrases."""
-    bound = f"{'at least' if effect else 'as far as predicted'}: " if missing else ""
+def _qualified(missing: Sequence[str], effect: str, others: Sequence[str] = ()) -> str:
+    """The effect, which is not all if something is `missing`, and what. `others`: further phrases."""
     gaps = f"incomplete: {', '.join(missing)}" if missing else ""
-    return "; ".join(filter(None, (f"{bound}{effect or nothing}", ", ".join(others), gaps)))
+    known = "as far as predicted: " if missing else ""
+    return "; ".join(filter(None, (f"{known}{effect}", ", ".join(others), gaps)))
 
 
 def _missing_in(diff: Diff) -> list[str]:
@@ -283,13 +217,10 @@ def _missing(clusters: Sequence[OnCluster]) -> list[str]:
     texts = (text for answer in answers for text in answer.not_modelled if not text.endswith(_OF_NEW_VOLUMES))
     unmodelled = dict.fromkeys(text.removeprefix("not modelled: ").partition(" (")[0] for text in texts)
     noun = "CronJob" if all(name.startswith("CronJob ") for name in unread) else "object"
+    among = max((len({*chain(*_directories(cluster))}) for cluster in clusters), default=0)
     phrases = (
+        f"unknown which of {among} directories {'a' if clusters[1:] else 'the'} cluster gets" if among else "",
         _some(len(unread), noun, "not simulated"),
-        _some(
-            len({each.identity for cluster in clusters for each in _omitted(cluster)}),
-            "object",
-            "of other directories not simulated",
-        ),
         *whatif.unfinished(answers),
         f"{listed([*unmodelled])} not modelled" if unmodelled else "",
         _some(sum(each.not_started for of in map(_unknown, clusters) for each in of), "new Pod", "not predicted"),
@@ -338,9 +269,8 @@ def _most_affected_first(diff: Diff) -> list[OnCluster]:
     """The affected clusters, first those without an answer."""
 
     def harmless(cluster: OnCluster) -> list[int]:
-        new_pods = len(cluster.answer.answer.new_pods) if cluster.answer else 0
-        pruned = sum(item.workloads for item in cluster.pruned)
-        return [-bool(cluster.reason), *(-number for number in _numbers_of(cluster)), -pruned, -new_pods]
+        numbers = _numbers_of(cluster)
+        return [-bool(cluster.reason), *(-numbers[name] for name in _COLUMNS)]
 
     return sorted(filter(needs_attention, diff.clusters), key=harmless)
 
@@ -364,28 +294,28 @@ def needs_attention(cluster: OnCluster) -> bool:
 
 
 def _effect(cluster: OnCluster) -> str:
-    if cluster.answer is None and not any(_faults(cluster)):
+    if cluster.answer is None and not _faults(cluster):
         return cluster.reason or _NOT_CONCERNED
-    return _qualified(_missing([cluster]), _joined(_phrases(cluster)), (), whatif.NO_EFFECT)
+    return _qualified(_missing([cluster]), _joined(_phrases(cluster)) or whatif.NO_EFFECT)
 
 
 def _phrases(cluster: OnCluster) -> list[str]:
     """The effects on a cluster, the worst first. Placeholder Pods, which only reserve capacity, come last."""
     answers = [cluster.answer.answer] if cluster.answer else []
     is_drift = all(item.base != item.before for item in cluster.scaled_down)
-    count, capped = _numbers_of(cluster), sum(item.replicas > item.most for item in cluster.autoscaled)
+    count = _numbers_of(cluster)
     phrases = [
         _some(len(cluster.rejected), "changed object", "rejected"),
         f"Pods of {plural(len(cluster.rejected_pods), 'changed workload')} rejected" if cluster.rejected_pods else "",
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
         _losing(cluster),
-        _some(0 if count.lost else count.failed, "Job", "failed"),
-        _some(count.pending, "new Pod", "Pending"),
-        _some(count.replaced, "other Pod" if count.lost else "Pod", "preempted and replaced"),
-        _some(count.scaled_down, "running replica", f"scaled down{' because of drift' if is_drift else ''}"),
-        _some(capped, "workload", "kept below the replicas of this change by HorizontalPodAutoscalers"),
-        _some(count.violated, "PDB", "violated"),
-        _some(count.unhealthy, "PDB", "with too few healthy Pods"),
+        _some(0 if count["lost"] else count["failed"], "Job", "failed"),
+        _some(count["pending"], "new Pod", "Pending"),
+        _some(count["replaced"], "other Pod" if count["lost"] else "Pod", "preempted and replaced"),
+        _some(count["scaled_down"], "running replica", f"scaled down{' because of drift' if is_drift else ''}"),
+        _some(count["violated"], "PDB", "violated"),
+        _some(count["unhealthy"], "PDB", "with too few healthy Pods"),
+        _rescaled(cluster),
         *whatif.other_effects([answer._replace(workloads=(), pdbs={}) for answer in answers]),
         *(
             f"pruning PriorityClass {one_line(each.priority_class)} would reject new Pods of "
@@ -394,7 +324,37 @@ def _phrases(cluster: OnCluster) -> list[str]:
         ),
     ]
     effects = [phrase for phrase in phrases if phrase]
-    return [*effects, *whatif.on_placeholders(answers, is_only=not effects)]
+    return [*effects, *_reserve(cluster, count["placeholders"], is_only=not effects)]
+
+
+def _reserve(cluster: OnCluster, preempted: int, *, is_only: bool) -> Iterator[str]:
+    """A phrase about preempted placeholder Pods, if any."""
+    workloads = cluster.answer.workloads if cluster.answer else ()
+    own = [each for each in workloads if each.workload in cluster.placeholders]
+    before, pending = sum(each.before for each in own), sum(each.pending for each in own)
+    times = f"preempted {preempted} times" if preempted > before else "preempted"
+    at_end = f" ({pending} Pending at the end)" if pending else ""
+    if preempted:
+        count = plural(min(preempted, before or preempted), "placeholder Pod")
+        yield f"{'only ' if is_only else ''}{count} {times if before else 'preempted'}{at_end}"
+
+
+def _rescaled(cluster: OnCluster) -> str:
+    """A phrase about the replicas that HorizontalPodAutoscalers set after the apply; "" without any."""
+    down = [item for item in cluster.autoscaled if _at_last(item) < item.replicas]
+    up = [item for item in cluster.autoscaled if _at_last(item) > item.replicas]
+    phrases = [
+        f"{plural(len(items), 'workload')} {way} from {sum(item.replicas for item in items)} to "
+        f"{sum(map(_at_last, items))} replicas"
+        for items, way in ((down, "down"), (up, "up"))
+        if items
+    ]
+    return f"HorizontalPodAutoscalers then scale {' and '.join(phrases)}" if phrases else ""
+
+
+def _at_last(item: Autoscaled) -> int:
+    """The replicas within the limits of the HorizontalPodAutoscaler."""
+    return min(max(item.replicas, item.least), item.most)
 
 
 def _some(count: int, noun: str, what: str) -> str:
@@ -433,129 +393,9 @@ def _workloads(cluster: OnCluster) -> list[WorkloadCount]:
     return [workload for workload in workloads if workload.workload not in cluster.placeholders]
 
 
-def _faults(cluster: OnCluster) -> tuple[Sequence[str], Sequence[str]]:
+def _faults(cluster: OnCluster) -> list[str]:
     """The rejected objects, and those whose Pods are rejected."""
-    return cluster.rejected, cluster.rejected_pods
-
-
-def _explained(diff: Diff, cluster: OnCluster, *, beside_details: bool = False) -> dict[str, list[str]]:
-    """By heading, the effects on a cluster, each as a sentence without a full stop: causes and affected workloads.
-
-    `beside_details`: without those that the details contain.
-    """
-    if not needs_attention(cluster):
-        return {}
-    if cluster.answer is None:
-        return {_EFFECT: [*_rejected_sentences(diff, cluster)] or [_effect(cluster)]}
-    answer, named = cluster.answer.answer, _named(cluster)
-    placeholders = [item for item in answer.workloads if item.workload in cluster.placeholders and item.lost]
-    effects = [*_before(diff, cluster, answer), _running(diff, cluster, answer)]
-    absent = [str(changed) for changed in _not_in(cluster)]
-    effects.append(_told("No rollout, because the cluster does not have ", absent, "changed workload"))
-    if not beside_details:
-        effects += [
-            *_on_pods(cluster, answer, named),
-            _told("PDBs: ", [*_pdbs(answer, without=cluster.drifted_pdbs)], "PDB"),
-            _told("Placeholder Pods at the end: ", [_at_end(item) for item in placeholders], "workload"),
-            *map(_capital, whatif.other_effects([answer._replace(workloads=(), pdbs={})])),
-        ]
-    effects += [*_pruned(cluster), _capital(whatif.on_new_nodes(answer))]
-    explained = {
-        _EFFECT_AND_DRIFT if cluster.differing else _EFFECT: effects,
-        f"Drift: the cluster is not as in {diff.base}": [*_drift(diff, cluster, answer)],
-        _AUTOSCALING: [
-            _told(_AFTER, [*_autoscaled(cluster)], "workload"),
-            _FIX_OF_AUTOSCALED if cluster.autoscaled else "",
-        ],
-        _NOT_PREDICTED: [
-            _other_directories(cluster),
-            *([] if beside_details else _unpredicted(cluster, answer, named)),
-        ],
-    }
-    told = {title: [*filter(None, sentences)] for title, sentences in explained.items()}
-    return {title: sentences for title, sentences in told.items() if sentences}
-
-
-def _unpredicted(cluster: OnCluster, answer: Answer, named: dict[str, str]) -> Iterator[str]:
-    yield from _ends(_unknown(cluster), answer, named)
-    if whatif.unfinished([answer]):
-        end = duration(answer.summary.horizon)
-        yield f"Pods still change when the simulation ends after {end}: the numbers are those of this time"
-    later = [text.removeprefix("CronJob ") for text in answer.not_simulated if _LATER in text]
-    names = [text.partition(",")[0].replace(_LATER, " (after ") + ")" for text in later]
-    yield _told("CronJobs start their next Job after the end of the simulation: ", names, "CronJob")
-    fixes = sorted((text.partition(". Fix: ")[2] for text in later), key=lambda fix: (len(fix), fix))
-    yield f"Fix: run forewarn diff with {fixes[-1]}" if fixes and fixes[-1] else ""
-    others = [text.partition(". Fix: ")[0] for text in answer.not_simulated if _LATER not in text]
-    yield _told("Not simulated: ", others, "object")
-    yield _told("Not modelled: ", [text.removeprefix("not modelled: ") for text in answer.not_modelled], "part")
-
-
-_LATER: Final = ": next Job after "
-
-
-def _on_pods(cluster: OnCluster, answer: Answer, named: dict[str, str]) -> Iterator[str]:
-    """Sentences about the Pods of each workload: first lost ones, then new Pending ones, then replaced ones."""
-    losing = [workload for workload in _workloads(cluster) if workload.missed]
-    waiting = [workload for workload in _workloads(cluster) if workload.not_started and not workload.missed]
-    told = {workload.workload for workload in (*losing, *waiting)}
-    yield from _ends(losing, answer, named)
-    yield from whatif.fix_of_failures(answer)
-    yield from _ends([workload for workload in waiting if not _is_unknown(workload, answer)], answer, named)
-    others = [preemption for preemption in answer.preempted if preemption.workload not in told]
-    yield from _preempting(others, named, cluster.placeholders)
-    yield _surge(cluster, answer)
-
-
-def _surge(cluster: OnCluster, answer: Answer) -> str:
-    """Tell why rollouts preempt although old Pods leave; "" if none does."""
-    updated = {
-        f"{changed.namespace}/{changed.name}"
-        for changed in cluster.applied
-        if changed.is_rollout and changed.kind == "Deployment" and str(changed) not in cluster.absent
-    }
-    old = _old_pods(answer, updated)
-    surges = any(
-        preemption.by_workload in updated
-        and all(preemption.t < event.t for event in old.get(preemption.by_workload, ()))
-        for preemption in answer.preempted
-    )
-    return _SURGE if surges else ""
-
-
-def _old_pods(answer: Answer, workloads: Container[str]) -> dict[str, list[Event]]:
-    """By workload, the deletions of Pods that run before the change."""
-    deleted: dict[str, list[Event]] = defaultdict(list)
-    for event in answer.simulation.timeline.events:
-        is_old = event.event == "deleted" and event.node and event.origin is not None and event.origin.before
-        name = answer.summary.names.of(event.origin.workload) if is_old and event.origin else ""
-        if name in workloads:
-            deleted[name].append(event)
-    return deleted
-
-
-def _before(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
-    """Sentences about what is rejected, and new Pods with another priority; "" for none."""
-    yield from _rejected_sentences(diff, cluster)
-    phrases = [*map(_capital, whatif.on_new_pods(answer.new_pods))]
-    yield from phrases[:-1]
-    yield f"{phrases[-1]}{_passed(cluster)}" if phrases else ""
-    classes = {of.before.priority_class_name for of in answer.new_pods if of.after is None and of.before}
-    fix = _told("Fix: keep ", sorted(classes), "PriorityClass")
-    yield f"{fix} until no workload has it" if fix else ""
-
-
-def _pruned(cluster: OnCluster) -> Iterator[str]:
-    """Tell what deleting a PriorityClass does to the workloads that name it."""
-    for item in cluster.pruned:
-        stay = plural(item.running, "running Pod stays, but is", "running Pods stay, but are")
-        running = f"; their {stay} not replaced when deleted, evicted or preempted" if item.running else ""
-        yield (
-            f"If the GitOps tool prunes and deletes PriorityClass {one_line(item.priority_class)}, new Pods of "
-            f"{plural(item.workloads, 'workload')} are rejected{running}"
-        )
-    if cluster.pruned:
-        yield "Fix: delete a PriorityClass only when no workload names it"
+    return [*cluster.rejected, *cluster.rejected_pods]
 
 
 def _omitted(cluster: OnCluster) -> list[ChangedObject]:
@@ -569,42 +409,351 @@ def _not_in(cluster: OnCluster) -> list[ChangedObject]:
     return [changed for changed in cluster.omitted if changed not in _omitted(cluster)]
 
 
-def _other_directories(cluster: OnCluster) -> str:
+def _directories(cluster: OnCluster) -> tuple[list[str], list[str]]:
+    """The directories of objects of which the simulation uses one version, and of the other versions."""
     others = _omitted(cluster)
-    if not others:
-        return ""
     used = {changed.identity: changed.directory for changed in cluster.applied}
-    taken = _all_of([*dict.fromkeys(used[changed.identity] for changed in others)], "directory")
-    left = _all_of([*dict.fromkeys(changed.directory for changed in others)], "directory")
-    return f"Simulated: the objects of {taken}. Not simulated: the same objects in {left}. {FIX_OF_DIRECTORIES}"
+    taken = dict.fromkeys(used[changed.identity] for changed in others)
+    return [*taken], [*dict.fromkeys(changed.directory for changed in others)]
 
 
-def _autoscaled(cluster: OnCluster) -> Iterator[str]:
-    """Name the workloads whose replicas a HorizontalPodAutoscaler changes after the apply."""
-    for item in cluster.autoscaled:
-        end = min(max(item.replicas, item.least), item.most)
-        to = f"{end} ({'maxReplicas' if end < item.replicas else 'minReplicas'})"
-        to = to if end != item.replicas else f"between {item.least} and {item.most}, by load"
-        yield f"{item.workload} from {item.replicas} to {to}"
+class _Told(NamedTuple):
+    """A sentence without a full stop: a text that ends with a list."""
+
+    text: str
+    items: Sequence[str] = ()
+    noun: str = ""
+
+    @property
+    def short(self) -> str:
+        """The sentence with the first items, and the number of the others."""
+        return f"{self.text}{_all_of([*map(one_line, self.items)], self.noun)}" if self.items else self.text
+
+    @property
+    def is_cut(self) -> bool:
+        return len(self.items) > _NAMED + 1
+
+    @property
+    def full(self) -> str:
+        return f"{self.text}{listed([*map(one_line, self.items)], _MAX_OBJECTS)}"
 
 
-def _drift(diff: Diff, cluster: OnCluster, answer: Answer) -> Iterator[str]:
-    """Sentences about effects of an apply because the cluster is not as in the first version."""
-    down = [item for item in cluster.scaled_down if item.base == item.before]
-    removed = [f"{item.workload} from {item.before} to {item.after}" for item in down]
-    yield _told("Without spec.replicas, applying scales down ", removed, "workload")
-    base = diff.base.partition(" (")[0]
-    scaled = [
-        f"{item.workload} from {item.before} ({base}: {'unset' if item.base is None else item.base}) to {item.after}"
-        for item in cluster.scaled_down
-        if item not in down
-    ]
-    yield _told("Live workloads have more replicas, and applying scales down ", scaled, "workload")
-    autoscaled = {item.workload for item in cluster.autoscaled}
-    yield _FIX_OF_REPLICAS if any(item.workload not in autoscaled for item in cluster.scaled_down) else ""
-    pdbs = [f"{name} ({_health(answer, name)})" for name in cluster.drifted_pdbs]
-    yield _told("PDBs of these workloads: ", pdbs, "PDB")
-    yield _told("Applying also changes (live → this change) ", cluster.differing, "workload")
+def _told(text: str, items: Sequence[str], noun: str) -> _Told | None:
+    """A sentence about items; None without any."""
+    return _Told(text, items, noun) if items else None
+
+
+def _explained(diff: Diff, cluster: OnCluster, *, rejections: bool = True) -> dict[str, list[_Told]]:
+    """By heading, sentences about the effects on a cluster. `rejections`: also those about rejected objects."""
+    rejected = [*_rejected(diff, cluster)] if rejections else []
+    if cluster.answer is None:
+        return {_EFFECT: rejected or [_Told(cluster.reason)]} if rejected or cluster.reason else {}
+    groups = _Explanation(diff, cluster, cluster.answer.answer).groups()
+    found = {
+        title: [_Told(each) if isinstance(each, str) else each for each in sentences if each]
+        for title, sentences in groups.items()
+    }
+    first, *others = found
+    return {first: [*rejected, *found[first]], **{title: found[title] for title in others if found[title]}}
+
+
+def _rejected(diff: Diff, cluster: OnCluster) -> Iterator[_Told]:
+    """A sentence about each rejected object, and each whose Pods are rejected; of many, about the first ones."""
+    for what, reasons in (("Rejected", cluster.rejected), ("Pods rejected", cluster.rejected_pods)):
+        lines = (f"{what}: {cut(reason, _LONGEST_REASON)}" for reason in reasons)
+        yield from map(_Told, limited(lines, len(reasons), "rejected object", "rejected objects", ""))
+    rejected = {reason.partition(": ")[0] for reason in cluster.rejected_pods}
+    if any(str(changed) in rejected for changed in diff.objects if changed.operation == "changed"):
+        yield _Told(_NO_ROLLOUT)
+
+
+class _Explanation:
+    """Sentences about the effects on a cluster: causes and affected workloads."""
+
+    def __init__(self, diff: Diff, cluster: OnCluster, answer: Answer) -> None:
+        self.diff, self.cluster, self.answer = diff, cluster, answer
+        self.rejected = {reason.partition(": ")[0] for each in diff.clusters for reason in _faults(each)}
+        self.scaled_down = {item.workload for item in cluster.scaled_down}
+        rejected = {name.partition(" ")[2] for name in self.rejected}
+        drift = {
+            item.workload: [f for f in item.fields if f.name != "replicas" or item.workload not in self.scaled_down]
+            for item in cluster.differing
+            if item.workload not in rejected
+        }
+        self.drift = {name: fields for name, fields in drift.items() if fields}
+        self.named = dict(self._changes())
+        self.owners = {each.namespace: each.owner for each in cluster.namespaces if each.owner}
+
+    def groups(self) -> dict[str, list[_Told | str | None]]:
+        """The sentences by heading."""
+        drift = f"Drift: the cluster is not as in {self.diff.base}; values are live → this change"
+        return {
+            _EFFECT_AND_DRIFT if self.drift else _EFFECT: [*self._effects()],
+            drift: [*self._of_drift()],
+            "HorizontalPodAutoscalers": [*self._of_autoscalers()],
+            "Not predicted": [*self._unpredicted()],
+        }
+
+    def _effects(self) -> Iterator[_Told | str | None]:
+        cluster, answer = self.cluster, self.answer
+        phrases = [*map(_capital, whatif.on_new_pods(answer.new_pods))]
+        yield from phrases[:-1]
+        yield f"{phrases[-1]}{_passed(cluster)}" if phrases else ""
+        classes = {of.before.priority_class_name for of in answer.new_pods if of.after is None and of.before}
+        yield f"Fix: keep {_all_of(sorted(classes), 'PriorityClass')} until no workload has it" if classes else ""
+        yield self._running()
+        yield _told("Not in the cluster, simulated as new: ", cluster.absent, "workload")
+        absent = [str(changed) for changed in _not_in(cluster)]
+        yield _told("No rollout, because the cluster does not have ", absent, "changed workload")
+        yield from self._on_pods()
+        yield _told("PDBs: ", [*self._pdbs()], "PDB")
+        reserving = [each for each in answer.workloads if each.workload in cluster.placeholders and each.lost]
+        at_end = [
+            f"{each.workload}: {each.before} → {each.after} running, {each.pending} Pending" for each in reserving
+        ]
+        yield _told("Placeholder Pods at the end: ", at_end, "workload")
+        yield from map(_capital, whatif.other_effects([answer._replace(workloads=(), pdbs={})]))
+        yield _told("Quotas: ", [*missing(answer.summary)], "workload")
+        yield from whatif.affected(answer.pod_losses)
+        yield from self._pruned()
+        has_new_nodes = answer.with_new_nodes is not None
+        reactions = [*autoscalers.lines(_predicted(cluster, answer).autoscalers, over_time=has_new_nodes)]
+        lacking = "" if has_new_nodes else " (new nodes are not simulated)"
+        yield _told(f"Autoscalers{lacking}: ", reactions, "reaction")
+        yield _capital(whatif.on_new_nodes(answer))
+
+    def _unpredicted(self) -> Iterator[_Told | str | None]:
+        answer = self.answer
+        taken, others = _directories(self.cluster)
+        if others:
+            yield (
+                f"forewarn does not know whether the cluster gets the objects of {_all_of(taken, 'directory')} "
+                f"(simulated) or {_all_of(others, 'directory')} (then these numbers do not hold). {FIX_OF_DIRECTORIES}"
+            )
+        yield from self._ends(_unknown(self.cluster))
+        if whatif.unfinished([answer]):
+            end = duration(answer.summary.horizon)
+            yield f"Pods still change when the simulation ends after {end}: the numbers are those of this time"
+        texts = [text.partition(". Fix: ")[0].partition(", the simulation ends")[0] for text in answer.not_simulated]
+        yield _told("Not simulated: ", texts, "object")
+        fixes = sorted((text.partition(". Fix: ")[2] for text in answer.not_simulated), key=lambda fix: (len(fix), fix))
+        yield f"Fix: run forewarn diff with {fixes[-1]}" if fixes and fixes[-1].startswith("--") else ""
+        yield _told("Not modelled: ", [text.removeprefix("not modelled: ") for text in answer.not_modelled], "part")
+
+    def _on_pods(self) -> Iterator[_Told | str | None]:
+        """The Pods of each workload: first lost ones, then new Pending ones, then replaced ones."""
+        losing = [workload for workload in _workloads(self.cluster) if workload.missed]
+        waiting = [workload for workload in _workloads(self.cluster) if workload.not_started and not workload.missed]
+        told = {workload.workload for workload in (*losing, *waiting)}
+        yield from self._ends(losing)
+        yield from whatif.fix_of_failures(self.answer)
+        yield from self._ends([workload for workload in waiting if not _is_unknown(workload, self.answer)])
+        yield from self._preempting([each for each in self.answer.preempted if each.workload not in told])
+        yield self._surge()
+
+    def _surge(self) -> str:
+        """Tell why rollouts preempt although old Pods leave; "" if none does."""
+        updated = {
+            f"{changed.namespace}/{changed.name}"
+            for changed in self.cluster.applied
+            if changed.is_rollout and changed.kind == "Deployment" and str(changed) not in self.cluster.absent
+        }
+        old = _old_pods(self.answer, updated)
+        surges = any(
+            preemption.by_workload in updated
+            and all(preemption.t < event.t for event in old.get(preemption.by_workload, ()))
+            for preemption in self.answer.preempted
+        )
+        return _SURGE if surges else ""
+
+    def _pruned(self) -> Iterator[str | _Told]:
+        """Tell what deleting a PriorityClass does to the workloads that name it."""
+        for item in self.cluster.pruned:
+            pods = plural(item.running, "running Pod is", "running Pods are")
+            running = f", and their {pods} not replaced when deleted, evicted or preempted" if item.running else ""
+            name, count = one_line(item.priority_class), plural(item.workloads, "workload")
+            text = f"If the GitOps tool prunes PriorityClass {name}, new Pods of {count} are rejected{running}: "
+            yield _Told(text, item.names, "workload")
+        if self.cluster.pruned:
+            yield "Fix: delete a PriorityClass only when no workload names it"
+
+    def _of_autoscalers(self) -> Iterator[_Told | str | None]:
+        items = self.cluster.autoscaled
+        ends = [
+            f"{_at_last(item)} ({'maxReplicas' if _at_last(item) < item.replicas else 'minReplicas'})"
+            if _at_last(item) != item.replicas
+            else f"between {item.least} and {item.most}, by load"
+            for item in items
+        ]
+        scaled = [f"{item.workload} from {item.replicas} to {end}" for item, end in zip(items, ends, strict=True)]
+        yield _told("All numbers of Pods are those before they scale ", scaled, "workload")
+        yield _FIX_OF_AUTOSCALED if items else ""
+
+    def _of_drift(self) -> Iterator[_Told | str | None]:
+        """Effects of an apply because the cluster is not as in the first version."""
+        down = [item for item in self.cluster.scaled_down if item.base == item.before]
+        for text, items in (
+            ("Without spec.replicas, applying scales down ", down),
+            (
+                "Applying scales down workloads with more replicas than in the manifests: ",
+                [item for item in self.cluster.scaled_down if item not in down],
+            ),
+        ):
+            yield _told(text, [f"{item.workload} from {item.before} to {item.after}" for item in items], "workload")
+        autoscaled = {item.workload for item in self.cluster.autoscaled}
+        yield _FIX_OF_REPLICAS if self.scaled_down - autoscaled else ""
+        pdbs = [f"{name} ({_health(self.answer, name)})" for name in self.cluster.drifted_pdbs]
+        yield _told("PDBs of these workloads: ", pdbs, "PDB")
+        only = [(name, self._only_drift(name)) for name in self.drift]
+        also = [f"{name} ({', '.join(map(str, fields))})" for name, fields in only if fields]
+        yield _told("Applying also changes what this change does not edit: ", also, "workload")
+
+    def _only_drift(self, name: str) -> list[ChangedField]:
+        """The fields that applying changes, although the second version does not edit them."""
+        edited = {
+            field.name
+            for changed in self.cluster.applied
+            for field in changed.fields
+            if f"{changed.namespace}/{changed.name}" == name
+        }
+        return [field for field in self.drift.get(name, ()) if not {field.name, field.name.partition(".")[0]} & edited]
+
+    def _running(self) -> str:
+        """The sentence that changed workloads get all their Pods; "" if not, or if something is missing."""
+        names = {
+            f"{changed.namespace}/{changed.name}": str(changed) in self.rejected
+            for changed in self.cluster.applied
+            if changed.kind in _LASTING and changed.operation != "deleted"
+        }
+        failing = {item.workload for item in self.answer.workloads if item.pending or item.missed or item.failure}
+        running = [one_line(name) for name, fails in names.items() if not fails and name not in failing]
+        if not running or self.answer.over_quota or _missing_in(self.diff):
+            return ""
+        others = "the other " if len(running) < len(names) else "the "
+        whose = f"{others}{len(running)} changed workloads" if len(running) > _NAMED else _all_of(running, "workload")
+        return f"All Pods of {whose} run at the end"
+
+    def _ends(self, workloads: Sequence[WorkloadCount]) -> Iterator[str]:
+        """Yield a sentence for each of the workloads with most lost or Pending Pods, and one for all others."""
+        ordered = sorted(workloads, key=lambda item: (not item.failure, -max(item.missed, item.pending)))
+        count = len(ordered) if len(ordered) <= _NAMED + 1 else _NAMED
+        for group in filter(None, (*([workload] for workload in ordered[:count]), ordered[count:])):
+            yield self._end(group)
+
+    def _end(self, workloads: Sequence[WorkloadCount]) -> str:
+        """How many Pods one or more workloads lose, or do not get, and why."""
+        first, is_one = workloads[0], len(workloads) == 1
+        who = self._name(first.workload) if is_one else plural(len(workloads), "more workload")
+        pending = sum(max(workload.pending - workload.pending_before, 0) for workload in workloads)
+        later = _not_created(first, self.answer) if is_one else ""
+        if is_one and _is_unknown(first, self.answer):
+            return f"{who}: {plural(pending, 'Pod')} {_UNKNOWN}{later}"
+        running = sum(workload.after for workload in workloads)
+        if first.missed:
+            owner = self.owners.get(first.namespace)
+            rank = f" (priority {first.priority}{f', owner {one_line(owner)}' if owner else ''})" if is_one else ""
+            who, waiting = f"{who}{rank} {_loss(workloads)}", f"{pending} Pending"
+        else:
+            waiting = (
+                f"{pending} of {pending + running} Pods Pending" if running else f"{plural(pending, 'Pod')} Pending"
+            )
+        why = cut(one_line(in_short(first.message)), _LONGEST_REASON) if is_one else ""
+        preempted, *others = self._causes(workloads)
+        causes = (preempted, f"{waiting}{f' ({why})' if why else ''}{later}" if pending else "", *others)
+        return ": ".join(filter(None, (who, "; ".join(filter(None, causes)))))
+
+    def _causes(self, workloads: Sequence[WorkloadCount]) -> Iterator[str]:
+        """By which workloads Pods are preempted, how many of these are replaced, and failing Jobs; "" for none."""
+        names, preempted = {workload.workload for workload in workloads}, self.answer.preempted
+        by = Counter(preemption.by_workload for preemption in preempted if preemption.workload in names)
+        preemptors = [self._name(name) for name, _ in by.most_common()]
+        yield f"{by.total()} preempted by {_all_of(preemptors, 'workload')}" if by else ""
+        replaced = sum(self.answer.replaced[name] for name in names)
+        yield f"{replaced} replaced" if replaced else ""
+        failed = sum(bool(workload.failure) for workload in workloads)
+        if failed:
+            jobs = plural(failed, "Job fails", "Jobs fail") if workloads[1:] else workloads[0].failure
+            victims = Counter(preemption.workload for preemption in preempted)
+            others = any(workload.missed > victims[workload.workload] for workload in workloads if workload.failure)
+            whose = "its" if failed == 1 else "their"
+            yield f"{one_line(jobs)}{f', so {whose} other Pods are deleted' if others else ''}"
+
+    def _name(self, workload: str) -> str:
+        """The name of a workload; when it is first mentioned, with its change."""
+        return self.named.pop(workload, "") or one_line(workload)
+
+    def _pdbs(self) -> Iterator[str]:
+        violations = self.answer.summary.violated_pdbs
+        unhealthy = {*self.answer.pdbs}.difference(self.cluster.drifted_pdbs)
+        for name in sorted(violations.keys() | unhealthy, key=lambda name: (-violations.get(name, 0), name)):
+            effects = (
+                f"{plural(violations[name], 'Pod')} preempted beyond what it allows" if name in violations else "",
+                _health(self.answer, name) if name in unhealthy else "",
+            )
+            yield f"{name} ({', '.join(filter(None, effects))})"
+
+    def _changes(self) -> Iterator[tuple[str, str]]:
+        """Workload of the change -> its name with what changes in the cluster."""
+        for changed in self.cluster.applied:
+            if changed.kind in _WORKLOADS and changed.operation != "deleted":
+                name = f"{changed.namespace}/{changed.name}"
+                what = self._change(name, changed)
+                yield name, f"{one_line(name)} ({what})" if what else one_line(name)
+
+    def _change(self, name: str, changed: ChangedObject) -> str:
+        if changed.operation == "created" or str(changed) in self.cluster.absent:
+            after = {field.name: field.after for field in changed.fields}
+            new = (one_line(f"{field} {after[field]}") for field in _OF_NEW if after.get(field))
+            return listed([f"new {changed.kind}", *new], _NAMED + 1)
+        only, drift = self._only_drift(name), self.drift.get(name, ())
+        fields = {field.name: str(field) for field in changed.fields}
+        fields |= {field.name: f"{field}{' (drift)' if field in only else ''}" for field in drift}
+        skipped = ["replicas"] if name in self.scaled_down else []
+        skipped += ["requests"] if any(field.name.startswith("requests.") for field in drift) else []
+        what = listed([one_line(text) for key, text in fields.items() if key not in skipped], _NAMED + 1)
+        return f"rollout: {what}" if changed.is_rollout or name in self.drift else what
+
+    def _preempting(self, preemptions: Sequence[Preemption]) -> Iterator[str]:
+        """Yield how many Pods workloads preempt, a sentence for each changed workload."""
+        by: dict[str, list[Preemption]] = defaultdict(list)
+        for preemption in preemptions:
+            by[preemption.by_workload].append(preemption)
+        names = sorted(by, key=lambda name: -len(by[name]))
+        in_turn = [name for name in names if all(preemption.cascade_depth > 1 for preemption in by[name])]
+        names = [name for name in names if name not in in_turn]
+        for group in filter(None, (*([name] for name in names[:_NAMED]), names[_NAMED:], in_turn)):
+            own = [preemption for name in group for preemption in by[name]]
+            preemptors = _all_of([self._name(name) for name in group], "workload")
+            first = "In turn, " if group is in_turn else ""
+            yield f"{first}{preemptors} preempt{'s' if len(group) == 1 else ''} {self._all_victims(own)}"
+
+    def _all_victims(self, preemptions: Sequence[Preemption]) -> str:
+        """The preempted Pods, placeholder Pods last."""
+        reserving = [each for each in preemptions if each.workload in self.cluster.placeholders]
+        others = [each for each in preemptions if each.workload not in self.cluster.placeholders]
+        replaced = f"{_victims(others, 'Pod')}, replaced at the end" if others else ""
+        names = {each.workload for each in reserving}
+        existing = sum(each.before for each in self.answer.workloads if each.workload in names)
+        placeholders = _victims(reserving, "placeholder Pod")
+        if len(reserving) > existing > 0:
+            placeholders = f"placeholder Pods of {_all_of(sorted(map(one_line, names)), 'workload')} "
+            placeholders += f"{len(reserving)} times (also replacements)"
+        return ", and ".join(filter(None, (replaced, placeholders)))
+
+
+_LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+_UNKNOWN: Final = "not predicted: forewarn does not model where its volume is created, and thus on which node it fits"
+
+
+def _old_pods(answer: Answer, workloads: Container[str]) -> dict[str, list[Event]]:
+    """By workload, the deletions of Pods that run before the change."""
+    deleted: dict[str, list[Event]] = defaultdict(list)
+    for event in answer.simulation.timeline.events:
+        is_old = event.event == "deleted" and event.node and event.origin is not None and event.origin.before
+        name = answer.summary.names.of(event.origin.workload) if is_old and event.origin else ""
+        if name in workloads:
+            deleted[name].append(event)
+    return deleted
 
 
 def _passed(cluster: OnCluster) -> str:
@@ -624,71 +773,8 @@ def _passed(cluster: OnCluster) -> str:
     return text
 
 
-def _running(diff: Diff, cluster: OnCluster, answer: Answer) -> str:
-    """The sentence that changed workloads get all their Pods; "" if none does, which other sentences report."""
-    names = {
-        f"{changed.namespace}/{changed.name}": None
-        for changed in cluster.applied
-        if changed.kind in _LASTING and changed.operation != "deleted"
-    }
-    failing = {item.workload for item in answer.workloads if item.pending or item.missed or item.failure}
-    rejected = any(any(_faults(other)) for other in diff.clusters)
-    fails = rejected or answer.over_quota or answer.not_simulated or answer.not_modelled or not answer.summary.settled
-    running = [one_line(name) for name in names if name not in failing]
-    if fails or not running:
-        return ""
-    others = "the other " if len(running) < len(names) else "the "
-    whose = f"{others}{len(running)} changed workloads" if len(running) > _NAMED else _all_of(running, "workload")
-    return f"All Pods of {whose} run at the end"
-
-
-_LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
-
-
-def _rejected_sentences(diff: Diff, cluster: OnCluster) -> Iterator[str]:
-    """A sentence about each rejected object, and each whose Pods are rejected; of many, about the first ones."""
-    for what, reasons in (("Rejected", cluster.rejected), ("Pods rejected", cluster.rejected_pods)):
-        lines = (f"{what}: {cut(reason, _LONGEST_REASON)}" for reason in reasons)
-        yield from limited(lines, len(reasons), "rejected object", "rejected objects", "")
-    rejected = {reason.partition(": ")[0] for reason in cluster.rejected_pods}
-    if any(str(changed) in rejected for changed in diff.objects if changed.operation == "changed"):
-        yield _NO_ROLLOUT
-
-
-def _told(text: str, items: Sequence[str], noun: str) -> str:
-    return f"{text}{_all_of([*map(one_line, items)], noun)}" if items else ""
-
-
 def _capital(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
-
-
-def _ends(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, str]) -> Iterator[str]:
-    """Yield a sentence for each of the workloads with most lost or Pending Pods, and one for all others."""
-    ordered = sorted(workloads, key=lambda item: (not item.failure, -max(item.missed, item.pending)))
-    count = len(ordered) if len(ordered) <= _NAMED + 1 else _NAMED
-    for group in filter(None, (*([workload] for workload in ordered[:count]), ordered[count:])):
-        yield _end(group, answer, named)
-
-
-def _end(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, str]) -> str:
-    """How many Pods one or more workloads lose, or do not get, and why. `named`: see `_named`."""
-    name, is_one = workloads[0].workload, len(workloads) == 1
-    who = _name(name, named) if is_one else plural(len(workloads), "more workload")
-    pending = sum(max(workload.pending - workload.pending_before, 0) for workload in workloads)
-    later = _not_created(workloads[0], answer) if is_one else ""
-    if is_one and _is_unknown(workloads[0], answer):
-        return f"{who}: {plural(pending, 'Pod')} {_UNKNOWN}{later}"
-    running = sum(workload.after for workload in workloads)
-    if workloads[0].missed:
-        rank = f" (priority {workloads[0].priority})" if is_one else ""
-        who, waiting = f"{who}{rank} {_loss(workloads)}", f"{pending} Pending"
-    else:
-        waiting = f"{pending} of {pending + running} Pods Pending" if running else f"{plural(pending, 'Pod')} Pending"
-    why = cut(one_line(in_short(workloads[0].message)), _LONGEST_REASON) if is_one else ""
-    preempted, *others = _causes(workloads, answer, named)
-    causes = (preempted, f"{waiting}{f' ({why})' if why else ''}{later}" if pending else "", *others)
-    return ": ".join(filter(None, (who, "; ".join(filter(None, causes)))))
 
 
 def _not_created(workload: WorkloadCount, answer: Answer) -> str:
@@ -697,30 +783,7 @@ def _not_created(workload: WorkloadCount, answer: Answer) -> str:
     state = answer.simulation.api.workloads.get((STATEFUL_SET, namespace, name))
     wanted = (int32(state.object, "spec", "replicas") or 0) if state else 0
     more = wanted - workload.after - workload.pending if workload.pending else 0
-    return f"; the StatefulSet creates {plural(more, 'more Pod')} only after that" if more > 0 else ""
-
-
-def _causes(workloads: Sequence[WorkloadCount], answer: Answer, named: dict[str, str]) -> Iterator[str]:
-    """By which workloads Pods are preempted, how many of these are replaced, and failing Jobs; "" for none."""
-    names = {workload.workload for workload in workloads}
-    by = Counter(preemption.by_workload for preemption in answer.preempted if preemption.workload in names)
-    preemptors = [_name(name, named) for name, _ in by.most_common()]
-    yield f"{by.total()} preempted by {_all_of(preemptors, 'workload')}" if by else ""
-    replaced = sum(answer.replaced[name] for name in names)
-    yield f"{replaced} replaced" if replaced else ""
-    failed = sum(bool(workload.failure) for workload in workloads)
-    if failed:
-        jobs = plural(failed, "Job fails", "Jobs fail") if workloads[1:] else workloads[0].failure
-        victims = Counter(preemption.workload for preemption in answer.preempted)
-        others = any(workload.missed > victims[workload.workload] for workload in workloads if workload.failure)
-        whose = "its" if failed == 1 else "their"
-        yield f"{one_line(jobs)}{f', so {whose} other Pods are deleted' if others else ''}"
-
-
-_UNKNOWN: Final = (
-    "not predicted, because forewarn does not model where its volume is created; Pending only if the provisioner "
-    "creates none or no node can use it"
-)
+    return f"; the StatefulSet creates {plural(more, 'more Pod')} only when this one is ready" if more > 0 else ""
 
 
 def _is_unknown(workload: WorkloadCount, answer: Answer) -> bool:
@@ -730,20 +793,6 @@ def _is_unknown(workload: WorkloadCount, answer: Answer) -> bool:
 
 
 _OF_NEW_VOLUMES: Final = ("(Immediate) creates volumes", "volumes created from a snapshot or another claim")
-
-
-def _name(workload: str, named: dict[str, str]) -> str:
-    """The name of a workload; when it is first mentioned, with its change."""
-    return named.pop(workload, "") or one_line(workload)
-
-
-def _pdbs(answer: Answer, without: Iterable[str]) -> Iterator[str]:
-    """`without`: PDBs whose number of healthy Pods is not reported."""
-    violations, unhealthy = answer.summary.violated_pdbs, {*answer.pdbs}.difference(without)
-    for name in sorted(violations.keys() | unhealthy, key=lambda name: (-violations.get(name, 0), name)):
-        effects = [f"{plural(violations[name], 'Pod')} preempted beyond what it allows"] if name in violations else []
-        effects += [_health(answer, name)] if name in unhealthy else []
-        yield f"{one_line(name)} ({', '.join(effects)})"
 
 
 def _health(answer: Answer, pdb: str) -> str:
@@ -759,57 +808,6 @@ def _all_of(items: Sequence[str], noun: str) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _named(cluster: OnCluster) -> dict[str, str]:
-    """Return workload of the change -> its name with its changes, also of drift; without `replicas` if scaled down."""
-    named, scaled_down = {}, {item.workload for item in cluster.scaled_down}
-    drift = dict(text.removesuffix(")").split(" (", 1) for text in cluster.differing)
-    for changed in cluster.applied:
-        if changed.kind in _WORKLOADS and changed.operation != "deleted":
-            name = f"{changed.namespace}/{changed.name}"
-            if changed.operation == "created" or str(changed) in cluster.absent:
-                what = _of_new(changed)
-            else:
-                fields = {f.name: str(f) for f in changed.fields if f.name != "replicas" or name not in scaled_down}
-                fields |= {
-                    text.partition(" ")[0]: f"{text} (drift)" for text in drift.get(name, "").split(", ") if text
-                }
-                what = listed([*map(one_line, fields.values())], _NAMED + 1)
-                what = f"rollout: {what}" if changed.is_rollout or name in drift else what
-            named[name] = f"{one_line(name)} ({what})" if what else one_line(name)
-    return named
-
-
-def _of_new(changed: ChangedObject) -> str:
-    after = {field.name: field.after for field in changed.fields}
-    kind = f"new {changed.kind}"
-    kind = kind if changed.operation == "created" else f"not in the cluster, simulated as {kind}"
-    fields = (one_line(f"{field} {after[field]}") for field in _OF_NEW if after.get(field))
-    return listed([kind, *fields], _NAMED + 1)
-
-
-def _preempting(preemptions: Sequence[Preemption], named: dict[str, str], placeholders: Sequence[str]) -> Iterator[str]:
-    """Yield how many Pods workloads preempt, a sentence for each changed workload. `named`: see `_named`."""
-    by: dict[str, list[Preemption]] = defaultdict(list)
-    for preemption in preemptions:
-        by[preemption.by_workload].append(preemption)
-    names = sorted(by, key=lambda name: -len(by[name]))
-    in_turn = [name for name in names if all(preemption.cascade_depth > 1 for preemption in by[name])]
-    names = [name for name in names if name not in in_turn]
-    for group in filter(None, (*([name] for name in names[:_NAMED]), names[_NAMED:], in_turn)):
-        own = [preemption for name in group for preemption in by[name]]
-        preemptors = _all_of([_name(name, named) for name in group], "workload")
-        first = "In turn, " if group is in_turn else ""
-        yield f"{first}{preemptors} preempt{'s' if len(group) == 1 else ''} {_all_victims(own, placeholders)}"
-
-
-def _all_victims(preemptions: Sequence[Preemption], placeholders: Container[str]) -> str:
-    """The preempted Pods, placeholder Pods last."""
-    reserving = [preemption for preemption in preemptions if preemption.workload in placeholders]
-    others = [preemption for preemption in preemptions if preemption.workload not in placeholders]
-    replaced = f"{_victims(others, 'Pod')}, replaced at the end" if others else ""
-    return ", and ".join(filter(None, (replaced, _victims(reserving, "placeholder Pod"))))
-
-
 def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
     """The number of preempted Pods, and of which workloads; "" for none."""
     of = Counter(one_line(preemption.workload) for preemption in preemptions).most_common()
@@ -822,12 +820,6 @@ def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
     return f"{plural(len(preemptions), noun)} ({', '.join(names)})" if of else ""
 
 
-def _at_end(workload: WorkloadCount) -> str:
-    why = cut(one_line(in_short(workload.message)), _LONGEST_REASON)
-    pending = f", {workload.pending} Pending{f' ({why})' if why else ''}" if workload.pending else ""
-    return f"{one_line(workload.workload)}: {workload.before} → {workload.after} running{pending}"
-
-
 def _object(changed: ChangedObject) -> str:
     if changed.operation == "changed":
         fields = [str(field) for field in changed.fields]
@@ -836,36 +828,39 @@ def _object(changed: ChangedObject) -> str:
     return ": ".join(filter(None, (str(changed), listed([one_line(field) for field in fields], _MAX_FIELDS))))
 
 
-_TEXTS: Final = ("CLUSTER", "STATE AT")
+_TEXTS: Final = ("CLUSTER", "STATE AT", "NAMESPACE", "OWNER", "CLUSTERS")
 
 
 def _table(clusters: Sequence[OnCluster]) -> tuple[list[str], list[tuple[str | int, ...]]]:
     """The heads and rows of clusters, without columns in which all numbers are 0."""
     numbers = [_numbers_of(cluster) for cluster in clusters]
-    shown = [column for column in range(len(_HEADS)) if any(row[column] for row in numbers)]
+    shown = [name for name in _COLUMNS if any(row[name] for row in numbers)]
     rows: list[tuple[str | int, ...]] = [
-        (cluster.cluster, cluster.answer.head.origin.time or "unknown", *(row[column] for column in shown))
+        (cluster.cluster, cluster.answer.head.origin.time or "unknown", *(row[name] for name in shown))
         if cluster.answer
-        else (cluster.cluster, "-", *((row[column] or "-") for column in shown))
+        else (cluster.cluster, "-", *((row[name] or "-") for name in shown))
         for cluster, row in zip(clusters, numbers, strict=True)
     ]
-    return [*_TEXTS, *(_HEADS[column] for column in shown)], rows
+    return [*_TEXTS[:2], *(_COLUMNS[name][0] for name in shown)], rows
 
 
-def _numbers_of(cluster: OnCluster) -> _Numbers:
-    rejected = sum(map(len, _faults(cluster)))
+def _numbers_of(cluster: OnCluster) -> Counter[str]:
+    """By name of `_COLUMNS`."""
+    numbers = Counter(rejected=len(_faults(cluster)))
     if cluster.answer is None:
-        return _Numbers(rejected=rejected)
+        return numbers
     answer, workloads = cluster.answer.answer, _workloads(cluster)
-    return _Numbers(
+    return numbers + Counter(
         lost=sum(workload.missed for workload in workloads),
         pending=sum(workload.not_started for workload in workloads if workload not in _unknown(cluster)),
-        rejected=rejected,
         scaled_down=sum(item.before - item.after for item in cluster.scaled_down),
+        above=sum(max(item.replicas - item.most, 0) for item in cluster.autoscaled),
         replaced=sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders),
         failed=sum(bool(workload.failure) for workload in workloads),
         violated=len(answer.summary.violated_pdbs),
         unhealthy=len(answer.pdbs.keys() - answer.summary.violated_pdbs),
+        pruned=sum(item.workloads for item in cluster.pruned),
+        new_priority=sum(ranked.after is not None for ranked in answer.new_pods),
         placeholders=sum(preemption.workload in cluster.placeholders for preemption in answer.preempted),
     )
 
@@ -873,11 +868,11 @@ def _numbers_of(cluster: OnCluster) -> _Numbers:
 def markdown(diff: Diff, *, details: bool = True) -> str:
     """The comparison as a comment on a pull request: the verdict, a row for each cluster, details folded.
 
-    `details`: of each cluster, with names of Pods.
+    `details`: of each cluster, with names.
     """
     clusters = _most_affected_first(diff)
     parts = chain(
-        _summary(diff, clusters, details=details), (_details_of(cluster, details=details) for cluster in clusters)
+        _summary(diff, clusters, details=details), (_details_of(diff, cluster, details=details) for cluster in clusters)
     )
     return "\n\n".join(_fitting(filter(None, parts), MAX_BYTES, "part"))
 
@@ -896,33 +891,32 @@ def _fitting(texts: Iterable[str], limit: int, noun: str) -> Iterator[str]:
         yield f"and {plural(more, f'more {noun}')}; use -o json for all"
 
 
-def _details_of(cluster: OnCluster, *, details: bool) -> str:
-    """Folded: the details of a cluster; "" without an answer, of which the sentences have all."""
-    body = _body(cluster, cluster.answer, details=details) if cluster.answer else ""
+def _details_of(diff: Diff, cluster: OnCluster, *, details: bool) -> str:
+    """Folded: lists that sentences cut, and the workloads; "" without an answer, of which the sentences have all."""
     summary = f"{cluster.cluster}: {_effect(cluster)}"
-    return _folded(summary, body) if body else "" if details else text_of(summary)
+    if not details:
+        return text_of(summary)
+    if cluster.answer is None:
+        return ""
+    told = chain(*_explained(diff, cluster).values())
+    cuts = [f"- {text_of(sentence.full)}" for sentence in told if sentence.is_cut]
+    notes = [f"- {text_of(note)}" for note in cluster.answer.notes_without_faults]
+    tables = whatif.counts_and_tables(_predicted(cluster, cluster.answer.answer), _MAX_OBJECTS)
+    return _folded(summary, "\n\n".join(filter(None, ("\n".join(tables).strip(), "\n".join([*cuts, *notes])))))
 
 
 def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
-    """A list item for the clusters with the same effects. What all reject is in the first item alone."""
-    alike = defaultdict[tuple[tuple[str, ...], ...], list[str]](list)
-    answered = [cluster for cluster in clusters if not cluster.reason]
-    common = set.intersection(*({*chain(*_faults(cluster))} for cluster in answered)) if answered[1:] else set[str]()
-    if common:
-        of_all = _with_faults(answered[0], common.__contains__)
-        yield from _item([cluster.cluster for cluster in answered], [(_EFFECT, *_rejected_sentences(diff, of_all))])
-    for cluster in clusters:
-        left = _with_faults(cluster, lambda reason: reason not in common)
-        if left == cluster or needs_attention(left):
-            explained = _explained(diff, left)
-            alike[tuple((title, *sentences) for title, sentences in explained.items())].append(cluster.cluster)
-    for groups, names in alike.items():
-        yield from _item(names, groups)
-
-
-def _with_faults(cluster: OnCluster, is_kept: Callable[[str], bool]) -> OnCluster:
-    rejected, of_pods = ([*filter(is_kept, reasons)] for reasons in _faults(cluster))
-    return cluster._replace(rejected=rejected, rejected_pods=of_pods)
+    """A list item for the clusters with the same effects; of several clusters, first about what they reject."""
+    several = len(clusters) > 1
+    rejected = [(cluster, {_EFFECT: [*_rejected(diff, cluster)]}) for cluster in clusters if several]
+    others = [(cluster, _explained(diff, cluster, rejections=not several)) for cluster in clusters]
+    for part in (rejected, others):
+        alike = defaultdict[tuple[tuple[str, ...], ...], list[str]](list)
+        for cluster, explained in part:
+            told = ((title, *(each.short for each in sentences)) for title, sentences in explained.items() if sentences)
+            alike[tuple(told)].append(cluster.cluster)
+        for groups, names in alike.items():
+            yield from _item(names, groups) if groups else ()
 
 
 def _item(clusters: list[str], groups: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -971,20 +965,18 @@ def _summary(diff: Diff, affected: Sequence[OnCluster], *, details: bool) -> Ite
 
 def _simulated(clusters: Sequence[OnCluster]) -> str:
     heads = [cluster.answer.head for cluster in clusters if cluster.answer]
-    times = {head.origin.time for head in heads}
+    times = {head.origin.time and f"{head.origin.time}{_time_of(head.origin)}" for head in heads}
     state = f"state of {times.pop()}" if len(times) == 1 and "" not in times else "recorded state of each cluster"
-    lacking = dict.fromkeys(text[3:] for head in heads for text in head.assumes if text.startswith("no "))
-    assumed = f" Not in the snapshot, and assumed not to exist: {listed([*lacking], 10)}." if lacking else ""
-    return text_of(f"Simulation: the change is applied to the {state}.{_on_pending(clusters)}{assumed}")
-
-
-def _on_pending(clusters: Sequence[OnCluster]) -> str:
+    assumed = listed([*dict.fromkeys(text for head in heads for text in head.assumes)], _MAX_OBJECTS)
+    lacking = f" Assumed, because the state does not say: {assumed}." if assumed else ""
     answers = [_predicted(cluster, cluster.answer.answer) for cluster in clusters if cluster.answer]
-    if not any(workload.pending for answer in answers for workload in answer.workloads):
-        return ""
-    reacting = any(each.autoscalers.cluster_autoscaler.considered and not each.with_new_nodes for each in answers)
-    nodes = " New nodes, which an autoscaler may add for them (see the details), are not simulated." if reacting else ""
-    return f" In the reasons of Pending Pods, a node can count several times.{nodes}"
+    is_pending = any(workload.pending for answer in answers for workload in answer.workloads)
+    reasons = " In the reasons of Pending Pods, a node can count several times." if is_pending else ""
+    return text_of(f"Simulation: the change is applied to the {state}.{lacking}{reasons}")
+
+
+def _time_of(origin: Origin) -> str:
+    return "" if origin.is_read else " (time of the newest object in it)"
 
 
 def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> Iterator[str]:
@@ -992,18 +984,18 @@ def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> It
     known = set[str]()
     if affected:
         heads, rows = _table(affected)
-        known.update(titles(heads))
+        known.update(heads)
         if heads[2:] and len(diff.clusters) > 1:
             yield "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS]))
             yield _more(affected, "cluster")
     if rest := [_without_effect(cluster) for cluster in diff.clusters if not needs_attention(cluster)]:
         yield text_of(f"No effect found in {listed(rest)}.")
-    heads, rows = _affected(diff)
-    if is_whole or "Owner" in heads or len(rows) > 1:
+    heads, rows = _affected(diff, is_whole=is_whole)
+    if rows:
         known.update(heads)
-        text = "\n".join([*markdown_table(heads, rows[:_MAX_OBJECTS]), "", _more(rows, "namespace")]).strip()
+        text = "\n".join([*markdown_table(titles(heads), rows[:_MAX_OBJECTS]), "", _more(rows, "namespace")]).strip()
         yield text if len(rows) <= _FEW_ROWS else _folded(plural(len(rows), "affected namespace"), text)
-    meanings = [f"{head}: {meaning}" for head, meaning in _LEGEND.items() if head in known]
+    meanings = [f"{titles([head])[0]}: {meaning}" for head, meaning in _COLUMNS.values() if head in known and meaning]
     if meanings:
         yield _folded("What the numbers mean", " ".join([*meanings, *([_SUMS] if len(affected) > 1 else [])]))
 
@@ -1032,36 +1024,29 @@ def _details_of_objects(diff: Diff) -> Iterator[str]:
         yield _folded(_capital(", ".join(_uncompared(diff))), body)
 
 
-def _affected(diff: Diff) -> tuple[list[str], list[tuple[str | int, ...]]]:
+def _affected(diff: Diff, *, is_whole: bool) -> tuple[list[str], list[tuple[str | int, ...]]]:
     """The heads and rows of namespaces with their sums over the clusters: the most affected first, those of placeholder
-    Pods last.
+    Pods last. `is_whole`: also a single one without an owner, which sentences name.
     """
     alike: dict[tuple[str, str], list[tuple[str, AffectedNamespace]]] = defaultdict(list)
     for cluster in diff.clusters:
         for each in cluster.namespaces:
             alike[each.namespace, each.owner].append((cluster.cluster, each))
-    sums = {
-        key: [sum(getattr(each, field) for _, each in of) for field in _HEADS_OF_NAMESPACES]
-        for key, of in alike.items()
-    }
+    names = [name for name in _COLUMNS if name in AffectedNamespace._fields]
+    sums = {key: [sum(getattr(each, name) for _, each in of) for name in names] for key, of in alike.items()}
     reserving = {name.partition("/")[0] for cluster in diff.clusters for name in cluster.placeholders}
     keys = sorted(sums, key=lambda key: (key[0] in reserving, [-number for number in sums[key]], key))
-    heads = ["NAMESPACE", "OWNER", "CLUSTERS", *_HEADS_OF_NAMESPACES.values()]
+    heads = [*_TEXTS[2:], *(_COLUMNS[name][0] for name in names)]
     rows: list[tuple[str | int, ...]] = [
         (*key, listed([cluster for cluster, _ in alike[key]]) if diff.clusters[1:] else "", *sums[key]) for key in keys
     ]
+    rows = rows if is_whole or len(rows) > 1 or any(owner for _, owner in keys) else []
     shown = [column for column in range(len(heads)) if any(row[column] for row in rows)]
-    return titles(heads[column] for column in shown), [tuple(row[column] for column in shown) for row in rows]
+    return [heads[column] for column in shown], [tuple(row[column] for column in shown) for row in rows]
 
 
 def _more(items: Sequence[object], noun: str) -> str:
     return f"and {plural(len(items) - _MAX_OBJECTS, f'more {noun}')}" if len(items) > _MAX_OBJECTS else ""
-
-
-def _body(cluster: OnCluster, applied: WhatIf, *, details: bool) -> str:
-    absent = "".join(f"- {text_of(line)}\n" for line in _absent(cluster))
-    lines = whatif.markdown_body(_predicted(cluster, applied.answer), applied.notes_without_faults) if details else ""
-    return "\n\n".join(filter(None, (absent, text_of(line_of(applied.head)), lines.strip())))
 
 
 def _predicted(cluster: OnCluster, answer: Answer) -> Answer:

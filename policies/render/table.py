@@ -82,6 +82,7 @@ def titles(heads: Iterable[str]) -> list[str]:
         .replace("pdbs", "PDBs")
         .replace("pods", "Pods")
         .replace("pending", "Pending")
+        .replace("maxreplicas", "maxReplicas")
         for head in heads
     ]
 

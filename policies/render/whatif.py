@@ -605,6 +605,21 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
 
 def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
     """The counts and tables. `notes`: about ignored objects."""
+    lines, answer = counts_and_tables(answer), answer.of_upgrade
+    bullets = [
+        f"- {text_of(line.strip())}"
+        for line in autoscalers.lines(answer.autoscalers, over_time=answer.with_new_nodes is not None)
+    ]
+    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(answer.summary)]
+    bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
+    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.pod_losses), *_unfinished(answer))]
+    bullets += [f"- {text_of(note)}" for note in notes]
+    lines += [*([""] if lines[-1] else []), *bullets] if bullets else []
+    return "\n".join(lines) + "\n"
+
+
+def counts_and_tables(answer: Answer, most: int = MAX_LINES) -> list[str]:
+    """The lines with the counts, and the tables. `most`: maximum number of workloads."""
     both, answer = list(with_and_without_new_nodes(answer)), answer.of_upgrade
     counts = f"Running Pods: {answer.running_before} → {answer.running_after}{_lost(answer)}"
     lines = [f"{counts}. {times(answer)}", ""]
@@ -616,27 +631,15 @@ def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
     affected_workloads = [*filter(_is_affected, answer.workloads)]
     if affected_workloads:
         lines += ["| workload | class | priority | running | Pending | reason |", "|---|---|---|---|---|---|"]
-        lines += _each_reason_once(affected_workloads[:MAX_LINES], _row)
-        lines += (
-            [f"\nand {plural(len(affected_workloads) - MAX_LINES, 'more workload')}"]
-            if len(affected_workloads) > MAX_LINES
-            else []
-        )
+        lines += _each_reason_once(affected_workloads[:most], _row)
+        more = len(affected_workloads) - most
+        lines += [f"\nand {plural(more, 'more workload')}"] if more > 0 else []
     if answer.with_new_nodes:
         lines += [
             *([""] if lines[-1] else []),
             *autoscalers.arrived_table(answer.with_new_nodes, answer.autoscalers).markdown(),
         ]
-    bullets = [
-        f"- {text_of(line.strip())}"
-        for line in autoscalers.lines(answer.autoscalers, over_time=answer.with_new_nodes is not None)
-    ]
-    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(answer.summary)]
-    bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
-    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.pod_losses), *_unfinished(answer))]
-    bullets += [f"- {text_of(note)}" for note in notes]
-    lines += [*([""] if lines[-1] else []), *bullets] if bullets else []
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _row(workload: WorkloadCount) -> str:

@@ -2,6 +2,7 @@
 
 from forewarn.policies.application.diff import AffectedNamespace as AffectedNamespace
 from forewarn.policies.application.diff import Autoscaled as Autoscaled
+from forewarn.policies.application.diff import Differing as Differing
 from forewarn.policies.application.diff import OnCluster as OnCluster
 from forewarn.policies.application.diff import Passed as Passed
 from forewarn.policies.application.diff import Pruned as Pruned
