@@ -73,6 +73,7 @@ def test_a_reason_knows_its_fix(reasons: list[Reason], fix: str) -> None:
 NO_POD = reasons.NO_VICTIMS_IN_SHORT
 NO_VICTIMS = preemption.NO_VICTIMS.reasons[0]
 UNKNOWN = "preemption does not help: no node fits the Pod even without Pods of lower priority"
+NOT_EVEN_EMPTY = "preemption does not help: too small even when empty"
 CORDONED = node_unschedulable.REASON.reasons[0]
 
 
@@ -83,8 +84,7 @@ CORDONED = node_unschedulable.REASON.reasons[0]
         (
             {reason_of("cpu"): 1, reason_of("pods"): 2},
             FitError("raw", {NOT_HELPFUL: 2}),
-            "2 nodes: maximum number of Pods reached; 1 node: insufficient cpu; "
-            "preemption does not help: too small even when empty",
+            f"2 nodes: maximum number of Pods reached; 1 node: insufficient cpu; {NOT_EVEN_EMPTY}",
         ),
         (
             {reason_of("cpu"): 2},
