@@ -348,6 +348,11 @@ def duration(seconds: float) -> str:
     return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
 
 
+def capital(text: str) -> str:
+    """The text with a capital as its first letter."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def plural(count: int, noun: str, many: str = "") -> str:
     """A count with its noun in the singular or plural: `1 pod`, `2 pods`."""
     return f"{count} {noun if count == 1 else many or noun + 's'}"

@@ -15,7 +15,7 @@ from forewarn.policies.application.whatif import Rejected, WhatIf, conditions_of
 from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
-from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.findings import listed, one_line, plural
 from forewarn.policies.kinds.registry import (
     AUTOSCALER,
     DAEMON_SET,
@@ -37,9 +37,10 @@ from forewarn.policies.lint.versions import (
 )
 from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
 from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
-from forewarn.policies.manifests.differences import ChangedField, differences, facts_of, of_kinds, supporting
+from forewarn.policies.manifests.differences import changed_fields, differences, of_kinds, supporting
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, at, group_kind, mapping
+from forewarn.policies.scheduling.plugins.volume_binding import UNBOUND_IMMEDIATE
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import autoscalers_of
@@ -53,8 +54,9 @@ if TYPE_CHECKING:
     from forewarn.policies.application.changes import Start
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.manifests.differences import ChangedObject, Difference
+    from forewarn.policies.manifests.differences import ChangedField, ChangedObject, Difference
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.whatif.answer import WorkloadCount
     from forewarn.policies.whatif.class_change import Ranked
 
 FIX_OF_DIRECTORIES: Final = "Fix: map directories to clusters, or skip them (clusters and exclude in .forewarn.yaml)"
@@ -102,8 +104,8 @@ class ScaledDown(NamedTuple):
 
 
 class Differing(NamedTuple):
-    """A changed workload that is not in the cluster as in the first version. `fields`: the priorityClassName, requests
-    and replicas that applying changes, from the value in the cluster to that in the second version.
+    """A changed workload with drift. `fields`: the priorityClassName, requests and replicas of the cluster that
+    applying the second version changes, although the version does not edit them.
     """
 
     workload: str
@@ -156,10 +158,11 @@ class OnCluster(NamedTuple):
     accepts, but whose Pods it rejects. `namespaces`: the most affected first. `absent`: changed workloads that are not
     in the cluster, and simulated as new. `placeholders`: preempted workloads whose Pods only reserve capacity.
     `scaled_down`: workloads that lose replicas, because the cluster has more than any version sets, or because the
-    second version removes the number. `differing`: changed workloads whose class, requests or replicas in the cluster
-    differ from both versions. `passed`: by PriorityClass, most Pods first. `pruned`: PriorityClasses that only a tool
-    that prunes deletes. `drifted_pdbs`: PDBs with too few healthy Pods that select Pods of `scaled_down`. `applied`:
-    changed objects that the cluster gets.
+    second version removes the number. `differing`: changed workloads of which applying also changes what the second
+    version does not edit. `passed`: by PriorityClass, most Pods first. `pruned`: PriorityClasses that only a tool that
+    prunes deletes. `drifted_pdbs`: PDBs with too few healthy Pods that select Pods of `scaled_down`.
+    `not_predicted`: workloads with new Pods that `answer` lacks, because the volumes that their provisioner creates are
+    not modelled. `applied`: changed objects that the cluster gets, with its values.
     """
 
     cluster: str
@@ -174,11 +177,14 @@ class OnCluster(NamedTuple):
     passed: Sequence[Passed] = ()
     pruned: Sequence[Pruned] = ()
     drifted_pdbs: Sequence[str] = ()
+    not_predicted: Sequence[WorkloadCount] = ()
     reason: str = ""
     answer: WhatIf | None = None
     applied: Hidden[Sequence[ChangedObject]] = ()
     omitted: Hidden[Sequence[ChangedObject]] = ()
-    """Restarts of workloads that the cluster does not have."""
+    """Restarts of workloads that the cluster does not have, and gets from another directory."""
+    lacking: Hidden[Sequence[ChangedObject]] = ()
+    """Restarts of other workloads that the cluster does not have."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -302,10 +308,12 @@ def _on_cluster(
             return OnCluster(name, [], [])
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
-        answer = whatif(cluster, change, until=request.until)
+        answer, not_predicted = _predicted(whatif(cluster, change, until=request.until))
         labels = {key[1]: namespace.labels.get(request.owner_label, "") for key, namespace in namespaces.items()}
         absent = [str(difference.changed) for difference in concerned if _is_absent(difference, cluster.snapshot)]
         scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
+        applied, differing = _applied(concerned, cluster.snapshot, {item.workload for item in scaled_down})
+        used, restarted = {changed.identity for changed in applied}, [item.changed for item in without_effect]
         live = _scalers_of(cluster)
         answer = answer if live else _without_scalers(answer, concerned)
         pruned = [] if request.prune else [*_pruned(concerned, cluster)]
@@ -320,14 +328,16 @@ def _on_cluster(
             answer.answer.placeholders,
             scaled_down,
             rejected_pods=_reasons(answer.faults, of_pods=True),
-            differing=[*_differing(concerned, cluster.snapshot)],
+            differing=differing,
             autoscaled=[*_autoscaled(concerned, {*(item.workload for item in scaled_down)}, live, scalers)],
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
             drifted_pdbs=[*_drifted_pdbs(answer, concerned, scaled_down, cluster.snapshot)],
             pruned=pruned,
+            not_predicted=not_predicted,
             answer=answer,
-            applied=[difference.changed for difference in concerned],
-            omitted=[difference.changed for difference in without_effect],
+            applied=applied,
+            omitted=[changed for changed in restarted if changed.identity in used],
+            lacking=[changed for changed in restarted if changed.identity not in used],
         )
     except Rejected as fault:
         return OnCluster(
@@ -381,24 +391,59 @@ def _present(
                 yield f"{changed.namespace}/{changed.name}", before.object, after.object, workload.object
 
 
-def _differing(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[Differing]:
-    for name, *objects in _present(concerned, snapshot):
-        old, new, now = map(_compared, objects)
-        fields = [
-            ChangedField(field, now.get(field, ""), new.get(field, ""))
-            for field in dict.fromkeys((*now, *new))
-            if now.get(field) not in (old.get(field), new.get(field)) and (field in new or field in old)
-        ]  # an apply keeps fields that only the cluster has
-        if fields:
-            yield Differing(name, fields)
+def _applied(
+    concerned: Iterable[Difference], snapshot: ClusterSnapshot, scaled_down: Container[str]
+) -> tuple[list[ChangedObject], list[Differing]]:
+    """Return the changed objects with the values of the cluster, and what else applying them changes. Replicas of
+    workloads that are `scaled_down` are in neither.
+    """
+    applied, differing = [], []
+    for difference in concerned:
+        changed = difference.changed
+        for name, _, after, live in _present([difference], snapshot):
+            edited = [field.name for field in changed.fields]
+            found = [field for field in changed_fields(live, after) if _is_compared(field.name)]
+            found = [field for field in found if field.name != "replicas" or name not in scaled_down]
+            own = [field for field in found if _is_edited(field.name, edited)]
+            others = [field for field in changed.fields if not _is_compared(field.name)]
+            changed = changed._replace(fields=[*own, *others])
+            if drift := [field for field in found if field not in own and field.after]:
+                differing.append(Differing(name, drift))
+        applied.append(changed)
+    return applied, differing
 
 
-def _compared(workload: ApiObject) -> dict[str, str]:
-    facts = facts_of(workload)
-    requests = {f"requests.{name}": amount for name, amount in facts.get("requests", NOTHING).items()}
-    return {
-        field: cut(str(facts[field]), 120) for field in ("priorityClassName", "replicas") if field in facts
-    } | requests
+def _is_compared(field: str) -> bool:
+    return field.partition(".")[0] in ("priorityClassName", "replicas", "requests")
+
+
+def _is_edited(field: str, edited: Iterable[str]) -> bool:
+    return any(f"{name}.".startswith(f"{field}.") or f"{field}.".startswith(f"{name}.") for name in edited)
+
+
+def _predicted(applied: WhatIf) -> tuple[WhatIf, list[WorkloadCount]]:
+    """Return an answer without workloads that have new Pods which are Pending only because volumes that a provisioner
+    creates are not simulated, and without reactions to these; and these workloads.
+    """
+    answer = applied.answer
+    unknown = [
+        each
+        for each in (answer.workloads if any(note.endswith(_OF_NEW_VOLUMES) for note in answer.not_modelled) else ())
+        if each.not_started and not each.missed and UNBOUND_IMMEDIATE.reasons[0] in each.message
+    ]
+    if not unknown:
+        return applied, []
+    of, count = answer.autoscalers, sum(workload.pending for workload in unknown)
+    ca, karpenter = (
+        each._replace(considered=max(each.considered - count, 0), pending=max(each.pending - count, 0))
+        for each in (of.cluster_autoscaler, of.karpenter)
+    )
+    left = [workload for workload in answer.workloads if workload not in unknown]
+    reactions = of._replace(cluster_autoscaler=ca, karpenter=karpenter)
+    return replace(applied, answer=answer._replace(workloads=left, autoscalers=reactions)), unknown
+
+
+_OF_NEW_VOLUMES: Final = ("(Immediate) creates volumes", "volumes created from a snapshot or another claim")
 
 
 def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[ScaledDown]:

@@ -6,12 +6,13 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from html import escape
-from itertools import chain, groupby
+from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.diff import FIX_OF_DIRECTORIES, AffectedNamespace
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.findings import cut, duration, listed, one_line, plural
+from forewarn.policies.findings import capital, cut, duration, listed, one_line, plural
 from forewarn.policies.kinds.registry import STATEFUL_SET
 from forewarn.policies.lint.versions import ALSO
 from forewarn.policies.objects.fields import int32
@@ -21,17 +22,14 @@ from forewarn.policies.render.head import line_of
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.simulation import missing
 from forewarn.policies.render.table import limited, markdown_table, table, titles
-from forewarn.policies.scheduling.plugins.volume_binding import UNBOUND_IMMEDIATE
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.whatif.answer import NO_CLASS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.application.diff import Autoscaled, Diff, OnCluster
-    from forewarn.policies.cluster.origin import Origin
-    from forewarn.policies.manifests.differences import ChangedField, ChangedObject
-    from forewarn.policies.simulation.api_server import Event
+    from forewarn.policies.manifests.differences import ChangedObject
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
 
 NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
@@ -44,7 +42,6 @@ _NAMED: Final = 3
 _EFFECTS: Final = 6
 """Maximum number of effects in a line."""
 _LONGEST_REASON: Final = 300
-_SIGNS: Final = {"created": "+ ", "deleted": "- ", "changed": "  "}
 _SUMS: Final = "The rows of namespaces add up the clusters. Clusters are in the order of the columns, the worst first."
 _NO_ROLLOUT: Final = (
     "Not simulated: the rollout of these workloads. It deletes old Pods (up to maxUnavailable; all with Recreate), and "
@@ -111,12 +108,7 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
     yield f"compared: {diff.base} → {diff.head}{f'; {_counts(diff)}' if diff.clusters else ''}"
     yield from (f"note: {note}" for note in diff.notes)
     yield from _not_compared(diff)
-    objects = [*_merged(diff).items()]
-    for directory, group in groupby(objects[:_MAX_OBJECTS], key=lambda item: item[1][0]):
-        yield f"{directory}:"
-        yield from (f"  {_SIGNS[changed.operation]}{_object(changed)}{_also(among)}" for changed, among in group)
-    if (more := len(objects) - _MAX_OBJECTS) > 0:
-        yield f"and {plural(more, 'more object')}; use -o json for all"
+    yield from limited(_objects(diff), len(_merged(diff)), "object", "objects", "")
     if len(diff.clusters) > 1:
         yield from table(*_table(diff.clusters), paint, texts=_TEXTS)
     for cluster in diff.clusters:
@@ -135,17 +127,16 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
 
 def _merged(diff: Diff) -> dict[ChangedObject, list[str]]:
     """The changed objects, and the directories of each; an object that changes alike in several of them once."""
-    merged: dict[tuple[object, ...], list[ChangedObject]] = defaultdict(list)
+    merged: dict[ChangedObject, list[str]] = defaultdict(list)
     for changed in diff.objects:
-        merged[changed.identity, changed.operation, tuple(changed.fields)].append(changed)
-    return {
-        alike[0]._replace(fields=tuple(alike[0].fields)): [changed.directory for changed in alike]
-        for alike in merged.values()
-    }
+        merged[changed._replace(directory="", fields=tuple(changed.fields))].append(changed.directory)
+    return merged
 
 
-def _also(directories: Sequence[str]) -> str:
-    return f" (also in {listed([*map(one_line, directories[1:])])})" if directories[1:] else ""
+def _objects(diff: Diff) -> Iterator[str]:
+    for changed, (directory, *others) in _merged(diff).items():
+        also = f" (also in {listed([*map(one_line, others)])})" if others else ""
+        yield f"{directory}: {changed.operation} {_object(changed)}{also}"
 
 
 def _not_compared(diff: Diff) -> Iterator[str]:
@@ -162,11 +153,6 @@ def _not_compared(diff: Diff) -> Iterator[str]:
     return limited(lines, len(lines), "line", "lines", "")
 
 
-def _kept(diff: Diff) -> int:
-    """The number of objects that the second version lacks and that stay in the clusters, as without pruning."""
-    return sum(changed.operation == "deleted" for changed in _merged(diff)) if diff.clusters and not diff.prunes else 0
-
-
 def verdict(diff: Diff) -> str:
     """Return one sentence: the effects on the most affected cluster, what else needs attention, and what is missing."""
     others = []
@@ -174,9 +160,10 @@ def verdict(diff: Diff) -> str:
         others.append(f"{plural(len(pdbs), 'changed PDB never allows', 'changed PDBs never allow')} an eviction")
     absent = len({name for cluster in diff.clusters for name in cluster.absent})
     others += [f"{plural(absent, 'changed workload')} missing in a cluster (simulated as new)"] if absent else []
-    lacking = len({each.identity for cluster in diff.clusters for each in _not_in(cluster)})
+    lacking = len({each.identity for cluster in diff.clusters for each in cluster.lacking})
     others += [f"{plural(lacking, 'changed workload')} missing in a cluster (no rollout)"] if lacking else []
-    if kept := _kept(diff):
+    kept = sum(changed.operation == "deleted" for changed in _merged(diff))
+    if kept and diff.clusters and not diff.prunes:
         others.append(f"{plural(kept, 'deleted object stays', 'deleted objects stay')} unless the GitOps tool prunes")
     nothing = whatif.NO_EFFECT if diff.clusters and diff.objects else NOTHING
     effect = _effects(diff) if diff.clusters else _counts(diff) if diff.objects else ""
@@ -214,7 +201,7 @@ def _missing(clusters: Sequence[OnCluster]) -> list[str]:
     """Phrases about what simulations lack, each object once."""
     answers = [cluster.answer.answer for cluster in clusters if cluster.answer]
     unread = {text.partition(": ")[0] for answer in answers for text in answer.not_simulated}
-    texts = (text for answer in answers for text in answer.not_modelled if not text.endswith(_OF_NEW_VOLUMES))
+    texts = (text for answer in answers for text in answer.not_modelled)
     unmodelled = dict.fromkeys(text.removeprefix("not modelled: ").partition(" (")[0] for text in texts)
     noun = "CronJob" if all(name.startswith("CronJob ") for name in unread) else "object"
     among = max((len({*chain(*_directories(cluster))}) for cluster in clusters), default=0)
@@ -223,27 +210,20 @@ def _missing(clusters: Sequence[OnCluster]) -> list[str]:
         _some(len(unread), noun, "not simulated"),
         *whatif.unfinished(answers),
         f"{listed([*unmodelled])} not modelled" if unmodelled else "",
-        _some(sum(each.not_started for of in map(_unknown, clusters) for each in of), "new Pod", "not predicted"),
+        _some(sum(each.not_started for of in clusters for each in of.not_predicted), "new Pod", "not predicted"),
     )
     return [phrase for phrase in phrases if phrase]
 
 
 def _blocking(diff: Diff) -> list[ChangedObject]:
     """The created and changed PDBs that block every drain."""
-    return [
-        changed
-        for changed in _merged(diff)
-        if any((field.name, field.after) in NO_EVICTION for field in changed.fields)
-    ]
+    return [each for each in _merged(diff) if any((field.name, field.after) in NO_EVICTION for field in each.fields)]
 
 
 def _counts(diff: Diff) -> str:
-    operations = [changed.operation for changed in _merged(diff)]
-    counts = [
-        plural(operations.count(operation), f"object {operation}", f"objects {operation}")
-        for operation in dict.fromkeys(operations)
-    ]
-    return ", ".join(counts) or "no object changed"
+    counts = Counter(changed.operation for changed in _merged(diff))
+    phrases = (plural(count, f"object {operation}", f"objects {operation}") for operation, count in counts.items())
+    return ", ".join(phrases) or "no object changed"
 
 
 def _title(cluster: OnCluster) -> str:
@@ -267,18 +247,14 @@ def _effects(diff: Diff) -> str:
 
 def _most_affected_first(diff: Diff) -> list[OnCluster]:
     """The affected clusters, first those without an answer."""
-
-    def harmless(cluster: OnCluster) -> list[int]:
-        numbers = _numbers_of(cluster)
-        return [-bool(cluster.reason), *(-numbers[name] for name in _COLUMNS)]
-
-    return sorted(filter(needs_attention, diff.clusters), key=harmless)
+    numbers = [(cluster, _numbers_of(cluster)) for cluster in diff.clusters if needs_attention(cluster)]
+    numbers.sort(key=lambda item: [not item[0].reason, *(-item[1][name] for name in _COLUMNS)])
+    return [cluster for cluster, _ in numbers]
 
 
 def _joined(effects: Sequence[str]) -> str:
-    most = _EFFECTS + (len(effects) == _EFFECTS + 1)  # the number of one more effect is as long as the effect
-    more = len(effects) - most
-    return ", ".join([*effects[:most], *([f"and {plural(more, 'more effect')}"] if more > 0 else [])])
+    more = len(effects) - _EFFECTS
+    return ", ".join(effects if more < 2 else [*effects[:_EFFECTS], f"and {more} more effects"])
 
 
 def needs_comment(diff: Diff) -> bool:
@@ -332,24 +308,19 @@ def _reserve(cluster: OnCluster, preempted: int, *, is_only: bool) -> Iterator[s
     workloads = cluster.answer.workloads if cluster.answer else ()
     own = [each for each in workloads if each.workload in cluster.placeholders]
     before, pending = sum(each.before for each in own), sum(each.pending for each in own)
-    times = f"preempted {preempted} times" if preempted > before else "preempted"
+    count = plural(min(preempted, before or preempted), "placeholder Pod")
+    times = f" {preempted} times" if preempted > before > 0 else ""
     at_end = f" ({pending} Pending at the end)" if pending else ""
-    if preempted:
-        count = plural(min(preempted, before or preempted), "placeholder Pod")
-        yield f"{'only ' if is_only else ''}{count} {times if before else 'preempted'}{at_end}"
+    only = "only " if is_only else ""
+    yield from [f"{only}{count} preempted{times}{at_end}"] if preempted else []
 
 
 def _rescaled(cluster: OnCluster) -> str:
     """A phrase about the replicas that HorizontalPodAutoscalers set after the apply; "" without any."""
-    down = [item for item in cluster.autoscaled if _at_last(item) < item.replicas]
-    up = [item for item in cluster.autoscaled if _at_last(item) > item.replicas]
-    phrases = [
-        f"{plural(len(items), 'workload')} {way} from {sum(item.replicas for item in items)} to "
-        f"{sum(map(_at_last, items))} replicas"
-        for items, way in ((down, "down"), (up, "up"))
-        if items
-    ]
-    return f"HorizontalPodAutoscalers then scale {' and '.join(phrases)}" if phrases else ""
+    items = [item for item in cluster.autoscaled if _at_last(item) != item.replicas]
+    before, after = sum(item.replicas for item in items), sum(map(_at_last, items))
+    scaled = f"HorizontalPodAutoscalers then scale {plural(len(items), 'workload')} from {before} to {after} replicas"
+    return scaled if items else ""
 
 
 def _at_last(item: Autoscaled) -> int:
@@ -380,13 +351,6 @@ def _loss(workloads: Collection[WorkloadCount]) -> str:
     return f"{'loses' if len({each.workload for each in workloads}) == 1 else 'lose'} {lost} of {plural(before, 'Pod')}"
 
 
-def _unknown(cluster: OnCluster) -> list[WorkloadCount]:
-    """The workloads with new Pods that are Pending only because their volumes are not simulated."""
-    answer = cluster.answer.answer if cluster.answer else None
-    new = (each for each in _workloads(cluster) if each.not_started and not each.missed)
-    return [each for each in new if answer and _is_unknown(each, answer)]
-
-
 def _workloads(cluster: OnCluster) -> list[WorkloadCount]:
     """Those that change or have too few Pods, without placeholder Pods."""
     workloads = cluster.answer.workloads if cluster.answer else ()
@@ -398,23 +362,11 @@ def _faults(cluster: OnCluster) -> list[str]:
     return [*cluster.rejected, *cluster.rejected_pods]
 
 
-def _omitted(cluster: OnCluster) -> list[ChangedObject]:
-    """The changed objects that are not simulated, because the cluster gets the same objects from another directory."""
-    used = {changed.identity for changed in cluster.applied}
-    return [changed for changed in cluster.omitted if changed.identity in used]
-
-
-def _not_in(cluster: OnCluster) -> list[ChangedObject]:
-    """The workloads without a rollout, because the cluster does not have them."""
-    return [changed for changed in cluster.omitted if changed not in _omitted(cluster)]
-
-
 def _directories(cluster: OnCluster) -> tuple[list[str], list[str]]:
     """The directories of objects of which the simulation uses one version, and of the other versions."""
-    others = _omitted(cluster)
     used = {changed.identity: changed.directory for changed in cluster.applied}
-    taken = dict.fromkeys(used[changed.identity] for changed in others)
-    return [*taken], [*dict.fromkeys(changed.directory for changed in others)]
+    taken = dict.fromkeys(used[changed.identity] for changed in cluster.omitted)
+    return [*taken], [*dict.fromkeys(changed.directory for changed in cluster.omitted)]
 
 
 class _Told(NamedTuple):
@@ -473,14 +425,8 @@ class _Explanation:
     def __init__(self, diff: Diff, cluster: OnCluster, answer: Answer) -> None:
         self.diff, self.cluster, self.answer = diff, cluster, answer
         self.rejected = {reason.partition(": ")[0] for each in diff.clusters for reason in _faults(each)}
-        self.scaled_down = {item.workload for item in cluster.scaled_down}
         rejected = {name.partition(" ")[2] for name in self.rejected}
-        drift = {
-            item.workload: [f for f in item.fields if f.name != "replicas" or item.workload not in self.scaled_down]
-            for item in cluster.differing
-            if item.workload not in rejected
-        }
-        self.drift = {name: fields for name, fields in drift.items() if fields}
+        self.drift = {item.workload: item.fields for item in cluster.differing if item.workload not in rejected}
         self.named = dict(self._changes())
         self.owners = {each.namespace: each.owner for each in cluster.namespaces if each.owner}
 
@@ -496,15 +442,15 @@ class _Explanation:
 
     def _effects(self) -> Iterator[_Told | str | None]:
         cluster, answer = self.cluster, self.answer
-        phrases = [*map(_capital, whatif.on_new_pods(answer.new_pods))]
+        phrases = [*map(capital, whatif.on_new_pods(answer.new_pods))]
         yield from phrases[:-1]
         yield f"{phrases[-1]}{_passed(cluster)}" if phrases else ""
         classes = {of.before.priority_class_name for of in answer.new_pods if of.after is None and of.before}
         yield f"Fix: keep {_all_of(sorted(classes), 'PriorityClass')} until no workload has it" if classes else ""
         yield self._running()
         yield _told("Not in the cluster, simulated as new: ", cluster.absent, "workload")
-        absent = [str(changed) for changed in _not_in(cluster)]
-        yield _told("No rollout, because the cluster does not have ", absent, "changed workload")
+        lacking = [*map(str, cluster.lacking)]
+        yield _told("No rollout, because the cluster does not have ", lacking, "changed workload")
         yield from self._on_pods()
         yield _told("PDBs: ", [*self._pdbs()], "PDB")
         reserving = [each for each in answer.workloads if each.workload in cluster.placeholders and each.lost]
@@ -512,15 +458,15 @@ class _Explanation:
             f"{each.workload}: {each.before} → {each.after} running, {each.pending} Pending" for each in reserving
         ]
         yield _told("Placeholder Pods at the end: ", at_end, "workload")
-        yield from map(_capital, whatif.other_effects([answer._replace(workloads=(), pdbs={})]))
+        yield from map(capital, whatif.other_effects([answer._replace(workloads=(), pdbs={})]))
         yield _told("Quotas: ", [*missing(answer.summary)], "workload")
         yield from whatif.affected(answer.pod_losses)
         yield from self._pruned()
         has_new_nodes = answer.with_new_nodes is not None
-        reactions = [*autoscalers.lines(_predicted(cluster, answer).autoscalers, over_time=has_new_nodes)]
-        lacking = "" if has_new_nodes else " (new nodes are not simulated)"
-        yield _told(f"Autoscalers{lacking}: ", reactions, "reaction")
-        yield _capital(whatif.on_new_nodes(answer))
+        reactions = [*autoscalers.lines(answer.autoscalers, over_time=has_new_nodes)]
+        limit = "" if has_new_nodes else " (new nodes are not simulated)"
+        yield _told(f"Autoscalers{limit}: ", reactions, "reaction")
+        yield capital(whatif.on_new_nodes(answer))
 
     def _unpredicted(self) -> Iterator[_Told | str | None]:
         answer = self.answer
@@ -530,7 +476,9 @@ class _Explanation:
                 f"forewarn does not know whether the cluster gets the objects of {_all_of(taken, 'directory')} "
                 f"(simulated) or {_all_of(others, 'directory')} (then these numbers do not hold). {FIX_OF_DIRECTORIES}"
             )
-        yield from self._ends(_unknown(self.cluster))
+        for each in self.cluster.not_predicted:
+            later = _not_created(each, answer)
+            yield f"{self._name(each.workload)}: {plural(each.not_started, 'Pod')} {_UNKNOWN}{later}"
         if whatif.unfinished([answer]):
             end = duration(answer.summary.horizon)
             yield f"Pods still change when the simulation ends after {end}: the numbers are those of this time"
@@ -547,7 +495,7 @@ class _Explanation:
         told = {workload.workload for workload in (*losing, *waiting)}
         yield from self._ends(losing)
         yield from whatif.fix_of_failures(self.answer)
-        yield from self._ends([workload for workload in waiting if not _is_unknown(workload, self.answer)])
+        yield from self._ends(waiting)
         yield from self._preempting([each for each in self.answer.preempted if each.workload not in told])
         yield self._surge()
 
@@ -558,13 +506,12 @@ class _Explanation:
             for changed in self.cluster.applied
             if changed.is_rollout and changed.kind == "Deployment" and str(changed) not in self.cluster.absent
         }
-        old = _old_pods(self.answer, updated)
-        surges = any(
-            preemption.by_workload in updated
-            and all(preemption.t < event.t for event in old.get(preemption.by_workload, ()))
-            for preemption in self.answer.preempted
-        )
-        return _SURGE if surges else ""
+        by = [(each.by_workload, each.t) for each in self.answer.preempted if each.by_workload in updated]
+        names, first = self.answer.summary.names, dict[str, float]()
+        for event in self.answer.simulation.timeline.events if by else ():
+            if event.event == "deleted" and event.node and event.origin and event.origin.before:
+                first.setdefault(names.of(event.origin.workload), event.t)
+        return _SURGE if any(t < first.get(name, inf) for name, t in by) else ""
 
     def _pruned(self) -> Iterator[str | _Told]:
         """Tell what deleting a PriorityClass does to the workloads that name it."""
@@ -601,22 +548,11 @@ class _Explanation:
         ):
             yield _told(text, [f"{item.workload} from {item.before} to {item.after}" for item in items], "workload")
         autoscaled = {item.workload for item in self.cluster.autoscaled}
-        yield _FIX_OF_REPLICAS if self.scaled_down - autoscaled else ""
+        yield _FIX_OF_REPLICAS if any(item.workload not in autoscaled for item in self.cluster.scaled_down) else ""
         pdbs = [f"{name} ({_health(self.answer, name)})" for name in self.cluster.drifted_pdbs]
         yield _told("PDBs of these workloads: ", pdbs, "PDB")
-        only = [(name, self._only_drift(name)) for name in self.drift]
-        also = [f"{name} ({', '.join(map(str, fields))})" for name, fields in only if fields]
+        also = [f"{name} ({', '.join(map(str, fields))})" for name, fields in self.drift.items()]
         yield _told("Applying also changes what this change does not edit: ", also, "workload")
-
-    def _only_drift(self, name: str) -> list[ChangedField]:
-        """The fields that applying changes, although the second version does not edit them."""
-        edited = {
-            field.name
-            for changed in self.cluster.applied
-            for field in changed.fields
-            if f"{changed.namespace}/{changed.name}" == name
-        }
-        return [field for field in self.drift.get(name, ()) if not {field.name, field.name.partition(".")[0]} & edited]
 
     def _running(self) -> str:
         """The sentence that changed workloads get all their Pods; "" if not, or if something is missing."""
@@ -646,8 +582,6 @@ class _Explanation:
         who = self._name(first.workload) if is_one else plural(len(workloads), "more workload")
         pending = sum(max(workload.pending - workload.pending_before, 0) for workload in workloads)
         later = _not_created(first, self.answer) if is_one else ""
-        if is_one and _is_unknown(first, self.answer):
-            return f"{who}: {plural(pending, 'Pod')} {_UNKNOWN}{later}"
         running = sum(workload.after for workload in workloads)
         if first.missed:
             owner = self.owners.get(first.namespace)
@@ -705,12 +639,8 @@ class _Explanation:
             after = {field.name: field.after for field in changed.fields}
             new = (one_line(f"{field} {after[field]}") for field in _OF_NEW if after.get(field))
             return listed([f"new {changed.kind}", *new], _NAMED + 1)
-        only, drift = self._only_drift(name), self.drift.get(name, ())
-        fields = {field.name: str(field) for field in changed.fields}
-        fields |= {field.name: f"{field}{' (drift)' if field in only else ''}" for field in drift}
-        skipped = ["replicas"] if name in self.scaled_down else []
-        skipped += ["requests"] if any(field.name.startswith("requests.") for field in drift) else []
-        what = listed([one_line(text) for key, text in fields.items() if key not in skipped], _NAMED + 1)
+        fields = [*map(str, changed.fields), *(f"{field} (drift)" for field in self.drift.get(name, ()))]
+        what = listed([*map(one_line, fields)], _NAMED + 1)
         return f"rollout: {what}" if changed.is_rollout or name in self.drift else what
 
     def _preempting(self, preemptions: Sequence[Preemption]) -> Iterator[str]:
@@ -735,25 +665,12 @@ class _Explanation:
         names = {each.workload for each in reserving}
         existing = sum(each.before for each in self.answer.workloads if each.workload in names)
         placeholders = _victims(reserving, "placeholder Pod")
-        if len(reserving) > existing > 0:
-            placeholders = f"placeholder Pods of {_all_of(sorted(map(one_line, names)), 'workload')} "
-            placeholders += f"{len(reserving)} times (also replacements)"
+        placeholders += " (replacements count again)" if len(reserving) > existing > 0 else ""
         return ", and ".join(filter(None, (replaced, placeholders)))
 
 
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _UNKNOWN: Final = "not predicted: forewarn does not model where its volume is created, and thus on which node it fits"
-
-
-def _old_pods(answer: Answer, workloads: Container[str]) -> dict[str, list[Event]]:
-    """By workload, the deletions of Pods that run before the change."""
-    deleted: dict[str, list[Event]] = defaultdict(list)
-    for event in answer.simulation.timeline.events:
-        is_old = event.event == "deleted" and event.node and event.origin is not None and event.origin.before
-        name = answer.summary.names.of(event.origin.workload) if is_old and event.origin else ""
-        if name in workloads:
-            deleted[name].append(event)
-    return deleted
 
 
 def _passed(cluster: OnCluster) -> str:
@@ -765,16 +682,11 @@ def _passed(cluster: OnCluster) -> str:
     below = [(each.outranking, each.priority_class) for each in cluster.passed if each.outranking]
     for of, verb in ((above, "outrank"), (below, "rank below")):
         if of:
-            names = [f"PriorityClass {one_line(name)}" if name != NO_CLASS else "no class" for _, name in of]
-            counted = [f"{count} of {name}" for (count, _), name in zip(of, names, strict=True)]
-            classes = _all_of(counted if of[1:] else [f"of {names[0]}"], "PriorityClass")
-            pods = plural(sum(count for count, _ in of), "running Pod")
-            text += f", and {'also' if text else 'now'} {verb} {pods} of others ({classes})"
+            names = ["no class" if name == NO_CLASS else f"PriorityClass {one_line(name)}" for _, name in of]
+            counted = [f"{f'{count} ' if of[1:] else ''}of {name}" for (count, _), name in zip(of, names, strict=True)]
+            pods = f"{plural(sum(count for count, _ in of), 'running Pod')} of others"
+            text += f", and {'also' if text else 'now'} {verb} {pods} ({_all_of(counted, 'PriorityClass')})"
     return text
-
-
-def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _not_created(workload: WorkloadCount, answer: Answer) -> str:
@@ -784,15 +696,6 @@ def _not_created(workload: WorkloadCount, answer: Answer) -> str:
     wanted = (int32(state.object, "spec", "replicas") or 0) if state else 0
     more = wanted - workload.after - workload.pending if workload.pending else 0
     return f"; the StatefulSet creates {plural(more, 'more Pod')} only when this one is ready" if more > 0 else ""
-
-
-def _is_unknown(workload: WorkloadCount, answer: Answer) -> bool:
-    """Report whether Pods are Pending because the volumes that their provisioner creates are not simulated."""
-    of_volumes = any(note.endswith(_OF_NEW_VOLUMES) for note in answer.not_modelled)
-    return of_volumes and UNBOUND_IMMEDIATE.reasons[0] in workload.message
-
-
-_OF_NEW_VOLUMES: Final = ("(Immediate) creates volumes", "volumes created from a snapshot or another claim")
 
 
 def _health(answer: Answer, pdb: str) -> str:
@@ -821,11 +724,13 @@ def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
 
 
 def _object(changed: ChangedObject) -> str:
-    if changed.operation == "changed":
-        fields = [str(field) for field in changed.fields]
-    else:
-        fields = [f"{field.name} {field.after or field.before}" for field in changed.fields if field.name in _OF_WHOLE]
-    return ": ".join(filter(None, (str(changed), listed([one_line(field) for field in fields], _MAX_FIELDS))))
+    return ": ".join(filter(None, (str(changed), _fields(changed))))
+
+
+def _fields(changed: ChangedObject) -> str:
+    is_whole = changed.operation != "changed"
+    whole = (f"{field.name} {field.after or field.before}" for field in changed.fields if field.name in _OF_WHOLE)
+    return listed([*map(one_line, whole if is_whole else map(str, changed.fields))], _MAX_FIELDS)
 
 
 _TEXTS: Final = ("CLUSTER", "STATE AT", "NAMESPACE", "OWNER", "CLUSTERS")
@@ -835,12 +740,10 @@ def _table(clusters: Sequence[OnCluster]) -> tuple[list[str], list[tuple[str | i
     """The heads and rows of clusters, without columns in which all numbers are 0."""
     numbers = [_numbers_of(cluster) for cluster in clusters]
     shown = [name for name in _COLUMNS if any(row[name] for row in numbers)]
-    rows: list[tuple[str | int, ...]] = [
-        (cluster.cluster, cluster.answer.head.origin.time or "unknown", *(row[name] for name in shown))
-        if cluster.answer
-        else (cluster.cluster, "-", *((row[name] or "-") for name in shown))
-        for cluster, row in zip(clusters, numbers, strict=True)
-    ]
+    rows: list[tuple[str | int, ...]] = []
+    for cluster, row in zip(clusters, numbers, strict=True):
+        time, none = (cluster.answer.head.origin.time or "unknown", 0) if cluster.answer else ("-", "-")
+        rows.append((cluster.cluster, time, *((row[name] or none) for name in shown)))
     return [*_TEXTS[:2], *(_COLUMNS[name][0] for name in shown)], rows
 
 
@@ -852,7 +755,7 @@ def _numbers_of(cluster: OnCluster) -> Counter[str]:
     answer, workloads = cluster.answer.answer, _workloads(cluster)
     return numbers + Counter(
         lost=sum(workload.missed for workload in workloads),
-        pending=sum(workload.not_started for workload in workloads if workload not in _unknown(cluster)),
+        pending=sum(workload.not_started for workload in workloads),
         scaled_down=sum(item.before - item.after for item in cluster.scaled_down),
         above=sum(max(item.replicas - item.most, 0) for item in cluster.autoscaled),
         replaced=sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders),
@@ -901,7 +804,7 @@ def _details_of(diff: Diff, cluster: OnCluster, *, details: bool) -> str:
     told = chain(*_explained(diff, cluster).values())
     cuts = [f"- {text_of(sentence.full)}" for sentence in told if sentence.is_cut]
     notes = [f"- {text_of(note)}" for note in cluster.answer.notes_without_faults]
-    tables = whatif.counts_and_tables(_predicted(cluster, cluster.answer.answer), _MAX_OBJECTS)
+    tables = whatif.counts_and_tables(cluster.answer.answer, _MAX_OBJECTS)
     return _folded(summary, "\n\n".join(filter(None, ("\n".join(tables).strip(), "\n".join([*cuts, *notes])))))
 
 
@@ -935,26 +838,20 @@ def _sentence(text: str) -> str:
     return text_of(text if text.endswith(("?", ".")) else f"{text}.")
 
 
-def _of_class(changed: ChangedObject, *, prunes: bool) -> str:
-    name, _, fields = _object(changed).partition(": ")
-    if changed.operation == "deleted":
-        return f"{name} deleted{'' if prunes else ' (stays unless the GitOps tool prunes)'}"
-    return f"{name} {changed.operation}{f' ({fields})' if fields else ''}"
-
-
 def _summary(diff: Diff, affected: Sequence[OnCluster], *, details: bool) -> Iterator[str]:
     title, names = verdict(diff), tuple(name for name in map(_title, diff.clusters) if not name.startswith("cluster "))
-    yield f"### {text_of(title if title.startswith(names) else _capital(title))}"
+    yield f"### {text_of(title if title.startswith(names) else capital(title))}"
     if len(diff.notes) <= _NAMED:
         notes = (note.partition(ALSO)[0] for note in diff.notes)
         yield "\n".join(f"- Not compared: {_sentence(cut(note, 2 * _LONGEST_REASON))}" for note in notes)
     if blocking := [one_line(changed.namespace + "/" + changed.name) for changed in _blocking(diff)]:
         which = text_of(_all_of(blocking, "PDB"))
         yield f"- PDBs that never allow an eviction, and so block node drains: {which}. Fix: maxUnavailable: 1."
-    answers = [cluster.answer.answer for cluster in affected if cluster.answer]
+    answers = [cluster.answer.answer for cluster in diff.clusters if cluster.answer]
     if answers:
-        yield _simulated(affected)
-    changes = [_of_class(changed, prunes=diff.prunes) for changed in _merged(diff) if changed.kind == "PriorityClass"]
+        yield _simulated(diff.clusters)
+    classes = (changed for changed in _merged(diff) if changed.kind == "PriorityClass")
+    changes = [f"{changed} {changed.operation} ({_fields(changed)})" for changed in classes]
     if changes and any(answer.new_pods for answer in answers):
         yield f"- {text_of(_all_of(changes, 'PriorityClass'))}."
     if details:
@@ -965,18 +862,15 @@ def _summary(diff: Diff, affected: Sequence[OnCluster], *, details: bool) -> Ite
 
 def _simulated(clusters: Sequence[OnCluster]) -> str:
     heads = [cluster.answer.head for cluster in clusters if cluster.answer]
-    times = {head.origin.time and f"{head.origin.time}{_time_of(head.origin)}" for head in heads}
-    state = f"state of {times.pop()}" if len(times) == 1 and "" not in times else "recorded state of each cluster"
+    states = {(head.origin.time, head.origin.is_read) for head in heads}
+    time, is_read = states.pop() if len(states) == 1 else ("", True)
+    state = f"state of {time}" if time else "recorded state of each cluster"
+    newest = "" if is_read or not time else " (time of the newest object in it)"
     assumed = listed([*dict.fromkeys(text for head in heads for text in head.assumes)], _MAX_OBJECTS)
-    lacking = f" Assumed, because the state does not say: {assumed}." if assumed else ""
-    answers = [_predicted(cluster, cluster.answer.answer) for cluster in clusters if cluster.answer]
-    is_pending = any(workload.pending for answer in answers for workload in answer.workloads)
+    lacking = f" Assumed, because the state lacks this information: {assumed}." if assumed else ""
+    is_pending = any(workload.pending for cluster in clusters for workload in _workloads(cluster))
     reasons = " In the reasons of Pending Pods, a node can count several times." if is_pending else ""
-    return text_of(f"Simulation: the change is applied to the {state}.{lacking}{reasons}")
-
-
-def _time_of(origin: Origin) -> str:
-    return "" if origin.is_read else " (time of the newest object in it)"
+    return text_of(f"Simulation: the change is applied to the {state}{newest}.{lacking}{reasons}")
 
 
 def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> Iterator[str]:
@@ -988,7 +882,7 @@ def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> It
         if heads[2:] and len(diff.clusters) > 1:
             yield "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS]))
             yield _more(affected, "cluster")
-    if rest := [_without_effect(cluster) for cluster in diff.clusters if not needs_attention(cluster)]:
+    if rest := [cluster.cluster for cluster in diff.clusters if not needs_attention(cluster)]:
         yield text_of(f"No effect found in {listed(rest)}.")
     heads, rows = _affected(diff, is_whole=is_whole)
     if rows:
@@ -1000,28 +894,19 @@ def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> It
         yield _folded("What the numbers mean", " ".join([*meanings, *([_SUMS] if len(affected) > 1 else [])]))
 
 
-def _without_effect(cluster: OnCluster) -> str:
-    time = cluster.answer.head.origin.time if cluster.answer else ""
-    return f"{cluster.cluster}{f' (state of {time})' if time else ''}"
-
-
 def _details_of_objects(diff: Diff) -> Iterator[str]:
     """Folded: the changed objects, and what was not compared."""
     if diff.objects:
-        objects = [
-            f"- {text_of(f'{among[0]}: {changed.operation} {_object(changed)}{_also(among)}')}"
-            for changed, among in _merged(diff).items()
-        ]
+        objects = [f"- {text_of(line)}" for line in _objects(diff)]
         body = "\n".join(_fitting(objects, MAX_BYTES // 4, "object"))
         versions = f"{diff.base} → {diff.head}"
-        if diff.clusters or len(objects) > _FEW_ROWS:
-            yield _folded(f"{_counts(diff) if diff.clusters else 'Changed objects'} ({versions})", body)
-        else:
-            yield f"{text_of(f'Changed objects ({versions}):')}\n\n{body}"
+        is_open = not diff.clusters and len(objects) <= _FEW_ROWS
+        text = f"{_counts(diff) if diff.clusters else 'Changed objects'} ({versions})"
+        yield f"{text_of(text)}:\n\n{body}" if is_open else _folded(text, body)
     notes = diff.notes if len(diff.notes) > _NAMED else [note for note in diff.notes if ALSO in note]
     if notes or diff.not_compared:
         body = "\n".join(f"- {text_of(line)}" for line in [*notes, *_not_compared(diff)])
-        yield _folded(_capital(", ".join(_uncompared(diff))), body)
+        yield _folded(capital(", ".join(_uncompared(diff))), body)
 
 
 def _affected(diff: Diff, *, is_whole: bool) -> tuple[list[str], list[tuple[str | int, ...]]]:
@@ -1047,19 +932,6 @@ def _affected(diff: Diff, *, is_whole: bool) -> tuple[list[str], list[tuple[str 
 
 def _more(items: Sequence[object], noun: str) -> str:
     return f"and {plural(len(items) - _MAX_OBJECTS, f'more {noun}')}" if len(items) > _MAX_OBJECTS else ""
-
-
-def _predicted(cluster: OnCluster, answer: Answer) -> Answer:
-    """The answer without workloads and reactions to Pods that are Pending only because volumes are not simulated."""
-    if not (unknown := _unknown(cluster)):
-        return answer
-    workloads = [workload for workload in answer.workloads if workload not in unknown]
-    of, count = answer.autoscalers, sum(workload.pending for workload in unknown)
-    ca, karpenter = (
-        each._replace(considered=max(each.considered - count, 0), pending=max(each.pending - count, 0))
-        for each in (of.cluster_autoscaler, of.karpenter)
-    )
-    return answer._replace(workloads=workloads, autoscalers=of._replace(cluster_autoscaler=ca, karpenter=karpenter))
 
 
 def _folded(summary: str, body: str) -> str:

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.own_pods import sentence
-from forewarn.policies.findings import cut, duration, listed, one_line, plural
+from forewarn.policies.findings import capital, cut, duration, listed, one_line, plural
 from forewarn.policies.objects.pod_loss import loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
@@ -148,8 +148,7 @@ def on_removed_nodes(answer: Answer) -> str:
 
 def verdict(answer: Answer, change: ClassChange | None = None) -> str:
     """Return one sentence with the effects that need attention, or with the statement that there are none."""
-    text = headline(answer, change)
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{capital(headline(answer, change))}."
 
 
 def row(answer: Answer) -> list[int]:
@@ -287,7 +286,7 @@ def _progress(answer: Answer) -> str:
 
 def times(answer: Answer) -> str:
     """Return sentences with the time of the steady state."""
-    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (settled(answer.summary), *of_runs(answer)))
+    return " ".join(f"{capital(text)}." for text in (settled(answer.summary), *of_runs(answer)))
 
 
 def of_runs(answer: Answer) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.disclosure import shown_count, shown_pods, shown_seconds
 from forewarn.policies.documents import json_of
-from forewarn.policies.findings import Text, cut, duration, listed, plural, quote
+from forewarn.policies.findings import Text, capital, cut, duration, listed, plural, quote
 from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN
 from forewarn.policies.objects.pod_loss import loss_phrases
 from forewarn.policies.rules.support.details import Cause
@@ -183,7 +183,7 @@ def of_new_pods(count: int, impact: Impact, audience: Audience) -> str:
 
 
 def capitalized(sentences: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"{sentence[:1].upper()}{sentence[1:]}" for sentence in sentences)
+    return tuple(map(capital, sentences))
 
 
 def preemption_document(details: Preemption) -> dict[str, Any]:
