@@ -313,7 +313,7 @@ def _on_cluster(
         absent = [str(difference.changed) for difference in concerned if _is_absent(difference, cluster.snapshot)]
         scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
         applied, differing = _applied(concerned, cluster.snapshot, {item.workload for item in scaled_down})
-        used, restarted = {changed.identity for changed in applied}, [item.changed for item in without_effect]
+        omitted, lacking = _without_effect(without_effect, {changed.identity for changed in applied})
         live = _scalers_of(cluster)
         answer = answer if live else _without_scalers(answer, concerned)
         pruned = [] if request.prune else [*_pruned(concerned, cluster)]
@@ -336,8 +336,8 @@ def _on_cluster(
             not_predicted=not_predicted,
             answer=answer,
             applied=applied,
-            omitted=[changed for changed in restarted if changed.identity in used],
-            lacking=[changed for changed in restarted if changed.identity not in used],
+            omitted=omitted,
+            lacking=lacking,
         )
     except Rejected as fault:
         return OnCluster(
@@ -345,6 +345,14 @@ def _on_cluster(
         )
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
+
+
+def _without_effect(
+    restarts: Sequence[Difference], used: Container[tuple[str, str, str]]
+) -> tuple[list[ChangedObject], list[ChangedObject]]:
+    """Return the restarts of objects that are applied from another directory, and the others."""
+    changed = [difference.changed for difference in restarts]
+    return [each for each in changed if each.identity in used], [each for each in changed if each.identity not in used]
 
 
 def _distinct(differences: Iterable[Difference]) -> list[Difference]:

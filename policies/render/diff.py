@@ -140,31 +140,23 @@ def _objects(diff: Diff) -> Iterator[str]:
 
 
 def _not_compared(diff: Diff) -> Iterator[str]:
-    """Tell of objects that are not compared; many of one kind in a file by their number."""
-    kinds = defaultdict[tuple[str, str], list[str]](list)
-    for name in map(one_line, diff.not_compared):
-        path, _, what = name.rpartition(": ")
-        kinds[path, what.partition(" ")[0]].append(what)
-    lines = [
-        f"not compared: {path}: {what}"
-        for (path, kind), names in kinds.items()
-        for what in (names if len(names) <= _NAMED else [f"{len(names)} objects of kind {kind}"])
-    ]
-    return limited(lines, len(lines), "line", "lines", "")
+    lines = (f"not compared: {one_line(name)}" for name in diff.not_compared)
+    return limited(lines, len(diff.not_compared), "object", "objects", "")
 
 
 def verdict(diff: Diff) -> str:
     """Return one sentence: the effects on the most affected cluster, what else needs attention, and what is missing."""
-    others = []
-    if pdbs := _blocking(diff):
-        others.append(f"{plural(len(pdbs), 'changed PDB never allows', 'changed PDBs never allow')} an eviction")
+    pdbs = len(_blocking(diff))
     absent = len({name for cluster in diff.clusters for name in cluster.absent})
-    others += [f"{plural(absent, 'changed workload')} missing in a cluster (simulated as new)"] if absent else []
     lacking = len({each.identity for cluster in diff.clusters for each in cluster.lacking})
-    others += [f"{plural(lacking, 'changed workload')} missing in a cluster (no rollout)"] if lacking else []
-    kept = sum(changed.operation == "deleted" for changed in _merged(diff))
-    if kept and diff.clusters and not diff.prunes:
-        others.append(f"{plural(kept, 'deleted object stays', 'deleted objects stay')} unless the GitOps tool prunes")
+    stays = diff.clusters and not diff.prunes
+    kept = sum(changed.operation == "deleted" for changed in _merged(diff)) if stays else 0
+    others = (
+        f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else "",
+        _some(absent, "changed workload", "missing in a cluster (simulated as new)"),
+        _some(lacking, "changed workload", "missing in a cluster (no rollout)"),
+        f"{plural(kept, 'deleted object stays', 'deleted objects stay')} unless the GitOps tool prunes" if kept else "",
+    )
     nothing = whatif.NO_EFFECT if diff.clusters and diff.objects else NOTHING
     effect = _effects(diff) if diff.clusters else _counts(diff) if diff.objects else ""
     return _qualified(_missing_in(diff), effect or nothing, others)
@@ -174,7 +166,7 @@ def _qualified(missing: Sequence[str], effect: str, others: Sequence[str] = ()) 
     """The effect, which is not all if something is `missing`, and what. `others`: further phrases."""
     gaps = f"incomplete: {', '.join(missing)}" if missing else ""
     known = "as far as predicted: " if missing else ""
-    return "; ".join(filter(None, (f"{known}{effect}", ", ".join(others), gaps)))
+    return "; ".join(filter(None, (f"{known}{effect}", ", ".join(filter(None, others)), gaps)))
 
 
 def _missing_in(diff: Diff) -> list[str]:
@@ -203,11 +195,10 @@ def _missing(clusters: Sequence[OnCluster]) -> list[str]:
     unread = {text.partition(": ")[0] for answer in answers for text in answer.not_simulated}
     texts = (text for answer in answers for text in answer.not_modelled)
     unmodelled = dict.fromkeys(text.removeprefix("not modelled: ").partition(" (")[0] for text in texts)
-    noun = "CronJob" if all(name.startswith("CronJob ") for name in unread) else "object"
     among = max((len({*chain(*_directories(cluster))}) for cluster in clusters), default=0)
     phrases = (
         f"unknown which of {among} directories {'a' if clusters[1:] else 'the'} cluster gets" if among else "",
-        _some(len(unread), noun, "not simulated"),
+        _some(len(unread), "object", "not simulated"),
         *whatif.unfinished(answers),
         f"{listed([*unmodelled])} not modelled" if unmodelled else "",
         _some(sum(each.not_started for of in clusters for each in of.not_predicted), "new Pod", "not predicted"),
@@ -400,13 +391,19 @@ def _explained(diff: Diff, cluster: OnCluster, *, rejections: bool = True) -> di
     rejected = [*_rejected(diff, cluster)] if rejections else []
     if cluster.answer is None:
         return {_EFFECT: rejected or [_Told(cluster.reason)]} if rejected or cluster.reason else {}
-    groups = _Explanation(diff, cluster, cluster.answer.answer).groups()
-    found = {
-        title: [_Told(each) if isinstance(each, str) else each for each in sentences if each]
-        for title, sentences in groups.items()
-    }
-    first, *others = found
-    return {first: [*rejected, *found[first]], **{title: found[title] for title in others if found[title]}}
+    of = _Explanation(diff, cluster, cluster.answer.answer)
+    groups = {
+        _EFFECT_AND_DRIFT if of.drift else _EFFECT: chain(rejected, of.effects()),
+        f"Drift: the cluster is not as in {diff.base}; values are live → this change": of.of_drift(),
+        "HorizontalPodAutoscalers": of.of_autoscalers(),
+        "Not predicted": of.unpredicted(),
+    }  # in this order, because only the first mention of a workload has its change
+    found = {title: [_as_told(each) for each in sentences if each] for title, sentences in groups.items()}
+    return {title: sentences for title, sentences in found.items() if sentences}
+
+
+def _as_told(sentence: str | _Told) -> _Told:
+    return _Told(sentence) if isinstance(sentence, str) else sentence
 
 
 def _rejected(diff: Diff, cluster: OnCluster) -> Iterator[_Told]:
@@ -430,17 +427,7 @@ class _Explanation:
         self.named = dict(self._changes())
         self.owners = {each.namespace: each.owner for each in cluster.namespaces if each.owner}
 
-    def groups(self) -> dict[str, list[_Told | str | None]]:
-        """The sentences by heading."""
-        drift = f"Drift: the cluster is not as in {self.diff.base}; values are live → this change"
-        return {
-            _EFFECT_AND_DRIFT if self.drift else _EFFECT: [*self._effects()],
-            drift: [*self._of_drift()],
-            "HorizontalPodAutoscalers": [*self._of_autoscalers()],
-            "Not predicted": [*self._unpredicted()],
-        }
-
-    def _effects(self) -> Iterator[_Told | str | None]:
+    def effects(self) -> Iterator[_Told | str | None]:
         cluster, answer = self.cluster, self.answer
         phrases = [*map(capital, whatif.on_new_pods(answer.new_pods))]
         yield from phrases[:-1]
@@ -451,7 +438,14 @@ class _Explanation:
         yield _told("Not in the cluster, simulated as new: ", cluster.absent, "workload")
         lacking = [*map(str, cluster.lacking)]
         yield _told("No rollout, because the cluster does not have ", lacking, "changed workload")
-        yield from self._on_pods()
+        losing = [workload for workload in _workloads(cluster) if workload.missed]
+        waiting = [workload for workload in _workloads(cluster) if workload.not_started and not workload.missed]
+        told = {workload.workload for workload in (*losing, *waiting)}
+        yield from self._ends(losing)
+        yield from whatif.fix_of_failures(answer)
+        yield from self._ends(waiting)
+        yield from self._preempting([each for each in answer.preempted if each.workload not in told])
+        yield self._surge()
         yield _told("PDBs: ", [*self._pdbs()], "PDB")
         reserving = [each for each in answer.workloads if each.workload in cluster.placeholders and each.lost]
         at_end = [
@@ -468,7 +462,7 @@ class _Explanation:
         yield _told(f"Autoscalers{limit}: ", reactions, "reaction")
         yield capital(whatif.on_new_nodes(answer))
 
-    def _unpredicted(self) -> Iterator[_Told | str | None]:
+    def unpredicted(self) -> Iterator[_Told | str | None]:
         answer = self.answer
         taken, others = _directories(self.cluster)
         if others:
@@ -487,17 +481,6 @@ class _Explanation:
         fixes = sorted((text.partition(". Fix: ")[2] for text in answer.not_simulated), key=lambda fix: (len(fix), fix))
         yield f"Fix: run forewarn diff with {fixes[-1]}" if fixes and fixes[-1].startswith("--") else ""
         yield _told("Not modelled: ", [text.removeprefix("not modelled: ") for text in answer.not_modelled], "part")
-
-    def _on_pods(self) -> Iterator[_Told | str | None]:
-        """The Pods of each workload: first lost ones, then new Pending ones, then replaced ones."""
-        losing = [workload for workload in _workloads(self.cluster) if workload.missed]
-        waiting = [workload for workload in _workloads(self.cluster) if workload.not_started and not workload.missed]
-        told = {workload.workload for workload in (*losing, *waiting)}
-        yield from self._ends(losing)
-        yield from whatif.fix_of_failures(self.answer)
-        yield from self._ends(waiting)
-        yield from self._preempting([each for each in self.answer.preempted if each.workload not in told])
-        yield self._surge()
 
     def _surge(self) -> str:
         """Tell why rollouts preempt although old Pods leave; "" if none does."""
@@ -524,7 +507,7 @@ class _Explanation:
         if self.cluster.pruned:
             yield "Fix: delete a PriorityClass only when no workload names it"
 
-    def _of_autoscalers(self) -> Iterator[_Told | str | None]:
+    def of_autoscalers(self) -> Iterator[_Told | str | None]:
         items = self.cluster.autoscaled
         ends = [
             f"{_at_last(item)} ({'maxReplicas' if _at_last(item) < item.replicas else 'minReplicas'})"
@@ -536,7 +519,7 @@ class _Explanation:
         yield _told("All numbers of Pods are those before they scale ", scaled, "workload")
         yield _FIX_OF_AUTOSCALED if items else ""
 
-    def _of_drift(self) -> Iterator[_Told | str | None]:
+    def of_drift(self) -> Iterator[_Told | str | None]:
         """Effects of an apply because the cluster is not as in the first version."""
         down = [item for item in self.cluster.scaled_down if item.base == item.before]
         for text, items in (
@@ -630,18 +613,18 @@ class _Explanation:
         """Workload of the change -> its name with what changes in the cluster."""
         for changed in self.cluster.applied:
             if changed.kind in _WORKLOADS and changed.operation != "deleted":
-                name = f"{changed.namespace}/{changed.name}"
-                what = self._change(name, changed)
-                yield name, f"{one_line(name)} ({what})" if what else one_line(name)
-
-    def _change(self, name: str, changed: ChangedObject) -> str:
-        if changed.operation == "created" or str(changed) in self.cluster.absent:
-            after = {field.name: field.after for field in changed.fields}
-            new = (one_line(f"{field} {after[field]}") for field in _OF_NEW if after.get(field))
-            return listed([f"new {changed.kind}", *new], _NAMED + 1)
-        fields = [*map(str, changed.fields), *(f"{field} (drift)" for field in self.drift.get(name, ()))]
-        what = listed([*map(one_line, fields)], _NAMED + 1)
-        return f"rollout: {what}" if changed.is_rollout or name in self.drift else what
+                name, after = (
+                    f"{changed.namespace}/{changed.name}",
+                    {field.name: field.after for field in changed.fields},
+                )
+                fields = [*map(str, changed.fields), *(f"{field} (drift)" for field in self.drift.get(name, ()))]
+                is_new = changed.operation == "created" or str(changed) in self.cluster.absent
+                if is_new:
+                    new = (f"{field} {after[field]}" for field in _OF_NEW if after.get(field))
+                    fields = [f"new {changed.kind}", *new]
+                rollout = "rollout: " if not is_new and (changed.is_rollout or name in self.drift) else ""
+                what = listed([*map(one_line, fields)], _NAMED + 1)
+                yield name, f"{one_line(name)} ({rollout}{what})" if what else one_line(name)
 
     def _preempting(self, preemptions: Sequence[Preemption]) -> Iterator[str]:
         """Yield how many Pods workloads preempt, a sentence for each changed workload."""
@@ -880,14 +863,13 @@ def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> It
         heads, rows = _table(affected)
         known.update(heads)
         if heads[2:] and len(diff.clusters) > 1:
-            yield "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS]))
-            yield _more(affected, "cluster")
+            yield _rows(heads, rows, "cluster")
     if rest := [cluster.cluster for cluster in diff.clusters if not needs_attention(cluster)]:
         yield text_of(f"No effect found in {listed(rest)}.")
     heads, rows = _affected(diff, is_whole=is_whole)
     if rows:
         known.update(heads)
-        text = "\n".join([*markdown_table(titles(heads), rows[:_MAX_OBJECTS]), "", _more(rows, "namespace")]).strip()
+        text = _rows(heads, rows, "namespace")
         yield text if len(rows) <= _FEW_ROWS else _folded(plural(len(rows), "affected namespace"), text)
     meanings = [f"{titles([head])[0]}: {meaning}" for head, meaning in _COLUMNS.values() if head in known and meaning]
     if meanings:
@@ -917,21 +899,27 @@ def _affected(diff: Diff, *, is_whole: bool) -> tuple[list[str], list[tuple[str 
     for cluster in diff.clusters:
         for each in cluster.namespaces:
             alike[each.namespace, each.owner].append((cluster.cluster, each))
+    if not is_whole and len(alike) == 1 and not any(owner for _, owner in alike):
+        return [], []
     names = [name for name in _COLUMNS if name in AffectedNamespace._fields]
     sums = {key: [sum(getattr(each, name) for _, each in of) for name in names] for key, of in alike.items()}
     reserving = {name.partition("/")[0] for cluster in diff.clusters for name in cluster.placeholders}
     keys = sorted(sums, key=lambda key: (key[0] in reserving, [-number for number in sums[key]], key))
-    heads = [*_TEXTS[2:], *(_COLUMNS[name][0] for name in names)]
-    rows: list[tuple[str | int, ...]] = [
-        (*key, listed([cluster for cluster, _ in alike[key]]) if diff.clusters[1:] else "", *sums[key]) for key in keys
-    ]
-    rows = rows if is_whole or len(rows) > 1 or any(owner for _, owner in keys) else []
+    clusters = {key: listed([name for name, _ in of]) if diff.clusters[1:] else "" for key, of in alike.items()}
+    return _shown(
+        [*_TEXTS[2:], *(_COLUMNS[name][0] for name in names)], [(*key, clusters[key], *sums[key]) for key in keys]
+    )
+
+
+def _shown(heads: list[str], rows: list[tuple[str | int, ...]]) -> tuple[list[str], list[tuple[str | int, ...]]]:
+    """The columns that are not empty."""
     shown = [column for column in range(len(heads)) if any(row[column] for row in rows)]
     return [heads[column] for column in shown], [tuple(row[column] for column in shown) for row in rows]
 
 
-def _more(items: Sequence[object], noun: str) -> str:
-    return f"and {plural(len(items) - _MAX_OBJECTS, f'more {noun}')}" if len(items) > _MAX_OBJECTS else ""
+def _rows(heads: Sequence[str], rows: Sequence[tuple[str | int, ...]], noun: str) -> str:
+    more = f"\n\nand {plural(len(rows) - _MAX_OBJECTS, f'more {noun}')}" if len(rows) > _MAX_OBJECTS else ""
+    return "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS])) + more
 
 
 def _folded(summary: str, body: str) -> str:

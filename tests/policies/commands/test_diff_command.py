@@ -604,11 +604,13 @@ def test_changed_workloads_that_the_cluster_lacks_are_said_not_to_roll_out(
     assert "; 1 changed workload missing in a cluster (no rollout)" in text.splitlines()[0]
 
 
-def test_many_objects_of_a_kind_are_counted(versions: Callable[..., tuple[Path, Path]]) -> None:
+def test_of_many_objects_that_are_not_compared_the_first_are_named(versions: Callable[..., tuple[Path, Path]]) -> None:
     kind = {"apiVersion": "example.org/v1", "kind": "Database", "spec": {"replicas": 3}}
-    databases = [kind | {"metadata": {"name": f"d{number}"}} for number in range(4)]
+    databases = [kind | {"metadata": {"name": f"d{number:02}"}} for number in range(22)]
     lines = forewarn("diff", *versions({}, {"x.yaml": databases})).stdout.splitlines()
-    assert lines[2:] == ["not compared: x.yaml: 4 objects of kind Database"]
+    assert len(lines) == 23
+    assert lines[2] == "not compared: x.yaml: Database d00"
+    assert lines[-1] == "and 2 more objects; use -o json for all"
 
 
 def test_only_what_differs_and_concerns_somebody_is_told(
@@ -1153,7 +1155,7 @@ def test_what_a_simulation_lacks_is_first_and_explained(
         shutil.rmtree(tmp_path / "one", ignore_errors=True)
         shutil.rmtree(tmp_path / "two", ignore_errors=True)
         lines = forewarn("diff", *versions({}, {"web.yaml": [web, *crons]}), *given).stdout.splitlines()
-        unread = f"{len(crons)} CronJob{'s' if crons[1:] else ''} not simulated"
+        unread = f"{len(crons)} object{'s' if crons[1:] else ''} not simulated"
         assert lines[0] == f"### As far as predicted: cluster c: shop/batch loses 1 of 1 Pod; incomplete: {unread}"
         (told,) = (line for line in lines if line.startswith("- Not simulated: CronJob shop/c0: next Job after "))
         assert told.count(": next Job after ") == len(crons)
