@@ -105,7 +105,11 @@ def _nodes_needed(answer: Answer) -> str:
 def unfinished(answers: Sequence[Answer]) -> list[str]:
     """A phrase if a simulation ended while Pods changed, so that its numbers are not those of a steady state."""
     summaries = [answer.summary for answer in answers if not answer.summary.settled and answer.upgrade is None]
-    ends = [each.settled_at for each in summaries if each.stopped or each.horizon - each.settled_at < QUIET]
+    ends = [
+        each.settled_at if each.stopped else each.horizon
+        for each in summaries
+        if each.stopped or each.horizon - each.settled_at < QUIET
+    ]
     return [f"no steady state after {duration(max(ends))}"] if ends else []
 
 
