@@ -305,7 +305,7 @@ def _on_cluster(
         ]
         concerned = _distinct(difference for difference in concerned if difference not in without_effect)
         if not concerned:
-            return OnCluster(name, [], [], lacking=[difference.changed for difference in without_effect])
+            return OnCluster(name, [], [], lacking=_without_effect(without_effect, ())[1])
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
         answer, not_predicted = _predicted(whatif(cluster, change, until=request.until))
