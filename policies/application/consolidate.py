@@ -51,7 +51,11 @@ _RUNS: Final = 9
 """Further runs with another order of equal nodes."""
 _MAX_NODES_OF_RUNS: Final = 100
 _WAITS: Final = "Karpenter waits until it knows all nodes and their NodeClaims"
-_ASSUMES: Final = "no Pods for which Karpenter has just nominated nodes, and no removals under way"
+_ASSUMES: Final = (
+    "no Pods for which Karpenter has just nominated nodes, and no removals under way",
+    "default settings of Karpenter",
+    "no expiration of nodes (not predicted)",
+)
 _NOT_CHECKED: Final = "not checked, because Karpenter removes other nodes first"
 
 
@@ -168,7 +172,7 @@ def consolidate(
         predicted = _predicted(state, disruption_of)
     except NotPredicted as reason:
         raise InvalidInput(f"not predicted: {reason}") from None
-    return _answer(head_of(snapshot, [_ASSUMES]), state, predicted)
+    return _answer(head_of(snapshot, _ASSUMES), state, predicted)
 
 
 class _Predicted(NamedTuple):

@@ -170,7 +170,7 @@ class Autoscaling(NamedTuple):
         """What simulations assume about nodes that autoscalers add and remove, as phrases."""
         if self.node_delay is None:
             return ()
-        of_karpenter = ["consolidation or drift"] * bool(self.karpenter or self.has_node_pools)
+        of_karpenter = ["consolidation, drift or expiration"] * bool(self.karpenter or self.has_node_pools)
         why = self.no_scale_down if self.scale_down else ""
         removals = listed(["scale-down"] * bool(self.groups and not self.removes_nodes and not why) + of_karpenter)
         clauses = [f"no scale-down (not predicted: {why})"] if why else []

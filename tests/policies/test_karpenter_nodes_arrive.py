@@ -54,7 +54,7 @@ def test_lost_replicas_run_again_on_karpenters_nodes(lost: Any) -> None:
     answer = lost(node_pool())
     (launch,) = answer["autoscalers"]["nodePools"]["launches"]
     assert (launch["nodePool"], launch["instanceType"], launch["nodes"]) == ("default", "m.4", 2)
-    assert answer["head"]["assumes"][-1] == "no consolidation or drift (not predicted)"
+    assert answer["head"]["assumes"][-1] == "no consolidation, drift or expiration (not predicted)"
     arrived = answer["withNewNodes"]
     assert (arrived["nodes"], arrived["running"], arrived["pending"]) == ({"default": 2}, 8, 0)
     assert "NodePool default: 2 nodes of m.4 for reports/nightly (4 Pods)" in lost(node_pool(), text=True)
@@ -141,7 +141,7 @@ def test_heads_name_what_karpenter_does_without_instance_types(
         main([*command, "--cluster", str(tmp_path / "cluster.yaml"), "-o", "json", *more])
         return [each for each in json.loads(capsys.readouterr().out)["head"]["assumes"] if "not predicted" in each]
 
-    assert assumed() == WITHOUT_TYPES + ["no consolidation or drift (not predicted)"] * removals
+    assert assumed() == WITHOUT_TYPES + ["no consolidation, drift or expiration (not predicted)"] * removals
     assert assumed("--no-autoscaler") == []
 
 
