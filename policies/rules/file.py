@@ -550,8 +550,8 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
     Kubernetes itself also stay Pending. kube-scheduler does not start with a removed version or an unknown field.
 
     Details: the rule checks the version, removed fields and the PostFilter plugins. `forewarn info scheduler FILE`
-    checks all fields. If a profile disables DefaultPreemption, the finding is a warning. In directories for tests,
-    findings are notes.
+    checks all fields. If a profile disables preemption, the finding is a warning. In directories for tests, findings
+    are notes.
 
     Bad:
 

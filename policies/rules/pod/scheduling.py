@@ -177,7 +177,7 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
         -     resources: {requests: {cpu: "1"}}
         +     resources: {requests: {cpu: 400m}}
 
-    Fix: lower the requests, use a lower class, or set `preemptionPolicy: Never` in the class. `forewarn predict` shows
+    Fix: lower the requests, use a lower class, or use a class with `preemptionPolicy: Never`. `forewarn predict` shows
     the victims and other candidate nodes.
     """
     impact, template = predicted_of(context).of(subject), context.template(subject)
