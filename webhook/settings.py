@@ -145,8 +145,8 @@ FLAGS: Final = (
         Path,
         None,
         "FILE",
-        "file with the PEM certificate chain, reloaded when it changes; if not set, forewarn creates a self-signed "
-        "certificate",
+        "file with the PEM certificate chain, reloaded when it changes; if not set, forewarn serves the certificate in "
+        "its Secret (with --namespace), or a self-signed one",
     ),
     _Flag("tls-key", Path, None, "FILE", "file with the PEM key of --tls-cert"),
     _Flag("tls-min-version", _one_of(TLS_VERSIONS), "1.3", "1.2|1.3", "minimum TLS version"),
