@@ -50,11 +50,12 @@ def render(
             continue
         shown[finding.rule] += 1
         place = finding.location
-        head = f"{printable(place.file)}:{place.line}:{place.column}"
+        where = f"{printable(place.file)}:{place.line}:{place.column}"
+        head = f"{paint(where, 'bold')}: " if place.file else ""
         about = f"{finding.object}: " if str(finding.object) else ""
         severity, rule = str(finding.severity), paint(f"[{finding.rule}]", "dim")
         message = one_line(about + finding.message)
-        yield f"{paint(head, 'bold')}: {paint(severity, severity)}: {message} {rule}"
+        yield f"{head}{paint(severity, severity)}: {message} {rule}"
         yield from _excerpt(finding, line_of(place.file, place.line) if place.line else None, paint)
     for rule, count in left.items():
         yield f"and {count} more of {rule} in {plural(len(files[rule]), 'file')}: --max-per-rule 0 shows all"
