@@ -209,6 +209,8 @@ def whatif(
     nodes = () if isinstance(change, Apply | Events) else (NODE,)
     classes = (PRIORITY_CLASS,) if isinstance(change, ChangeClass) else ()
     cluster.require(*nodes, POD, *classes, has_groups=bool(autoscaling.groups))
+    if nodes and not autoscaling.groups:
+        require_nodes(start.cluster)
     with places.locating():
         question = change.question(start)
         if not autoscaling.groups and all(group_kind(arrival.object) != NODE for arrival in question.arrivals):

@@ -128,9 +128,12 @@ def parsed_instance_types(text: str | bytes, name: str) -> Sequence[InstanceType
     from forewarn.policies.config.document import parse
 
     try:
-        return read_instance_types({"instanceTypes": parse(text, name).plain()}, "instanceTypes")
+        types = read_instance_types({"instanceTypes": parse(text, name).plain()}, "instanceTypes")
     except (InvalidObject, NotPredicted) as problem:
         raise ConfigError(f"{name}: {problem}") from None
+    if not types:
+        raise ConfigError(f"{name}: no instance types. Fix: write a list of {{name, capacity, offerings}}")
+    return types
 
 
 def recreated_by(config: str | None) -> frozenset[str]:

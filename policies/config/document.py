@@ -119,6 +119,8 @@ class ConfigNode:
 
     def plain(self) -> Any:
         """Return the value as plain Python types (dict, list, str …)."""
+        if self.node is None:
+            return None
         loader = _Loader("")
         try:
             return loader.construct_document(self.node)

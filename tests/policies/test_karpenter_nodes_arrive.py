@@ -241,11 +241,19 @@ def test_what_is_not_modelled_is_named(lost: Any) -> None:
     assert f"nodes of Karpenter not predicted: {told}" in lost(wrong, text=True)
 
 
-def test_a_wrong_file_of_instance_types(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "types.json").write_text('[{"name": "m", "capacity": {"cpu": "x"}}]')
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[{"name": "m", "capacity": {"cpu": "x"}}]', "types.json: "),
+        ("", "no instance types"),
+        ("[]", "no instance types"),
+    ],
+)
+def test_a_wrong_file_of_instance_types(text: str, message: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "types.json").write_text(text)
     with pytest.raises(SystemExit):
         main(["whatif", "lose", "zone", "a", "--cluster", CLUSTER, "--instance-types", str(tmp_path / "types.json")])
-    assert "types.json: " in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_pod_of_a_later_round_without_a_node_is_explained(lost: Any) -> None:

@@ -17,6 +17,7 @@ kind: Node
 metadata: {name: n1}
 status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
 """
+NO_NODES = "apiVersion: v1\nkind: NodeList\nitems: []\n"
 NO_PODS = "---\napiVersion: v1\nkind: PodList\nitems: []\n"
 NO_CLASSES = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClassList\nitems: []\n"
 POD = """
@@ -197,6 +198,7 @@ def places(tmp_path: Path) -> dict[str, Path]:
         "cluster": NODE + NO_PODS + NO_CLASSES,
         "empty": SERVICE + NO_PODS,
         "without-pods": NODE + NO_CLASSES,
+        "without-nodes": NO_NODES + NO_PODS + NO_CLASSES,
         "pod": POD.replace("SCHEDULER", "default-scheduler"),
         "other": POD.replace("SCHEDULER", "other"),
         "service": SERVICE,
@@ -315,6 +317,7 @@ def test_the_table_has_every_option_that_names_a_file(command: str, monkeypatch:
             )
             for command in (("predict",), ("headroom",), ("whatif", "apply"))
         ),
+        pytest.param(("whatif", "lose", "node", "n1", "--cluster", "{without-nodes}"), 3, id="a node without nodes"),
         pytest.param(("whatif", "apply", "-f", "{cluster}", "--cluster", "{empty}"), 0, id="the first node"),
         pytest.param(("whatif", "lose", "node", "n1", "--until", "0", *WITH_CLUSTER), 2, id="no time to simulate"),
         pytest.param(("test", "{misspelt}", *WITH_CLUSTER), 3, id="a misspelt class"),
