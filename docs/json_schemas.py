@@ -104,13 +104,14 @@ _PAGE: Final = """\
 
 Generated from the code by `make docs`.
 
-Every command that prints an answer accepts `-o json`. `-o json=FILE` writes the answer to a file. The JSON Schema of
-each output explains its keys. Durations are in seconds, `milliCpu` in thousandths of a core, `memory` in bytes.
+Commands that print an answer accept `-o json`. `-o json=FILE` writes the answer to a file. For the outputs below, a
+JSON Schema explains the keys. In answers of commands, durations are in seconds, `milliCpu` is in thousandths of a core,
+and `memory` in bytes.
 
-- "Each line of `predict`" means that every line of the output is a JSON object.
-- Releases can add keys. Within a `version`, no key disappears or changes its meaning. Formats without a `version` can
-  change in a minor release; the changelog lists each change.
-- Optional keys can be absent.
+"Each line of `predict`" means that each line of the output is a JSON object.
+
+Releases can add keys. Within a `version`, no key disappears or changes its meaning. Formats without a `version` can
+change in a minor release; the changelog lists each change.
 
 ```sh
 forewarn lint -o json manifests/ | jq -r '.findings[] | select(.severity == "error") | .message'
@@ -120,7 +121,7 @@ forewarn whatif lose zone a -o json | jq '{fewer, pending: .pending.byWorkload, 
 
 ## head
 
-Every answer about a cluster contains `head`:
+Most answers about a cluster contain `head`. In `diff`, `head` is the name of the second version instead.
 
 | key | meaning |
 |---|---|

@@ -7,17 +7,15 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 class Head(TypedDict):
     """The head of an answer about a cluster."""
 
-    cluster: Annotated[str, "kubeconfig context, or the files; empty without a cluster"]
+    cluster: Annotated[str, "kubeconfig context or files of the cluster; empty without a cluster"]
     time: Annotated[str, "time of the cluster state; empty if unknown"]
     timeOf: Annotated[
         Literal["read", "newest object", ""],
-        "`read`: `time` is when forewarn read the state; `newest object`: `time` is the newest timestamp in it",
+        "`read`: forewarn read the state at `time`; `newest object`: `time` is the newest timestamp in the state",
     ]
     release: Annotated[str, "Kubernetes release of the predictions, such as 1.36"]
     profile: Annotated[str, "profiles of kube-scheduler"]
-    assumes: Annotated[
-        list[str], "what the answer assumes because the cluster state lacks it, such as `no LimitRanges`"
-    ]
+    assumes: Annotated[list[str], "what the answer assumes, such as `no LimitRanges`"]
 
 
 PodState = Literal["pending", "preempted", "terminating", "running", "ended", "gone"]
