@@ -26,8 +26,8 @@ LABELS: Final[Mapping[str, str]] = {
     "action": _codes(action for action in Action if action is not Action.OFF),
     "detail": _codes(DETAILS),
     "file": "`configuration`, `certificate`, `client-ca`, `client-tokens`, `scheduler-config`",
-    "kind": "kind of the object; `other` means a kind that no rule checks; in `forewarn_cache_objects`, "
-    "`workload` means any workload",
+    "kind": "kind of the object; `other`: forewarn did not read the request, or no rule checks the kind; in "
+    "`forewarn_cache_objects`, `workload` means any workload",
     "kubernetes": "Kubernetes version",
     "mode": _codes(Disclose),
     "operation": f"{_codes(Operation)}; `other` if forewarn did not read the request",
@@ -74,7 +74,7 @@ def metrics_page() -> str:
         "## Process",
         "",
         "The standard `process_*` metrics, such as `process_cpu_seconds_total` and `process_resident_memory_bytes`,",
-        "describe only the webhook process, not the processes for long predictions.",
+        "describe one process, without the processes for long predictions.",
         "",
         "## Labels",
         "",

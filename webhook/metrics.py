@@ -125,14 +125,14 @@ class Metrics:
         self.requests = self._make(
             Counter,
             "admission_requests",
-            "Admission requests by verdict: `allowed`, `patched`, `warned`, `denied`, `exempt`, or an HTTP status.",
+            "Number of admission requests, by verdict.",
             "phase",
             "operation",
             "kind",
             "verdict",
         )
         self._duration = self._make(
-            _seconds, "admission_duration_seconds", "Time from the last byte of a request to the response.", "phase"
+            _seconds, "admission_duration_seconds", "Time from the start of parsing a request to the response.", "phase"
         )
         self.in_flight = self._make(
             Gauge, "requests_in_flight", "Number of requests that forewarn has not answered yet."
@@ -148,20 +148,19 @@ class Metrics:
         self.rejected_api_servers = self._closed(
             Counter,
             "api_server_requests_rejected",
-            "Number of requests of API servers that forewarn answered with HTTP 4xx instead of an AdmissionReview. API "
-            "servers then apply failurePolicy.",
+            "The same for HTTP 4xx and requests of API servers, which then apply failurePolicy.",
             "reason",
             [*dict.fromkeys(_REJECTION_REASONS[status] for status in _REJECTION_REASONS if status < _SERVER_ERROR)],
         )
         self.unauthenticated = self._make(
-            Counter, "unauthenticated_requests", "Number of requests without the token of the webhook configurations."
+            Counter, "unauthenticated_requests", "Number of requests without a token of the webhook configurations."
         )
         self._section = "Predictions"
         self.predictions = self._closed(
             Counter,
             "predictions",
-            'Number of predictions for /validate by outcome. `outcome="skipped"`: forewarn did not start the '
-            "prediction, because the queue was full.",
+            'Number of predictions for /validate, by outcome. `outcome="skipped"`: not started, because the queue was '
+            "too long.",
             "outcome",
             OUTCOMES,
         )
@@ -170,8 +169,8 @@ class Metrics:
             "predictions_shown",
             "Number of predictions by what the response shows: everything that the requester may see (`exact`), ranges "
             "(`coarse`), or nothing. It shows nothing if predictionBudget is used up (`budget`), or if the affinity of "
-            "the Pod refers to namespaces that the requester cannot read (`affinity`). Each new object counts twice, "
-            "once for each webhook.",
+            "the Pod refers to namespaces that the requester cannot read (`affinity`). /mutate and /validate count "
+            "separately.",
             "detail",
             DETAILS,
         )
@@ -180,17 +179,15 @@ class Metrics:
             "prediction_results",
             "Number of predictions for Pods, compared with the first action of kube-scheduler. The result is "
             "`matched`, `explained` (different after a change of the cluster), `wrong` (different without such a "
-            "change), or `unknown` (forewarn saw no action of kube-scheduler).",
+            "change), or `unknown` (not compared).",
             "result",
             RESULTS,
         )
         self.workload_prediction_results = self._closed(
             Counter,
             "workload_prediction_results",
-            "Number of predictions for workloads and for Pods without a controller, compared with the state at the end "
-            "of the rollout. The result is `matched`, `explained` (different for a known reason), `wrong` (different "
-            "for no known reason), `incomplete` (the prediction was incomplete), or `unknown` (not compared for "
-            "another reason).",
+            "Number of predictions for workloads and for Pods without a controller, compared with the end of the "
+            "rollout. The result is also `incomplete` if the prediction was incomplete.",
             "result",
             WORKLOAD_RESULTS,
         )
@@ -209,8 +206,8 @@ class Metrics:
         self.cache_age = self._make(
             Gauge,
             "cache_age_seconds",
-            "Time since the last message from the API server, for the resource with the longest time without a "
-            "message.",
+            "Time since the last message from the API server, for the resource with the oldest one. Resources that the "
+            "API server may lack do not count.",
         )
         self.cache_objects = self._make(Gauge, "cache_objects", "Number of objects in the watch cache.", "kind")
         self.cache_skipped = self._make(
@@ -230,7 +227,7 @@ class Metrics:
         self.global_defaults = self._make(
             Gauge,
             "global_defaults",
-            "Number of PriorityClasses with globalDefault: true. A value above 1 is a problem.",
+            "Number of PriorityClasses with globalDefault: true.",
         )
         self.reservations = self._make(
             Counter,
@@ -250,29 +247,28 @@ class Metrics:
         self.audit_findings = self._make(
             Gauge,
             "audit_findings",
-            "Number of findings of the last audit of the cluster. Only the leader has this metric.",
+            "Number of findings of the last audit. Only the leader has this metric.",
             "rule",
             "severity",
         )
         self.audits = self._closed(
             Counter,
             "audits",
-            'Number of audits by outcome. `outcome="incomplete"`: forewarn did not finish in time.',
+            'Number of audits, by outcome. `outcome="incomplete"`: not everything was evaluated.',
             "outcome",
             AUDITS,
         )
         self.audit_last_run = self._make(
             Gauge,
             "audit_last_run_timestamp_seconds",
-            "Time at which the last audit of this replica that did not fail ended, as a Unix timestamp. The value is "
-            "0 before that.",
+            "Time at which the last audit of this replica that did not fail ended, as a Unix timestamp; 0 before that.",
         )
         self._section = "Operation"
         build = self._make(
             Gauge,
             "build_info",
-            "The value is always 1. The labels show the versions of forewarn, of Python, and of the newest Kubernetes "
-            "release that forewarn predicts.",
+            "The value is 1. The labels show the versions of forewarn, of Python, and of the newest Kubernetes release "
+            "with which predictions were compared.",
             "version",
             "python",
             "kubernetes",
@@ -281,34 +277,32 @@ class Metrics:
         self.disclosure = self._make(
             Gauge,
             "disclosure_mode",
-            "The value is 1 for the current `disclose` mode, which controls what users see of Pods in other "
-            "namespaces.",
+            "The value is 1 for the current value of the setting `disclose`, otherwise 0.",
             "mode",
         )
         self.task_failures = self._make(
             Counter,
             "background_task_failures",
-            "Number of failed background tasks. forewarn retries each task.",
+            "Number of failures of background tasks.",
             "task",
         )
         self.reloads = self._make(
             Counter,
             "file_reloads",
-            'Number of reloads of changed files, by outcome. `outcome="rejected"`: forewarn keeps the previous '
-            "content.",
+            'Number of reloads of changed files, by outcome. `outcome="rejected"`: forewarn uses the previous content.',
             "file",
             "outcome",
         )
         self.file_rejected = self._make(
             Gauge,
             "file_rejected",
-            "The value is 1 while forewarn rejects the content of a file and uses the previous content.",
+            "The value is 1 while forewarn rejects the content of a file.",
             "file",
         )
         self.log_lines_dropped = self._make(
             Counter,
             "log_lines_dropped",
-            "Number of log lines that forewarn dropped, because the reader of its standard error was too slow.",
+            "Number of log lines that were dropped, because the reader of standard error was too slow.",
         )
 
     def _make(self, kind: Callable[..., Any], name: str, help_: str, *labels: str) -> Any:
