@@ -206,8 +206,8 @@ class Metrics:
         self.cache_age = self._make(
             Gauge,
             "cache_age_seconds",
-            "Time since the last message from the API server, for the resource with the oldest one. Resources that the "
-            "API server may lack do not count.",
+            "Time since the last message from the API server, for the resource with the oldest one. Resources that are "
+            "optional in a cluster do not count.",
         )
         self.cache_objects = self._make(Gauge, "cache_objects", "Number of objects in the watch cache.", "kind")
         self.cache_skipped = self._make(
