@@ -273,7 +273,7 @@ def _suppressed(rule: Rule) -> Iterator[Block]:
         yield Block("yaml", f"metadata:\n  annotations:\n    {annotation}")
 
 
-FILE: Final = "example.yaml"
+FILE: Final = "manifests.yaml"
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """The time for the evaluation of the examples."""
 

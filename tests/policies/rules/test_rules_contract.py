@@ -135,6 +135,12 @@ def test_the_bad_example_gives_this_rule_and_no_other_error(rule: Rule) -> None:
 
 
 @each_rule
+def test_the_bad_example_shows_the_default_severity(rule: Rule) -> None:
+    severities = {finding.severity for finding in findings_of(rule, "Bad") if finding.rule == rule.ID}
+    assert rule.SEVERITY in {*severities, None}
+
+
+@each_rule
 def test_the_good_example_gives_neither_this_rule_nor_an_error(rule: Rule) -> None:
     assert findings_of(rule, "Good") == []
 
