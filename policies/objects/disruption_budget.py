@@ -15,13 +15,21 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
 
 
+def evicts_unhealthy(pdb: ApiObject, healthy: int, desired: int) -> bool:
+    """Report whether a Pod that is not ready can be evicted even if the PDB allows no disruption.
+
+    `healthy`, `desired`: the numbers of Pods in the PDB's status. Source: pkg/registry/core/pod/storage/eviction.go.
+    """
+    return at(pdb, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow" or healthy >= desired > 0
+
+
 @dataclass(frozen=True, slots=True)
 class PodDisruptionBudget:
     """A stored PodDisruptionBudget. `selector`: None if missing or invalid; the PDB then selects no Pod.
 
     `surplus`: number of healthy Pods beyond the desired ones; negative if healthy Pods are missing. `stale`: whether
     the status describes an older generation. `honours_empty`: whether, in the cluster's release, preemption counts PDBs
-    with an empty selector, and Pods without labels.
+    with an empty selector, and Pods without labels. `evicts_unhealthy`: as in `evicts_unhealthy`.
     """
 
     namespace: str
@@ -31,6 +39,7 @@ class PodDisruptionBudget:
     disrupted_pods: frozenset[str] = frozenset()
     stale: bool = False
     honours_empty: bool = False
+    evicts_unhealthy: bool = False
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> PodDisruptionBudget:
@@ -52,6 +61,7 @@ class PodDisruptionBudget:
             surplus=allowed if allowed > 0 else min(healthy - desired, 0),
             disrupted_pods=frozenset(mapping(obj, "status", "disruptedPods")),
             stale=isinstance(generation, int) and (observed if isinstance(observed, int) else 0) < generation,
+            evicts_unhealthy=evicts_unhealthy(obj, healthy, desired),
         )
 
     @property

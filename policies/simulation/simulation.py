@@ -29,7 +29,8 @@ from forewarn.policies.kinds.registry import (
     RESOURCE_QUOTA,
     VOLUME,
 )
-from forewarn.policies.objects.fields import at, group_kind, ref_of, text
+from forewarn.policies.objects.disruption_budget import evicts_unhealthy
+from forewarn.policies.objects.fields import group_kind, ref_of, text
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.storage import PersistentVolume, default_storage_class
 from forewarn.policies.releases.semantics import DEFAULT
@@ -145,17 +146,12 @@ def _ignores_pdbs(state: PodState) -> bool:
 
 
 def _is_free(api: ApiServer, state: PodState, key: Key) -> bool:
-    """Report whether the PDB with this key allows the eviction of a Pod even without allowed disruptions.
-
-    That is the case for a Pod that is not ready, if enough other Pods are healthy, or with `unhealthyPodEvictionPolicy:
-    AlwaysAllow`.
-    """
-    if state.ready is not None:
-        return False
+    """Report whether the PDB with this key allows the eviction of a Pod even without allowed disruptions."""
     status = _status(api, key)
-    if at(api.workloads[key].object, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
-        return True
-    return status.current_healthy >= status.desired_healthy > 0
+    is_ready = state.ready is not None
+    return not is_ready and evicts_unhealthy(
+        api.workloads[key].object, status.current_healthy, status.desired_healthy
+    )
 
 
 def _status(api: ApiServer, key: Key) -> PdbStatus:

@@ -525,17 +525,22 @@ def _eviction(cluster: ClusterSnapshot, pod: Pod, added: str) -> str:
 
 
 def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
-    """Yield the reason why a Pod on a cordoned node is not evicted: a PDB allows no disruption."""
+    """Yield the reason why a Pod on a cordoned node is not evicted: a PDB allows no disruption, or there are several.
+
+    Source: pkg/registry/core/pod/storage/eviction.go.
+    """
     node = cluster.objects.nodes.get(("", pod.node_name))
-    if node is None or not node.unschedulable:
+    if node is None or not node.unschedulable or pod.terminating or pod.phase in ("Pending", "Succeeded", "Failed"):
         return
-    for pdb in cluster.objects.pdbs.values():
-        if pdb.namespace == pod.namespace and pdb.disruptions_allowed <= 0 and pdb.selects(pod.labels):
-            yield Trouble(
-                "drain-blocked",
-                f"{pod.node_name} is cordoned, and PodDisruptionBudget {pdb.name} allows no disruption",
-                "start replacement Pods, or change the PodDisruptionBudget",
-            )
+    pdbs = [pdb for pdb in cluster.objects.pdbs.values() if pdb.namespace == pod.namespace and pdb.selects(pod.labels)]
+    cordoned = f"{pod.node_name} is cordoned, and"
+    if len(pdbs) > 1:
+        names = listed(sorted(pdb.name for pdb in pdbs), _SHOWN)
+        message = f"{cordoned} several PodDisruptionBudgets select the Pod: {names}"
+        yield Trouble("drain-blocked", message, "change selectors so that one PodDisruptionBudget selects the Pod")
+    elif pdbs and not pdbs[0].disruptions_allowed and (pod.ready or not pdbs[0].evicts_unhealthy):
+        message = f"{cordoned} PodDisruptionBudget {pdbs[0].name} allows no disruption"
+        yield Trouble("drain-blocked", message, "start replacement Pods, or change the PodDisruptionBudget")
 
 
 _LOWER: Final = 3

@@ -68,6 +68,7 @@ KILLED = pod(containerStatuses=[ended("Error", 137, STARTED)])
 LOST = make_node("n1").taint("node.kubernetes.io/unreachable", effect="NoExecute")
 LOST.status(conditions=[condition("NodeStatusUnknown", "Kubelet stopped posting node status.", "Ready", "Unknown")])
 CORDONED = make_node("n1").spec(unschedulable=True)
+UNREADY = pod(condition("", "", "Ready", "False"), phase="Running").labels(app="web")
 PRESSED = make_node("n1").status(conditions=[condition("KubeletHasInsufficientMemory", "", "MemoryPressure")])
 PROBE = "Container c failed liveness probe, will be restarted"
 SCALED = "Scaled down replica set web-5f from 3 to 2"
@@ -152,7 +153,8 @@ def terminating(**metadata: Any) -> MadePod:
         ([by_kubelet(LOW), make_node("n1"), pressure("2026-11-22T03:32:08Z")], "ended",
          [("node-pressure-evicted: evicted by the kubelet on n1, which was low on memory (available 82Mi, threshold "
           "100Mi): container app used 412Mi and requests 100Mi")]),
-        ([terminating(), event("SuccessfulDelete", "Deleted pod: web", "we", "ReplicaSet")], "terminating", []),
+        ([terminating(), event("SuccessfulDelete", "Deleted pod: web", "we", "ReplicaSet")], "terminating",
+         ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)"]),
         ([terminating(finalizers=["a.io/b"])], "terminating",
          ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)"]),
         ([terminating(finalizers=["a.io/b"]).status(containerStatuses=[ended("Error", 137)]), make_node("n1")],
@@ -161,6 +163,15 @@ def terminating(**metadata: Any) -> MadePod:
           "stuck-terminating: still exists because of finalizer a.io/b"]),
         ([pod(phase="Running").labels(app="web"), CORDONED, make_budget("b", 0, app="web")], "running",
          ["drain-blocked: n1 is cordoned, and PodDisruptionBudget b allows no disruption"]),
+        ([pod(phase="Running").labels(app="web"), CORDONED, make_budget("b", 1, app="web"),
+          make_budget("c", 1, app="web")], "running",
+         ["drain-blocked: n1 is cordoned, and several PodDisruptionBudgets select the Pod: b, c"]),
+        ([UNREADY, CORDONED, make_budget("b", 0, app="web")], "running",
+         ["drain-blocked: n1 is cordoned, and PodDisruptionBudget b allows no disruption"]),
+        ([UNREADY, CORDONED, make_budget("b", 0, app="web").spec(unhealthyPodEvictionPolicy="AlwaysAllow")], "running",
+         []),
+        ([UNREADY, CORDONED, make_budget("b", 0, app="web").status(currentHealthy=1, desiredHealthy=1)], "running",
+         []),
         ([owned(by_kubelet(LOW), "Job", "web"), job("web")], "ended",
          [("node-pressure-evicted: evicted by the kubelet on n1, which was low on memory (available 82Mi, threshold "
           "100Mi): container app used 412Mi and requests 100Mi"),
@@ -174,8 +185,7 @@ def test_the_cause_is_read_from_condition_and_status(
     assert (status, err) == (0, "")
     answer = json.loads(out)
     assert answer["state"] == state
-    if expected:
-        assert [f"{each['id']}: {each['message']}" for each in answer["troubles"]] == expected
+    assert [f"{each['id']}: {each['message']}" for each in answer["troubles"]] == expected
     status, out, err = why(capsys, tmp_path, made, "default/web", "--fail-on", state)
     assert (status, err) == (1, f"forewarn: fails on {state} (--fail-on)\n")
     assert all(line.split(": ", 1)[1] in out for line in expected)
