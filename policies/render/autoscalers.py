@@ -158,18 +158,20 @@ def _scaled_up(scale_up: ScaleUp) -> str:
     nodes = [f"{plural(nodes, 'node')} of group {group}" for group, nodes in scale_up.added]
     line = f"scale-up: {listed(nodes)} for {which}"
     grown = {group for group, _ in scale_up.added}
+    by_waste = "least-waste" in scale_up.expander
     others = [
-        f"{plural(other.nodes, 'node')} of {other.group} for {plural(other.pods, 'Pod')} {_idle(other)}"
+        f"{plural(other.nodes, 'node')} of {other.group} for {plural(other.pods, 'Pod')}"
+        + (f" {_idle(other)}" if by_waste else "")
         for other in scale_up.options
         if other.group != scale_up.group and other.group not in grown
     ]
-    balanced = ""
+    how = [f"{_idle(scale_up)} idle"] if by_waste else []
     if grown != {scale_up.group}:
-        line, balanced = f"{line}; similar groups balanced", f"{scale_up.group} "
+        line, how = f"{line}; similar groups balanced", [" ".join([scale_up.group, *how])]
     if not others:
         return line
     lots = "; random choice among equals" if scale_up.ties else ""
-    return f"{line}; {scale_up.expander}: {balanced}{_idle(scale_up)} idle, instead of {listed(others)}{lots}"
+    return f"{line}; {scale_up.expander}: {', '.join([*how, f'instead of {listed(others)}'])}{lots}"
 
 
 def limits_of(reaction: Autoscalers) -> list[str]:

@@ -169,12 +169,11 @@ def _counts(answer: Answer, *, placeholders: bool) -> tuple[int, int, int]:
     return preempted, pending, sum(each.missed for each in of)
 
 
-def numbers(answers: Sequence[Answer]) -> list[str]:
-    """Phrases with the sums of the numbers below HEADS that are not 0, but of placeholder Pods."""
-    preempted, more, fewer, violations, _ = (sum(column) for column in zip(*map(row, answers), strict=True))
+def _numbers(answer: Answer) -> list[str]:
+    """Phrases with the numbers below HEADS that are not 0, but of placeholder Pods."""
+    preempted, more, fewer, violations, _ = row(answer)
     of_lost = sum(
         min(each.missed, max(each.pending - each.pending_before, 0))
-        for answer in answers
         for each in answer.workloads
         if each.workload not in answer.placeholders
     )
@@ -192,7 +191,7 @@ def numbers(answers: Sequence[Answer]) -> list[str]:
 
 def effects_of(answer: Answer) -> list[str]:
     """Phrases with the effects that need attention."""
-    effects = [*on_new_pods(answer.new_pods), *numbers([answer]), *other_effects([answer])]
+    effects = [*on_new_pods(answer.new_pods), *_numbers(answer), *other_effects([answer])]
     return [*effects, *on_placeholders([answer], is_only=not effects)]
 
 
@@ -225,7 +224,7 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
 
 
 def other_effects(answers: Sequence[Answer]) -> list[str]:
-    """Phrases with the effects that are not in `numbers`, summed up."""
+    """Phrases with the effects that are not in `_numbers`, summed up."""
     failed = sum(bool(standing.failure) for answer in answers for standing in answer.workloads)
     pdbs = sum(len(answer.pdbs) for answer in answers)
     stuck = sum(len(answer.not_drained) for answer in answers if answer.upgrade is None)

@@ -149,9 +149,7 @@ def _is_free(api: ApiServer, state: PodState, key: Key) -> bool:
     """Report whether the PDB with this key allows the eviction of a Pod even without allowed disruptions."""
     status = _status(api, key)
     is_ready = state.ready is not None
-    return not is_ready and evicts_unhealthy(
-        api.workloads[key].object, status.current_healthy, status.desired_healthy
-    )
+    return not is_ready and evicts_unhealthy(api.workloads[key].object, status.current_healthy, status.desired_healthy)
 
 
 def _status(api: ApiServer, key: Key) -> PdbStatus:

@@ -328,7 +328,7 @@ def passed(uid: str, exemption: str) -> Decision:
 
 
 def decision_of(uid: str, findings: tuple[Finding, ...], staleness: str = "") -> Decision:
-    """The decision for these findings: denial, warnings and audit annotations. `staleness`: see `context.Time`."""
+    """The decision for these findings: denial, warnings and audit annotations. `staleness`: see `Time`."""
     by_action = defaultdict[Action, list[Finding]](list)
     for finding in findings:
         by_action[finding.action].append(finding)

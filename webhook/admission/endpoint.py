@@ -100,7 +100,7 @@ class Evaluation:
 
     `request` has no objects (`is_stripped`) if the body is large: an evaluation parses the body again when its turn
     is there. `first`: the result of the attempt that ran while a large body was parsed. `staleness`: see
-    `context.Time`. `key`: of the answer cache; None if the response must not be cached.
+    `Time`. `key`: of the answer cache; None if the response must not be cached.
     """
 
     services: Services

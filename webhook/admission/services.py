@@ -442,7 +442,7 @@ class _WithoutNames:
 class PredictionJob(NamedTuple):
     """A request for a prediction process, with the state of its evaluation.
 
-    `at`: the deadline (monotonic clock). `staleness`: see `context.Time`. `carried`: the annotation that `/mutate`
+    `at`: the deadline (monotonic clock). `staleness`: see `Time`. `carried`: the annotation that `/mutate`
     wrote; None if unknown. `classes`: the live PriorityClasses if `confirmed`; None without an answer. `shown`: how
     much of the prediction the requester may see. `admitted`: recently admitted objects whose Pods are not in the
     cluster state yet.
