@@ -80,8 +80,8 @@ other functions take the cluster and a request. They do not change the cluster. 
 change in a minor release.
 
 Results about one cluster have a [`head`](json.md#head): `head.assumes` lists what the answer assumes. `to_dict()` and
-`documents()` return the JSON of [`-o json`](json.md). A `Manifest` is a path (file or directory), or an API object as a
-`dict`. Durations are in seconds.
+`documents()` return JSON in the format of [`-o json`](json.md). A `Manifest` is a path (file or directory), or an API
+object as a `dict`. Durations are in seconds.
 
 `progress` is a function that forewarn calls repeatedly, with the number of finished cases and of all cases. `load`
 passes the number of objects; `whatif` and `plan_classes` pass the simulated seconds and the number of steps. If

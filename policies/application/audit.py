@@ -59,7 +59,7 @@ class Audit(NamedTuple):
         return Report(self.findings, *counts, lambda _file, _line: None, self.suppressed, self.head)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `-o json`."""
+        """The JSON document, in the format of `-o json`."""
         return to_dict(self.report)
 
     def __repr__(self) -> str:

@@ -91,7 +91,7 @@ class Lint(NamedTuple):
             yield from file.edits
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `-o json`."""
+        """The JSON document, in the format of `-o json`."""
         return to_dict(self.report)
 
     def __repr__(self) -> str:

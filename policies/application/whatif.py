@@ -165,7 +165,7 @@ class WhatIf(Result):
         return self.change.seed if isinstance(self.change, Events) and self.outcomes else None
 
     def to_dict(self, *, timeline: bool = False) -> dict[str, Any]:
-        """The JSON document of `-o json`. `timeline`: with all events."""
+        """The JSON document, in the format of `-o json`. `timeline`: with all events."""
         return to_dict(replace(self, timeline=self.answer.simulation.timeline.events) if timeline else self)
 
 

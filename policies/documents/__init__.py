@@ -135,5 +135,5 @@ class Document:
     """A result that is its own JSON document."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `-o json`."""
+        """The JSON document, in the format of `-o json`."""
         return to_dict(self)

@@ -149,7 +149,7 @@ class Unfinished(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Risks(Result):
-    """The output of `forewarn risk`. `workloads`: those that lose replicas first, the highest priority first.
+    """The output of `forewarn risk`. `workloads`: those that lose replicas first, by priority; placeholders last.
 
     `simulated`, `total`: zones and nodes whose loss was simulated, and that exist. `withoutLoss`: workload -> replicas
     that it loses without any loss, for example to Pending Pods that preempt; losses include these. `notPredicted`:
