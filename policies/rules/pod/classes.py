@@ -444,7 +444,7 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     """A DaemonSet has no PriorityClass, or a lower priority than other workloads.
 
     Why: Pods with a higher priority can preempt a DaemonSet Pod without a PriorityClass. On a full node, such a Pod can
-    stay Pending. The node then lacks, for example, its log collector, CNI plugin, CSI driver or device plugin.
+    stay Pending. The node then has, for example, no log collector, CNI plugin, CSI driver or device plugin.
 
     Details: the finding is a warning if the DaemonSet has no class, and its name or images are those of an agent (CNI,
     CSI, logs, metrics, devices). Otherwise, the finding is a note, for example for a class below the class of other
