@@ -307,7 +307,7 @@ _LONGEST_VERSION: Final = 60
 def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Kubernetes has removed the `apiVersion` of an object.
 
-    Why: kubectl and kube-apiserver reject the object. Kubernetes 1.22 removed v1alpha1 and v1beta1 of PriorityClasses.
+    Why: kubectl and kube-apiserver reject the object. For example, Kubernetes 1.22 removed v1beta1 of PriorityClasses.
 
     Details: the rule checks PriorityClasses, workloads, PodDisruptionBudgets and HorizontalPodAutoscalers. In a
     template, the rule ignores a version that depends on the version of the cluster. In directories for tests, findings

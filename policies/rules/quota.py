@@ -716,8 +716,8 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
     """kube-apiserver probably rejects Pods of a system class in this namespace.
 
     Why: GKE admits Pods of system-cluster-critical and system-node-critical only in namespaces with a ResourceQuota for
-    these classes. GKE creates such a ResourceQuota only in kube-system. In other namespaces, kube-apiserver rejects
-    these Pods, with the message "insufficient quota to match these scopes".
+    these classes. GKE creates such a ResourceQuota in kube-system, but not in your namespaces. Without such a
+    ResourceQuota, kube-apiserver rejects these Pods, with the message "insufficient quota to match these scopes".
 
     Details: the rule assumes GKE if you set `preset: gke` in the configuration or `lint --preset gke`. The rule also
     recognizes GKE by a ResourceQuota named gcp-critical-pods, or a node with the label cloud.google.com/gke-nodepool.

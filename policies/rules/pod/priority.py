@@ -144,9 +144,9 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
     Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If the
     class has another value in another cluster, or after you recreate it, kube-apiserver rejects every new Pod.
 
-    Details: the rule accepts the value of a system class, which never changes. For a Pod, the linter reports the field
-    if the value is not 0 and the default class is unknown. If the default class is known, priority-mismatch reports
-    another value.
+    Details: the rule accepts the value of a system class, which never changes. For a Pod without a class, the linter
+    reports the field if the value is not 0 and the default class is unknown. If the default class is known,
+    priority-mismatch reports another value.
 
     Cluster:
 

@@ -92,9 +92,9 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         -     resources: {requests: {cpu: "3"}}
         +     resources: {requests: {cpu: 400m}}
 
-    Fix: lower the requests below the allocatable resources of the largest node, or change node selectors, affinity or
-    tolerations. If Pods of a DaemonSet fit only without other Pods on their nodes, use a higher PriorityClass.
-    `forewarn predict` shows for each node why a Pod does not fit.
+    Fix: lower the requests, or change node selectors, affinity or tolerations. If Pods of a DaemonSet fit only without
+    other Pods on their nodes, use a higher PriorityClass. `forewarn predict` shows for each node why a Pod does not
+    fit.
     """
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
