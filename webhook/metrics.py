@@ -148,12 +148,13 @@ class Metrics:
         self.rejected_api_servers = self._closed(
             Counter,
             "api_server_requests_rejected",
-            "The same for HTTP 4xx and requests of API servers, which then apply failurePolicy.",
+            "Number of requests of API servers that forewarn answered with HTTP 4xx. API servers then apply "
+            "failurePolicy.",
             "reason",
             [*dict.fromkeys(_REJECTION_REASONS[status] for status in _REJECTION_REASONS if status < _SERVER_ERROR)],
         )
         self.unauthenticated = self._make(
-            Counter, "unauthenticated_requests", "Number of requests without a token of the webhook configurations."
+            Counter, "unauthenticated_requests", "Number of requests without a valid token for their resource."
         )
         self._section = "Predictions"
         self.predictions = self._closed(
@@ -187,7 +188,7 @@ class Metrics:
             Counter,
             "workload_prediction_results",
             "Number of predictions for workloads and for Pods without a controller, compared with the end of the "
-            "rollout. The result is also `incomplete` if the prediction was incomplete.",
+            "rollout. The results are those for Pods, and `incomplete` (the prediction was incomplete).",
             "result",
             WORKLOAD_RESULTS,
         )
@@ -206,8 +207,8 @@ class Metrics:
         self.cache_age = self._make(
             Gauge,
             "cache_age_seconds",
-            "Time since the last message from the API server, for the resource with the oldest one. Resources that are "
-            "optional in a cluster do not count.",
+            "Time since the last message from the API server, for the resource that has waited longest. Optional "
+            "resources do not count.",
         )
         self.cache_objects = self._make(Gauge, "cache_objects", "Number of objects in the watch cache.", "kind")
         self.cache_skipped = self._make(

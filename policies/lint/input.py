@@ -238,7 +238,8 @@ class RenderRequest(NamedTuple):
     """Permissions of helm and kustomize when they render manifests.
 
     `flags`: flags of kustomize. `network`: whether kustomize may use the network. `variables`: names of environment
-    variables that both get. `config`: the configuration file; outside of the checked trees, it may allow more.
+    variables that helm and kustomize get. `config`: the configuration file; outside of the checked trees, it may allow
+    more.
     """
 
     flags: Sequence[str] = ()

@@ -33,9 +33,9 @@ _USUAL: Final = -5
 
 
 class ExistingPlaceholders(NamedTuple):
-    """Placeholder Pods of the cluster. `pods`: number of running ones that the Pods may preempt. `pending`: number of
-    Pending ones. `reserve`: number of Pods that fit only by preempting placeholder Pods. `termination_seconds`: the
-    longest termination grace period.
+    """Placeholder Pods of the cluster. `pods`: number of running placeholder Pods that the Pods may preempt. `pending`:
+    number of Pending placeholder Pods. `reserve`: number of Pods that fit only by preempting placeholder Pods.
+    `termination_seconds`: the longest termination grace period.
     """
 
     pods: int
@@ -48,7 +48,7 @@ class NewPlaceholders(NamedTuple):
     """Placeholder Pods to create, with the requests of each: CPU in thousandths, memory in bytes.
 
     `fit_now`: number of these Pods that fit on the existing nodes. `priority_class`: empty if no suitable class exists.
-    `priority`: of the class, or for a new class.
+    `priority`: value of this class, or for a new class.
     """
 
     pods: int
@@ -80,9 +80,9 @@ class PlaceholderNodes(NamedTuple):
 class Placeholders(NamedTuple):
     """Placeholder Pods for `wanted` Pods. `obstacle`: why placeholder Pods do not help; empty if they help.
 
-    `existing`: placeholder Pods of the cluster. `create`: additional ones. `pools`: by node pool, the Pods that fit.
-    `node_groups`: new nodes for the placeholder Pods that do not fit. `capacity_buffer`: a CapacityBuffer instead of
-    placeholder Pods, for a Deployment, StatefulSet or ReplicaSet; otherwise null.
+    `existing`: placeholder Pods of the cluster. `create`: placeholder Pods to create. `pools`: by node pool, the Pods
+    that fit. `node_groups`: new nodes for the placeholder Pods that do not fit. `capacity_buffer`: a CapacityBuffer
+    instead of placeholder Pods, for a Deployment, StatefulSet or ReplicaSet; otherwise null.
     """
 
     wanted: int
