@@ -100,7 +100,7 @@ def lines(groups: Groups, paint: Painter = plain) -> Iterator[str]:
     counts += [plural(len(node_pools), "NodePool") + " of Karpenter"] if node_pools else []
     yield paint("; ".join(counts) or "no node groups found", "bold")
     if pools or not node_pools:
-        yield _settings(discovery.settings)
+        yield _settings(discovery.settings, found=discovery.has_flags)
     if discovery.problem:
         yield f"note: {discovery.problem}"
     if pools:
@@ -123,11 +123,13 @@ def _row(pool: Pool) -> tuple[str, ...]:
     return (pool.name, *numbers, *texts)
 
 
-def _settings(settings: Settings) -> str:
-    parts = [f"expander {','.join(settings.expanders)}"]
+def _settings(settings: Settings, *, found: bool) -> str:
+    parts = [] if found else ["default flags (its Deployment is not in the cluster state)"]
+    parts += [f"expander {','.join(settings.expanders)}"]
     parts += ["similar groups balanced"] if settings.balance_similar else []
     parts += [f"at most {settings.max_nodes_total} nodes"] if settings.max_nodes_total else []
     parts += [f"at most {limit} {'cores' if name == 'cpu' else 'bytes'}" for name, limit in settings.limits.items()]
+    parts += [f"not modelled: {' '.join(f'--{flag}' for flag in settings.unmodelled)}"] if settings.unmodelled else []
     return f"cluster-autoscaler: {', '.join(parts)}"
 
 
@@ -140,7 +142,8 @@ def as_dict(groups: Groups) -> dict[str, Any]:
         of_group = pool.name, pool.source, pool.nodes, pool.zones
         found.append(info.NodeGroup(*of_group, sizes.size, sizes.min_size, sizes.max_size, *texts))
     flags = settings.expanders, settings.balance_similar, settings.max_nodes_total, settings.limits
-    return to_dict(info.NodeGroups(found, node_pools, info.NodeGroupSettings(*flags), discovery.problem))
+    read = discovery.has_flags, [f"--{flag}" for flag in settings.unmodelled]
+    return to_dict(info.NodeGroups(found, node_pools, info.NodeGroupSettings(*flags, *read), discovery.problem))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -132,12 +132,18 @@ class NodePool(NamedTuple):
 
 
 class NodeGroupSettings(NamedTuple):
-    """The flags of cluster-autoscaler. `limits`: maximum cpu (cores) and memory (bytes) of all nodes."""
+    """The flags of cluster-autoscaler. `limits`: maximum cpu (cores) and memory (bytes) of all nodes.
+
+    `found`: whether the cluster state has its Deployment; otherwise, the defaults count. `not_modelled`: flags that may
+    change an answer, and that forewarn does not model.
+    """
 
     expanders: Sequence[str]
     balance_similar_node_groups: bool
     max_nodes_total: int
     limits: Mapping[str, int]
+    found: bool
+    not_modelled: Sequence[str]
 
 
 class NodeGroups(NamedTuple):

@@ -228,6 +228,8 @@ class Discovery:
         self._sizes: dict[str, tuple[Sizes, str]] = {}
         self._templates: dict[str, ApiObject] = {}
         self._flags: list[tuple[str, str]] = []
+        self.has_flags = False
+        """Whether there is a Deployment of cluster-autoscaler."""
         self._states: dict[str, _State] = {}
         """Of nodes that are not ready or have taints."""
         self._priorities: dict[str, str] = {}
@@ -307,6 +309,7 @@ class Discovery:
             words = [word for key in ("command", "args") for word in _words(container, key)]
             programs = [number for number, word in enumerate(words) if word.rpartition("/")[2] == _PROGRAM]
             if programs or _image(container).rpartition("/")[2] == _PROGRAM:
+                self.has_flags = True
                 self._flags = list(_flags_in(words[programs[0] + 1 if programs else 0 :][:_MAX_FLAGS]))
 
     @property

@@ -325,9 +325,26 @@ def test_info_node_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*objects, status(("web", 1, 0, 5))]}))
     assert main(["info", "node-groups", "--cluster", str(file)]) == 0
     first, settings, *rows = capsys.readouterr().out.splitlines()
-    assert (first, settings) == ("2 node groups, 1 of them may grow", "cluster-autoscaler: expander least-waste")
+    assert first == "2 node groups, 1 of them may grow"
+    unknown = "default flags (its Deployment is not in the cluster state)"
+    assert settings == f"cluster-autoscaler: {unknown}, expander least-waste"
     assert "maximum unknown" in "\n".join(rows)
     assert main(["info", "node-groups", "--cluster", str(file), "-o", "json"]) == 0
     groups = {group["name"]: group for group in json.loads(capsys.readouterr().out)["nodeGroups"]}
     assert (groups["web"]["maxSize"], groups["web"]["notUsed"]) == (5, "")
     assert (groups["db"]["maxSize"], groups["db"]["notUsed"]) == (None, "maximum unknown")
+
+
+def test_info_node_groups_names_the_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.json"
+    objects = [
+        node("a", "kops.k8s.io/instancegroup", "web"),
+        deployment("--expander=random", "--salvo-scale-up", "--v=1"),
+    ]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    assert main(["info", "node-groups", "--cluster", str(file)]) == 0
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line == "cluster-autoscaler: expander random, not modelled: --salvo-scale-up"
+    assert main(["info", "node-groups", "--cluster", str(file), "-o", "json"]) == 0
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    assert (settings["found"], settings["notModelled"]) == (True, ["--salvo-scale-up"])
