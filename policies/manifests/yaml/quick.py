@@ -20,7 +20,7 @@ from yaml.events import (
 
 from forewarn.policies.manifests.documents import MAX_DEPTH
 from forewarn.policies.manifests.yaml.nodes import parser
-from forewarn.policies.manifests.yaml.scalars import STARTS, Unreadable, key_of, may_surprise, value_of
+from forewarn.policies.manifests.yaml.scalars import FILE_MODES, STARTS, Unreadable, key_of, may_surprise, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ def _build(next_event: Callable[[], Any]) -> Any:
             if event.tag is not None or len(value) > _LONG:
                 raise _Unusual
             if event.implicit[0] and (not value or value[0] in STARTS):
-                convert = _plain_key if slot is None else _plain
+                convert = _plain_key if slot is None else _plain_mode if slot in FILE_MODES else _plain
                 value = convert(value) if len(value) < _CACHED else convert.__wrapped__(value)
             if event.anchor is not None:
                 open_nodes.add_anchor(event.anchor, value, slot)
@@ -158,9 +158,11 @@ def _count_nodes(value: Any) -> int:
     return count
 
 
-def _unquoted(decode: Callable[[str, None, bool], Any], text: str) -> Any:
-    """Return `decode` for an unquoted scalar. Raises _Unusual if it is ambiguous or unreadable."""
-    if may_surprise(text):
+def _unquoted(decode: Callable[[str, None, bool], Any], text: str, *, is_mode: bool = False) -> Any:
+    """Return `decode` for an unquoted scalar. Raises _Unusual if it is ambiguous or unreadable. `is_mode`: the scalar
+    is the mode of a file, which may be octal.
+    """
+    if may_surprise(text) and not (is_mode and text.isdigit()):
         raise _Unusual
     try:
         return decode(text, None, True)
@@ -169,4 +171,5 @@ def _unquoted(decode: Callable[[str, None, bool], Any], text: str) -> Any:
 
 
 _plain: Final = lru_cache(maxsize=8192)(partial(_unquoted, value_of))
+_plain_mode: Final = lru_cache(maxsize=100)(partial(_unquoted, value_of, is_mode=True))
 _plain_key: Final = lru_cache(maxsize=8192)(partial(_unquoted, key_of))

@@ -193,7 +193,7 @@ _SWITCHES: Final = frozenset(
     word for base in ("y", "n", "yes", "no", "on", "off") for word in (base, base.capitalize(), base.upper())
 )
 
-_FILE_MODES: Final = frozenset(("mode", "defaultMode"))
+FILE_MODES: Final = frozenset(("mode", "defaultMode"))
 _NUMBERS: Final = frozenset(("value", "priority"))
 _READ_BY_RULES: Final = frozenset(
     ("value", "priority", "priorityClassName", "preemptionPolicy", "globalDefault", "name", "namespace")
@@ -242,7 +242,7 @@ def _doubt(text: str, field: str, wants_string: bool) -> str:
         return f"kubectl reads unquoted {text} as the boolean {json.dumps(resolve(text))}; YAML 1.2 reads a string"
     if text[0] not in "+-0123456789" or len(text) > 100:
         return ""
-    if _OCTAL.fullmatch(text) and field not in _FILE_MODES and text.strip("+-0"):
+    if _OCTAL.fullmatch(text) and field not in FILE_MODES and text.strip("+-0"):
         return _octal(text)
     if _BINARY_OR_GROUPED.fullmatch(text) and isinstance(value := resolve(text), int | float):
         return f"kubectl reads unquoted {text} as the number {value}; YAML 1.2 reads a string"
