@@ -297,7 +297,7 @@ def _validations(config: Config, matched: _Matched) -> Iterator[tuple[str, str, 
 
     yield "system-class-outside-kube-system", f"!(variables.className in [{names}])", message
     if matched.is_template:
-        problem = "template sets priority; Pods are rejected where the class has another value. Fix: remove priority"
+        problem = "template sets priority; Pods are rejected if the class has another value. Fix: remove priority"
         yield "pinned-priority", f"!({_present('object', *matched.spec, 'priority')})", quoted(problem)
 
 

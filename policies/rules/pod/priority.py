@@ -171,7 +171,7 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
     if any((system.name, system.value) == (class_name(template), given) for system in SYSTEM_CLASSES):
         return
     if template.is_template:
-        message = f"template sets priority {given}; Pods are rejected where the class has another value"
+        message = f"template sets priority {given}; Pods are rejected if the class has another value"
     elif given and context.phase is Phase.LINT and not class_name(template) and resolved(template, context) is None:
         message = f"priority {given} without a class; the Pod is rejected unless the default class has this value"
     else:
