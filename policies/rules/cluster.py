@@ -281,9 +281,9 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     preempts Pods of a lower priority that use the capacity for the new Pods.
 
     Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one Deployment, StatefulSet or
-    DaemonSet at a time. A single note counts the workloads whose restart preempts only placeholder Pods
-    (`placeholderPods` in the configuration). A note also reports each restart that forewarn does not predict, with the
-    reason.
+    DaemonSet at a time. In a large cluster, forewarn simulates the workloads of the highest priority, unless you pass
+    `--all-restarts`. A single note counts the workloads whose restart preempts only placeholder Pods (`placeholderPods`
+    in the configuration). A note also reports each restart that forewarn does not predict, with the reason.
 
     Cluster:
 
@@ -376,10 +376,10 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
     example, nodes are cordoned, no node has enough free capacity, or a ResourceQuota would reject the new Pods.
 
     Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one Deployment, StatefulSet or
-    DaemonSet at a time. The rule ignores a Deployment whose rollout first terminates old Pods (`maxUnavailable`),
-    unless a ResourceQuota stops the rollout. With node groups of the cluster or of `--node-templates`, the message
-    counts the nodes that autoscalers would add for the Pending Pods. If these nodes suffice for all Pods, the finding
-    is a note.
+    DaemonSet at a time. In a large cluster, forewarn simulates the workloads of the highest priority, unless you pass
+    `--all-restarts`. The rule ignores a Deployment whose rollout first terminates old Pods (`maxUnavailable`), unless a
+    ResourceQuota stops the rollout. With node groups of the cluster or of `--node-templates`, the message counts the
+    nodes that autoscalers would add for the Pending Pods. If these nodes suffice for all Pods, the finding is a note.
 
     Cluster:
 
