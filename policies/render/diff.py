@@ -575,6 +575,8 @@ class _Explanation:
                 f"{pending} of {pending + running} Pods Pending" if running else f"{plural(pending, 'Pod')} Pending"
             )
         why = cut(one_line(in_short(first.message)), _LONGEST_REASON) if is_one else ""
+        of_nodes = _ALL_NODES.match(first.message)
+        why = f"fits on 0 of {plural(int(of_nodes[1]), 'node')}: {why}" if of_nodes and why else why
         preempted, *others = self._causes(workloads)
         causes = (preempted, f"{waiting}{f' ({why})' if why else ''}{later}" if pending else "", *others)
         return ": ".join(filter(None, (who, "; ".join(filter(None, causes)))))
@@ -604,7 +606,7 @@ class _Explanation:
         unhealthy = {*self.answer.pdbs}.difference(self.cluster.drifted_pdbs)
         for name in sorted(violations.keys() | unhealthy, key=lambda name: (-violations.get(name, 0), name)):
             effects = (
-                f"{plural(violations[name], 'Pod')} preempted beyond what it allows" if name in violations else "",
+                f"{plural(violations[name], 'Pod')} preempted beyond what the PDB allows" if name in violations else "",
                 _health(self.answer, name) if name in unhealthy else "",
             )
             yield f"{name} ({', '.join(filter(None, effects))})"
@@ -652,6 +654,7 @@ class _Explanation:
         return ", and ".join(filter(None, (replaced, placeholders)))
 
 
+_ALL_NODES: Final = re.compile(r"0/(\d+) nodes")
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _UNKNOWN: Final = "not predicted: forewarn does not model where its volume is created, and thus on which node it fits"
 
@@ -683,7 +686,7 @@ def _not_created(workload: WorkloadCount, answer: Answer) -> str:
 
 def _health(answer: Answer, pdb: str) -> str:
     healthy, desired = answer.pdbs[pdb]
-    return f"{healthy} of {desired} desired Pods healthy at the end"
+    return f"requires {plural(desired, 'healthy Pod')}, has {healthy} at the end"
 
 
 def _all_of(items: Sequence[str], noun: str) -> str:
@@ -851,9 +854,7 @@ def _simulated(clusters: Sequence[OnCluster]) -> str:
     newest = "" if is_read or not time else " (time of the newest object in it)"
     assumed = listed([*dict.fromkeys(text for head in heads for text in head.assumes)], _MAX_OBJECTS)
     lacking = f" Assumed, because the state lacks this information: {assumed}." if assumed else ""
-    is_pending = any(workload.pending for cluster in clusters for workload in _workloads(cluster))
-    reasons = " In the reasons of Pending Pods, a node can count several times." if is_pending else ""
-    return text_of(f"Simulation: the change is applied to the {state}{newest}.{lacking}{reasons}")
+    return text_of(f"Simulation: the change is applied to the {state}{newest}.{lacking}")
 
 
 def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> Iterator[str]:

@@ -88,7 +88,7 @@ class FitError(str):
 
     @property
     def short(self) -> str:
-        """The message in forewarn's words: `20 nodes: insufficient cpu, no Pod of lower priority`."""
+        """The message in forewarn's words: `20 nodes: insufficient cpu; no Pod of lower priority`."""
         counted = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
         reasons = [(as_reason(reason), nodes) for reason, nodes in counted]
         if of_volumes := self._of_volumes:
@@ -123,6 +123,8 @@ def _with_preemption(reasons: Sequence[tuple[Reason, int]], why: str) -> tuple[l
     if not isinstance(why, FitError):
         return shorts, in_short(why)
     others = [as_reason(reason).short for reason in why.reasons if reason != NOT_HELPFUL]
+    if others == [NO_VICTIMS_IN_SHORT]:
+        return shorts, NO_VICTIMS_IN_SHORT
     form = _form(reasons, others, why.reasons.get(NOT_HELPFUL, 0))
     if form:
         return [
@@ -146,10 +148,6 @@ def _form(reasons: Sequence[tuple[Reason, int]], others: Sequence[str], unhelped
     """
     about_pods = [reason for reason, _ in reasons if reason.of_pods]
     certain = sum(nodes for reason, nodes in reasons if not reason.of_pods)
-    # reasons that preemption never resolves, of which a node has one: not those of volumes and of foreign plugins
-    known = all(reason.short != reason and not reason.of_volumes for reason, _ in reasons if not reason.of_pods)
-    if others == [NO_VICTIMS_IN_SHORT] and unhelped == certain and known:
-        return f"{{}}, {NO_VICTIMS_IN_SHORT}"
     if others or not (unhelped or not certain):
         return ""
     if not about_pods:

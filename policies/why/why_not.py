@@ -51,7 +51,7 @@ def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int,
             dropped = None if nobody else dropped
             why, example = _why(prediction, cluster, name, dropped or status, blocking, emptied=dropped is not None)
             if nobody and status.reasons not in ANTI_AFFINITY:
-                why += f", {joined(NO_VICTIMS.reasons).short}"
+                why += f"; {joined(NO_VICTIMS.reasons).short}"
             counts[why] += 1
             examples.setdefault(why, example)
     reasons = [(count, f"{why} ({examples[why]})" if examples[why] else why) for why, count in counts.items()]

@@ -14,6 +14,7 @@ import yaml
 
 from forewarn.policies.application.diff import Diff, OnCluster
 from forewarn.policies.config.model import Config
+from forewarn.policies.findings import plural
 from forewarn.policies.lint.input import LintRequest
 from forewarn.policies.lint.versions import Side, may_differ, read_version
 from forewarn.policies.lint.versions import versions as read_versions
@@ -1057,7 +1058,7 @@ def test_a_reason_of_pending_pods_has_the_number_of_all_nodes(
         ]
         write(tmp_path / "c.yaml", {"apiVersion": "v1", "kind": "PodList", "items": []}, *nodes)
         text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-        assert f": 1 Pod Pending ({among}: " in text, text
+        assert f": 1 Pod Pending (fits on 0 of {plural(len(sizes), 'node')}: {among}: " in text, text
 
 
 def test_placeholder_pods_are_counted_apart_from_others_of_their_namespace(
@@ -1221,7 +1222,7 @@ def test_effects_of_drift_have_their_own_heading(versions: Callable[..., tuple[P
     effect, drift = text.partition("<details>")[0].partition("\n**Effect of this change**\n")[2].split("\n**Drift: ")
     assert "PDB" not in effect
     assert "- Applying scales down workloads with more replicas than in the manifests: shop/web from 3 to 1." in drift
-    assert "- PDBs of these workloads: shop/b (1 of 3 desired Pods healthy at the end)." in drift
+    assert "- PDBs of these workloads: shop/b (requires 3 healthy Pods, has 1 at the end)." in drift
 
 
 def test_fields_that_drift_changes_have_the_value_of_the_cluster(

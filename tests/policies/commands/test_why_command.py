@@ -542,5 +542,5 @@ def test_predict_why_and_whatif_word_one_cause_alike(tmp_path: Path, capsys: pyt
         assert main([*command, "--cluster", str(tmp_path / "dump.json")]) == 0
         shown.append(capsys.readouterr().out)
     for out in shown:
-        assert "2 nodes: insufficient cpu, no Pod of lower priority" in out
+        assert "2 nodes: insufficient cpu; no Pod of lower priority" in out
         assert "Insufficient cpu" not in out

@@ -89,17 +89,17 @@ CORDONED = node_unschedulable.REASON.reasons[0]
         (
             {reason_of("cpu"): 2},
             FitError("raw", {NOT_HELPFUL: 1, NO_VICTIMS: 1}),
-            "2 nodes: insufficient cpu; preemption does not help: no Pod of lower priority",
+            f"2 nodes: insufficient cpu; {NO_POD}",
         ),
         (
             {reason_of("cpu"): 2},
             FitError("raw", {NO_VICTIMS: 2}),
-            "2 nodes: insufficient cpu, no Pod of lower priority",
+            f"2 nodes: insufficient cpu; {NO_POD}",
         ),
         (
             {reason_of("cpu"): 2, CORDONED: 1, reason_of("pods"): 1},
             FitError("raw", {NO_VICTIMS: 3, NOT_HELPFUL: 1}),
-            f"2 nodes: insufficient cpu, {NO_POD}; 1 node: maximum number of Pods reached, {NO_POD}; 1 node: cordoned",
+            f"2 nodes: insufficient cpu; 1 node: maximum number of Pods reached; 1 node: cordoned; {NO_POD}",
         ),
         (
             {reason_of("cpu"): 2, CORDONED: 1},

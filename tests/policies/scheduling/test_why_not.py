@@ -51,7 +51,7 @@ NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", ap
         (
             make_pod("web").priority(10).request(cpu="2"),
             [zoned("n1"), make_pod("as-important").priority(10).request(cpu="3").on("n1")],
-            ["insufficient cpu, no Pod of lower priority"],
+            ["insufficient cpu; no Pod of lower priority"],
         ),
     ],
     ids=[
