@@ -156,7 +156,7 @@ class OnCluster(NamedTuple):
 
     `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that the API server
     accepts, but whose Pods it rejects. `namespaces`: the most affected first. `absent`: changed workloads that are not
-    in the cluster, and simulated as new. `placeholders`: preempted workloads whose Pods only reserve capacity.
+    in the cluster, and thus not simulated. `placeholders`: preempted workloads whose Pods only reserve capacity.
     `scaled_down`: workloads that lose replicas, because the cluster has more than any version sets, or because the
     second version removes the number. `differing`: changed workloads of which applying also changes what the second
     version does not edit. `passed`: by PriorityClass, most Pods first. `pruned`: PriorityClasses that only a tool that
@@ -182,9 +182,7 @@ class OnCluster(NamedTuple):
     answer: WhatIf | None = None
     applied: Hidden[Sequence[ChangedObject]] = ()
     omitted: Hidden[Sequence[ChangedObject]] = ()
-    """Restarts of workloads that the cluster does not have, and gets from another directory."""
-    lacking: Hidden[Sequence[ChangedObject]] = ()
-    """Restarts of other workloads that the cluster does not have."""
+    """Changes of workloads that the cluster does not have, and gets from another directory."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -298,22 +296,15 @@ def _on_cluster(
         return OnCluster(name, [], [])
     try:
         cluster = load()
-        without_effect = [
-            difference
-            for difference in concerned
-            if difference.changed.is_restart and _is_absent(difference, cluster.snapshot)
-        ]
-        concerned = _distinct(difference for difference in concerned if difference not in without_effect)
+        concerned, omitted, absent = _found(concerned, cluster.snapshot)
         if not concerned:
-            return OnCluster(name, [], [], lacking=_without_effect(without_effect, ())[1])
+            return OnCluster(name, [], [], absent)
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
         answer, not_predicted = _predicted(whatif(cluster, change, until=request.until))
         labels = {key[1]: namespace.labels.get(request.owner_label, "") for key, namespace in namespaces.items()}
-        absent = [str(difference.changed) for difference in concerned if _is_absent(difference, cluster.snapshot)]
         scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
         applied, differing = _applied(concerned, cluster.snapshot, {item.workload for item in scaled_down})
-        omitted, lacking = _without_effect(without_effect, {changed.identity for changed in applied})
         live = _scalers_of(cluster)
         answer = answer if live else _without_scalers(answer, concerned)
         pruned = [] if request.prune else [*_pruned(concerned, cluster)]
@@ -337,7 +328,6 @@ def _on_cluster(
             answer=answer,
             applied=applied,
             omitted=omitted,
-            lacking=lacking,
         )
     except Rejected as fault:
         return OnCluster(
@@ -347,12 +337,17 @@ def _on_cluster(
         return OnCluster(name, [], [], reason=one_line(str(fault)))
 
 
-def _without_effect(
-    restarts: Sequence[Difference], used: Container[tuple[str, str, str]]
-) -> tuple[list[ChangedObject], list[ChangedObject]]:
-    """Return the restarts of objects that are applied from another directory, and the others."""
-    changed = [difference.changed for difference in restarts]
-    return [each for each in changed if each.identity in used], [each for each in changed if each.identity not in used]
+def _found(
+    concerned: Sequence[Difference], snapshot: ClusterSnapshot
+) -> tuple[list[Difference], list[ChangedObject], list[str]]:
+    """Return the differences that a cluster can get, and of those of workloads that it does not have, the ones that
+    another directory creates, and the names of the others.
+    """
+    gone = [difference for difference in concerned if _is_absent(difference, snapshot)]
+    found = _distinct(difference for difference in concerned if difference not in gone)
+    used, absent = {item.changed.identity for item in found}, [item.changed for item in gone]
+    omitted = [each for each in absent if each.identity in used]
+    return found, omitted, [*dict.fromkeys(str(each) for each in absent if each not in omitted)]
 
 
 def _distinct(differences: Iterable[Difference]) -> list[Difference]:

@@ -56,6 +56,10 @@ _SURGE: Final = (
     "A rolling update creates new Pods before it deletes old ones: for a time, it needs capacity for both, also if "
     "requests decrease"
 )
+_INCOMPLETE: Final = " (incomplete)"
+_GAPS: Final = "incomplete (effects can be missing)"
+_ABSENT: Final = "missing in a cluster, so not simulated there"
+_FIX_OF_ABSENT: Final = "Fix: take a new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
 _EFFECT: Final = "Effect of this change"
 _EFFECT_AND_DRIFT: Final = "Effect of this change and of drift (an apply changes both)"
 _NOT_CONCERNED: Final = "not concerned"
@@ -105,6 +109,8 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
     """The comparison as text lines. `details`: of each cluster."""
     first = verdict(diff)
     yield paint(first, "bold")
+    if gaps := ", ".join(_missing_in(diff)):
+        yield f"{_GAPS}: {gaps}"
     yield f"compared: {diff.base} → {diff.head}{f'; {_counts(diff)}' if diff.clusters else ''}"
     yield from (f"note: {note}" for note in diff.notes)
     yield from _not_compared(diff)
@@ -145,35 +151,28 @@ def _not_compared(diff: Diff) -> Iterator[str]:
 
 
 def verdict(diff: Diff) -> str:
-    """Return one sentence: the effects on the most affected cluster, what else needs attention, and what is missing."""
+    """Return one sentence: the effects on the most affected cluster, what else needs attention, and if it is all."""
     pdbs = len(_blocking(diff))
-    absent = len({name for cluster in diff.clusters for name in cluster.absent})
-    lacking = len({each.identity for cluster in diff.clusters for each in cluster.lacking})
     stays = diff.clusters and not diff.prunes
     kept = sum(changed.operation == "deleted" for changed in _merged(diff)) if stays else 0
     others = (
         f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else "",
-        _some(absent, "changed workload", "missing in a cluster (simulated as new)"),
-        _some(lacking, "changed workload", "missing in a cluster (no rollout)"),
         f"{plural(kept, 'deleted object stays', 'deleted objects stay')} unless the GitOps tool prunes" if kept else "",
     )
     nothing = whatif.NO_EFFECT if diff.clusters and diff.objects else NOTHING
     effect = _effects(diff) if diff.clusters else _counts(diff) if diff.objects else ""
-    return _qualified(_missing_in(diff), effect or nothing, others)
-
-
-def _qualified(missing: Sequence[str], effect: str, others: Sequence[str] = ()) -> str:
-    """The effect, which is not all if something is `missing`, and what. `others`: further phrases."""
-    gaps = f"incomplete: {', '.join(missing)}" if missing else ""
-    known = "as far as predicted: " if missing else ""
-    return "; ".join(filter(None, (f"{known}{effect}", ", ".join(filter(None, others)), gaps)))
+    known = "; ".join(filter(None, (effect or nothing, *others)))
+    return f"{known}{_INCOMPLETE if _missing_in(diff) else ''}"
 
 
 def _missing_in(diff: Diff) -> list[str]:
     """Phrases about what the comparison and the simulations lack."""
     unanswered = [_title(cluster) for cluster in diff.clusters if cluster.reason]
     without = [f"no answer for {_all_of(unanswered, 'cluster')}"] if unanswered and diff.clusters[1:] else []
-    return [*_uncompared(diff), *without, *_missing(diff.clusters)]
+    absent = [*dict.fromkeys(one_line(name) for cluster in diff.clusters for name in cluster.absent)]
+    names = f"{_ABSENT} ({_all_of(absent, 'workload')}). {_FIX_OF_ABSENT}" if absent else ""
+    lacking = filter(None, [_some(len(absent), "changed workload", names)])
+    return [*_uncompared(diff), *without, *_missing(diff.clusters), *lacking]
 
 
 def _uncompared(diff: Diff) -> Iterator[str]:
@@ -263,7 +262,7 @@ def needs_attention(cluster: OnCluster) -> bool:
 def _effect(cluster: OnCluster) -> str:
     if cluster.answer is None and not _faults(cluster):
         return cluster.reason or _NOT_CONCERNED
-    return _qualified(_missing([cluster]), _joined(_phrases(cluster)) or whatif.NO_EFFECT)
+    return f"{_joined(_phrases(cluster)) or whatif.NO_EFFECT}{_INCOMPLETE if _missing([cluster]) else ''}"
 
 
 def _phrases(cluster: OnCluster) -> list[str]:
@@ -435,9 +434,6 @@ class _Explanation:
         classes = {of.before.priority_class_name for of in answer.new_pods if of.after is None and of.before}
         yield f"Fix: keep {_all_of(sorted(classes), 'PriorityClass')} until no workload has it" if classes else ""
         yield self._running()
-        yield _told("Not in the cluster, simulated as new: ", cluster.absent, "workload")
-        lacking = [*map(str, cluster.lacking)]
-        yield _told("No rollout, because the cluster does not have ", lacking, "changed workload")
         losing = [workload for workload in _workloads(cluster) if workload.missed]
         waiting = [workload for workload in _workloads(cluster) if workload.not_started and not workload.missed]
         told = {workload.workload for workload in (*losing, *waiting)}
@@ -487,7 +483,7 @@ class _Explanation:
         updated = {
             f"{changed.namespace}/{changed.name}"
             for changed in self.cluster.applied
-            if changed.is_rollout and changed.kind == "Deployment" and str(changed) not in self.cluster.absent
+            if changed.is_rollout and changed.kind == "Deployment"
         }
         by = [(each.by_workload, each.t) for each in self.answer.preempted if each.by_workload in updated]
         names, first = self.answer.summary.names, dict[str, float]()
@@ -620,8 +616,7 @@ class _Explanation:
                     {field.name: field.after for field in changed.fields},
                 )
                 fields = [*map(str, changed.fields), *(f"{field} (drift)" for field in self.drift.get(name, ()))]
-                is_new = changed.operation == "created" or str(changed) in self.cluster.absent
-                if is_new:
+                if is_new := changed.operation == "created":
                     new = (f"{field} {after[field]}" for field in _OF_NEW if after.get(field))
                     fields = [f"new {changed.kind}", *new]
                 rollout = "rollout: " if not is_new and (changed.is_rollout or name in self.drift) else ""
@@ -827,6 +822,8 @@ def _sentence(text: str) -> str:
 def _summary(diff: Diff, affected: Sequence[OnCluster], *, details: bool) -> Iterator[str]:
     title, names = verdict(diff), tuple(name for name in map(_title, diff.clusters) if not name.startswith("cluster "))
     yield f"### {text_of(title if title.startswith(names) else capital(title))}"
+    if gaps := ", ".join(_missing_in(diff)):
+        yield f"**{capital(_GAPS)}:** {_sentence(gaps)}"
     if len(diff.notes) <= _NAMED:
         notes = (note.partition(ALSO)[0] for note in diff.notes)
         yield "\n".join(f"- Not compared: {_sentence(cut(note, 2 * _LONGEST_REASON))}" for note in notes)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+GAPS = "Incomplete (effects can be missing)"
 VALUES = {"low": 10, "high": 1000}
 CLASSES = [
     {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
@@ -253,7 +254,7 @@ def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], t
     [
         (
             True,
-            "as far as predicted: no replica lost, no Pod preempted or newly Pending; incomplete: 1 PersistentVolume",
+            "no replica lost, no Pod preempted or newly Pending (incomplete)\nincomplete (effects can be missing): 1 P",
         ),
         (False, "cluster c: 1 new Pod Pending"),
     ],
@@ -291,8 +292,8 @@ def test_the_directory_of_simulated_objects_is_named(
     comment = forewarn(*given).stdout
     assert told in comment
     lines = comment.splitlines()
-    assert lines[0].startswith("### As far as predicted: cluster c: ")
-    assert lines[0].endswith("; incomplete: unknown which of 2 directories the cluster gets")
+    assert lines[0].startswith("### Cluster c: ")
+    assert lines[2] == f"**{GAPS}:** unknown which of 2 directories the cluster gets."
     assert "All Pods of" not in comment
     (tmp_path / "config.yaml").write_text("exclude: [test/*]\n")
     assert told not in forewarn(*given, "-c", tmp_path / "config.yaml").stdout
@@ -518,10 +519,12 @@ def test_changed_objects_that_are_not_compared_are_named(
     sides = versions(before, after)
     (tmp_path / "two/d.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     lines = forewarn("diff", *sides).stdout.splitlines()
-    unread = "incomplete: 3 changed objects not compared (HorizontalPodAutoscaler, HelmRelease, values)"
-    nothing = "as far as predicted: no change of priorities, requests, replicas, quotas or PDBs"
-    assert lines[0] == f"{nothing}; {unread}, 1 file or directory not read"
-    assert [line.removeprefix("not compared: ") for line in lines[3:]] == [
+    unread = (
+        "3 changed objects not compared (HorizontalPodAutoscaler, HelmRelease, values), 1 file or directory not read"
+    )
+    assert lines[0] == "no change of priorities, requests, replicas, quotas or PDBs (incomplete)"
+    assert lines[1] == f"{GAPS.lower()}: {unread}"
+    assert [line.removeprefix("not compared: ") for line in lines[4:]] == [
         *("a.yaml: HorizontalPodAutoscaler shop/web", "b.yaml: HelmRelease loki"),
         "prod/values.yaml: values of a chart",
     ]
@@ -592,25 +595,26 @@ def test_changed_objects_of_other_kinds_are_named_if_they_can_be_about_pods(
     assert (f"not compared: x.yaml: {name} x" in forewarn("diff", *sides).stdout) == is_told
 
 
-def test_changed_workloads_that_the_cluster_lacks_are_said_not_to_roll_out(
-    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+@pytest.mark.parametrize(("was", "to"), [('"image": "i"', '"image": "new"'), ('"cpu": "1"', '"cpu": "2"')])
+def test_changed_workloads_that_the_cluster_lacks_are_not_simulated(
+    was: str, to: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     snapshot(tmp_path / "c.yaml", 2, ("batch", 2, "low"))
     old = deployment("old")
     web = deployment("web", 1, "2", priorityClassName="high")
-    image = json.loads(json.dumps(old).replace('"image": "i"', '"image": "new"'))
+    image = json.loads(json.dumps(old).replace(was, to))
     sides = versions({"a.yaml": [old]}, {"a.yaml": [image, web]})
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-    assert "\n- No rollout, because the cluster does not have Deployment shop/old.\n" in text
-    assert "; 1 changed workload missing in a cluster (no rollout)" in text.splitlines()[0]
+    told = "1 changed workload missing in a cluster, so not simulated there (Deployment shop/old). Fix: take a new"
+    assert text.startswith(f"### Cluster c: shop/batch loses 1 of 1 Pod (incomplete)\n\n**{GAPS}:** {told} snapshot, ")
 
 
 def test_of_many_objects_that_are_not_compared_the_first_are_named(versions: Callable[..., tuple[Path, Path]]) -> None:
     kind = {"apiVersion": "example.org/v1", "kind": "Database", "spec": {"replicas": 3}}
     databases = [kind | {"metadata": {"name": f"d{number:02}"}} for number in range(22)]
     lines = forewarn("diff", *versions({}, {"x.yaml": databases})).stdout.splitlines()
-    assert len(lines) == 23
-    assert lines[2] == "not compared: x.yaml: Database d00"
+    assert len(lines) == 24
+    assert lines[3] == "not compared: x.yaml: Database d00"
     assert lines[-1] == "and 2 more objects; use -o json for all"
 
 
@@ -629,13 +633,12 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     (two / "new.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
     lines = done.stdout.splitlines()
-    lacks = "1 changed workload missing in a cluster (simulated as new), "
-    lacks += "1 deleted object stays unless the GitOps tool prunes; incomplete: 1 file or directory not read"
-    nothing = "as far as predicted: no replica lost, no Pod preempted or newly Pending"  # the PDB protects no Pod
-    assert lines[0] == f"{nothing}; {lacks}"
-    assert lines[1].endswith("; 1 object deleted, 1 object changed, 1 object created")
+    stays = "1 deleted object stays unless the GitOps tool prunes (incomplete)"
+    assert lines[0] == f"no replica lost, no Pod preempted or newly Pending; {stays}"  # the PDB protects no Pod
+    unread = "1 file or directory not read, 1 changed workload missing in a cluster, so not simulated there ("
+    assert lines[1].startswith(f"{GAPS.lower()}: {unread}Deployment shop/web). Fix: ")
+    assert lines[2].endswith("; 1 object deleted, 1 object changed, 1 object created")
     assert ".: changed Deployment shop/web: tolerations[] key b, operator Exists → removed" in lines
-    assert "  Not in the cluster, simulated as new: Deployment shop/web" in lines
     (note,) = [line for line in lines if line.startswith("note: ")]
     assert note.startswith(f"note: {two}: new.yaml:")
     assert "--prune" not in forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml", "--prune").stdout
@@ -652,9 +655,7 @@ def test_a_kustomization_that_cannot_be_rendered_is_named_although_it_is_the_sam
     assert f"note: {cause}. Fix: exclude the directory\n" in done.stdout
     for side in (one, two):
         shutil.copytree(side / "base", side / "other")
-    assert forewarn("diff", one, two).stdout.startswith(
-        "as far as predicted: 1 object changed; incomplete: 2 files or "
-    )
+    assert forewarn("diff", one, two).stdout.startswith(f"1 object changed (incomplete)\n{GAPS.lower()}: 2 files or ")
     comment = forewarn("diff", one, two, "-o", "markdown").stdout.replace("\\", "")
     fix = "Fix: exclude the directory"
     assert f"- Not compared: {cause} (and 1 more directory). {fix}.\n" in comment
@@ -819,6 +820,8 @@ def test_the_rollout_of_a_workload_with_rejected_pods_is_not_simulated(
 ) -> None:
     for name in ("one", "two"):
         snapshot(tmp_path / f"{name}.yaml", 4)
+        with (tmp_path / f"{name}.yaml").open("a") as state:
+            yaml.safe_dump_all([deployment("web", 1)], state, explicit_start=True)
     wrong = deployment("web", 1, "1", priorityClassName="hihg")
     sides = versions({"web.yaml": [deployment("web", 1)]}, {"web.yaml": [wrong, deployment("new", 1, "8")]})
     text = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout
@@ -997,8 +1000,7 @@ def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tupl
     (sides[0] / "web.yaml").write_text(yaml.safe_dump(web))
     assert forewarn("diff", *sides).stdout.startswith("no change of priorities, requests, replicas, quotas or PDBs\n")
     snapshot(tmp_path / "c.yaml", 4, ("batch", 4, "low"))
-    absent = "; 1 changed workload missing in a cluster (no rollout)"
-    assert forewarn("diff", *sides, *given).stdout.splitlines()[0].endswith(f"newly Pending{absent}")
+    assert forewarn("diff", *sides, *given).stdout.splitlines()[0].endswith("newly Pending (incomplete)")
 
 
 @pytest.mark.parametrize("place", ["manifests", "cluster"])
@@ -1158,7 +1160,8 @@ def test_what_a_simulation_lacks_is_first_and_explained(
         shutil.rmtree(tmp_path / "two", ignore_errors=True)
         lines = forewarn("diff", *versions({}, {"web.yaml": [web, *crons]}), *given).stdout.splitlines()
         unread = f"{len(crons)} object{'s' if crons[1:] else ''} not simulated"
-        assert lines[0] == f"### As far as predicted: cluster c: shop/batch loses 1 of 1 Pod; incomplete: {unread}"
+        assert lines[0] == "### Cluster c: shop/batch loses 1 of 1 Pod (incomplete)"
+        assert lines[2] == f"**{GAPS}:** {unread}."
         (told,) = (line for line in lines if line.startswith("- Not simulated: CronJob shop/c0: next Job after "))
         assert told.count(": next Job after ") == len(crons)
         assert [line for line in lines if line.startswith("- Fix: run")] == fixes
@@ -1250,5 +1253,5 @@ def test_a_claim_that_the_snapshot_lacks_is_a_gap(versions: Callable[..., tuple[
         *({"web.yaml": [deployment("web", 1, cpu, volumes=volumes, priorityClassName="low")]} for cpu in ("1", "2"))
     )
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    assert done.stdout.splitlines()[0].endswith("; incomplete: 1 PersistentVolumeClaim not modelled"), done.stdout
+    assert done.stdout.splitlines()[1] == f"{GAPS.lower()}: 1 PersistentVolumeClaim not modelled", done.stdout
     assert "All Pods of" not in done.stdout
