@@ -42,26 +42,22 @@ _NAMED: Final = 3
 _EFFECTS: Final = 6
 """Maximum number of effects in a line."""
 _LONGEST_REASON: Final = 300
-_SUMS: Final = "The rows of namespaces add up the clusters. Clusters are in the order of the columns, the worst first."
+_SUMS: Final = "The rows of namespaces add up the clusters. Rows are sorted by the numbers, the first column first."
 _NO_ROLLOUT: Final = (
-    "Not simulated: the rollout of these workloads. It deletes old Pods (up to maxUnavailable; all with Recreate), and "
-    "no new Pod starts"
+    "Not simulated: rollouts of workloads with rejected Pods. They delete old Pods (up to maxUnavailable; all with "
+    "Recreate), and no new Pod starts"
 )
 _FIX_OF_REPLICAS: Final = "Fix: raise spec.replicas in the manifests, or leave it out if something else sets it"
 _FIX_OF_AUTOSCALED: Final = (
     "Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas, first with kubectl apply "
     "edit-last-applied"
 )
-_SURGE: Final = (
-    "A rolling update creates new Pods before it deletes old ones: for a time, it needs capacity for both, also if "
-    "requests decrease"
-)
 _INCOMPLETE: Final = " (incomplete)"
 _GAPS: Final = "incomplete (effects can be missing)"
 _ABSENT: Final = "missing in a cluster, so not simulated there"
 _FIX_OF_ABSENT: Final = "Fix: take a new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
 _EFFECT: Final = "Effect of this change"
-_EFFECT_AND_DRIFT: Final = "Effect of this change and of drift (an apply changes both)"
+_EFFECT_AND_DRIFT: Final = "Effect of this change and of the drift below"
 _NOT_CONCERNED: Final = "not concerned"
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _OF_WHOLE: Final = (
@@ -91,7 +87,7 @@ def for_audience(diff: Diff, disclose: Disclose) -> Diff:
 _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "lost": ("PODS LOST", "they run now, and at the end neither they nor their replacements do."),
     "pending": ("NEW PODS PENDING", "Pods that the workload does not run now, and that are unschedulable at the end."),
-    "rejected": ("REJECTED", "workloads that the API server rejects, or whose new Pods it rejects."),
+    "rejected": ("OBJECTS REJECTED", "by the API server, or the new Pods of workloads are."),
     "scaled_down": ("SCALED DOWN", "running replicas beyond the number in the manifests."),
     "replaced": ("REPLACED", "preempted so that a Pod of higher priority fits, and running again at the end."),
     "failed": ("JOBS FAILED", ""),
@@ -153,8 +149,7 @@ def _not_compared(diff: Diff) -> Iterator[str]:
 def verdict(diff: Diff) -> str:
     """Return one sentence: the effects on the most affected cluster, what else needs attention, and if it is all."""
     pdbs = len(_blocking(diff))
-    stays = diff.clusters and not diff.prunes
-    kept = sum(changed.operation == "deleted" for changed in _merged(diff)) if stays else 0
+    kept = diff.clusters and not diff.prunes and sum(each.operation == "deleted" for each in _merged(diff))
     others = (
         f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else "",
         f"{plural(kept, 'deleted object stays', 'deleted objects stay')} unless the GitOps tool prunes" if kept else "",
@@ -306,11 +301,9 @@ def _reserve(cluster: OnCluster, preempted: int, *, is_only: bool) -> Iterator[s
 
 
 def _rescaled(cluster: OnCluster) -> str:
-    """A phrase about the replicas that HorizontalPodAutoscalers set after the apply; "" without any."""
+    """A phrase about the workloads that HorizontalPodAutoscalers scale after the apply; "" without any."""
     items = [item for item in cluster.autoscaled if _at_last(item) != item.replicas]
-    before, after = sum(item.replicas for item in items), sum(map(_at_last, items))
-    scaled = f"HorizontalPodAutoscalers then scale {plural(len(items), 'workload')} from {before} to {after} replicas"
-    return scaled if items else ""
+    return _some(len(items), "workload", "then rescaled by HorizontalPodAutoscalers")
 
 
 def _at_last(item: Autoscaled) -> int:
@@ -392,9 +385,9 @@ def _explained(diff: Diff, cluster: OnCluster, *, rejections: bool = True) -> di
         return {_EFFECT: rejected or [_Told(cluster.reason)]} if rejected or cluster.reason else {}
     of = _Explanation(diff, cluster, cluster.answer.answer)
     groups = {
-        _EFFECT_AND_DRIFT if of.drift else _EFFECT: chain(rejected, of.effects()),
-        f"Drift: the cluster is not as in {diff.base}; values are live → this change": of.of_drift(),
         "HorizontalPodAutoscalers": of.of_autoscalers(),
+        _EFFECT_AND_DRIFT if of.drift else _EFFECT: chain(rejected, of.effects()),
+        f"Drift: other differences of the cluster from {diff.base} (running now → after the apply)": of.of_drift(),
         "Not predicted": of.unpredicted(),
     }  # in this order, because only the first mention of a workload has its change
     found = {title: [_as_told(each) for each in sentences if each] for title, sentences in groups.items()}
@@ -441,7 +434,6 @@ class _Explanation:
         yield from whatif.fix_of_failures(answer)
         yield from self._ends(waiting)
         yield from self._preempting([each for each in answer.preempted if each.workload not in told])
-        yield self._surge()
         yield _told("PDBs: ", [*self._pdbs()], "PDB")
         reserving = [each for each in answer.workloads if each.workload in cluster.placeholders and each.lost]
         at_end = [
@@ -478,8 +470,8 @@ class _Explanation:
         yield f"Fix: run forewarn diff with {fixes[-1]}" if fixes and fixes[-1].startswith("--") else ""
         yield _told("Not modelled: ", [text.removeprefix("not modelled: ") for text in answer.not_modelled], "part")
 
-    def _surge(self) -> str:
-        """Tell why rollouts preempt although old Pods leave; "" if none does."""
+    def _surging(self) -> set[str]:
+        """Return the Deployments that preempt before their rollout deletes an old Pod."""
         updated = {
             f"{changed.namespace}/{changed.name}"
             for changed in self.cluster.applied
@@ -490,7 +482,7 @@ class _Explanation:
         for event in self.answer.simulation.timeline.events if by else ():
             if event.event == "deleted" and event.node and event.origin and event.origin.before:
                 first.setdefault(names.of(event.origin.workload), event.t)
-        return _SURGE if any(t < first.get(name, inf) for name, t in by) else ""
+        return {name for name, t in by if t < first.get(name, inf)}
 
     def _pruned(self) -> Iterator[str | _Told]:
         """Tell what deleting a PriorityClass does to the workloads that name it."""
@@ -505,33 +497,41 @@ class _Explanation:
 
     def of_autoscalers(self) -> Iterator[_Told | str | None]:
         items = self.cluster.autoscaled
+        now = {
+            f"{changed.namespace}/{changed.name}": field.before
+            for changed in self.cluster.applied
+            for field in changed.fields
+            if field.name == "replicas"
+        } | {item.workload: str(item.before) for item in self.cluster.scaled_down}
         ends = [
             f"{_at_last(item)} ({'maxReplicas' if _at_last(item) < item.replicas else 'minReplicas'})"
             if _at_last(item) != item.replicas
             else f"between {item.least} and {item.most}, by load"
             for item in items
         ]
-        scaled = [f"{item.workload} from {item.replicas} to {end}" for item, end in zip(items, ends, strict=True)]
-        yield _told("All numbers of Pods are those before they scale ", scaled, "workload")
+        starts = [f"{now[item.workload]} running → " if now.get(item.workload) else "" for item in items]
+        scaled = [
+            f"{item.workload}: {start}{item.replicas} (manifest) → {end}"
+            for item, start, end in zip(items, starts, ends, strict=True)
+        ]
+        yield _told("The numbers of Pods in this comment are those before the last step: ", scaled, "workload")
         yield _FIX_OF_AUTOSCALED if items else ""
 
     def of_drift(self) -> Iterator[_Told | str | None]:
         """Effects of an apply because the cluster is not as in the first version."""
-        down = [item for item in self.cluster.scaled_down if item.base == item.before]
-        for text, items in (
-            ("Without spec.replicas, applying scales down ", down),
-            (
-                "Applying scales down workloads with more replicas than in the manifests: ",
-                [item for item in self.cluster.scaled_down if item not in down],
-            ),
-        ):
-            yield _told(text, [f"{item.workload} from {item.before} to {item.after}" for item in items], "workload")
         autoscaled = {item.workload for item in self.cluster.autoscaled}
-        yield _FIX_OF_REPLICAS if any(item.workload not in autoscaled for item in self.cluster.scaled_down) else ""
+        items = [item for item in self.cluster.scaled_down if item.workload not in autoscaled]
+        for text, is_unset in (
+            ("Without spec.replicas, applying scales down ", True),
+            ("Applying scales down workloads with more replicas than in the manifests: ", False),
+        ):
+            of = [item for item in items if (item.base == item.before) is is_unset]
+            yield _told(text, [f"{item.workload} from {item.before} to {item.after}" for item in of], "workload")
+        yield _FIX_OF_REPLICAS if items else ""
         pdbs = [f"{name} ({_health(self.answer, name)})" for name in self.cluster.drifted_pdbs]
         yield _told("PDBs of these workloads: ", pdbs, "PDB")
         also = [f"{name} ({', '.join(map(str, fields))})" for name, fields in self.drift.items()]
-        yield _told("Applying also changes what this change does not edit: ", also, "workload")
+        yield _told("Applying also changes: ", also, "workload")
 
     def _running(self) -> str:
         """The sentence that changed workloads get all their Pods; "" if not, or if something is missing."""
@@ -541,12 +541,14 @@ class _Explanation:
             if changed.kind in _LASTING and changed.operation != "deleted"
         }
         failing = {item.workload for item in self.answer.workloads if item.pending or item.missed or item.failure}
+        failing.update(item.workload for item in self.cluster.not_predicted)
+        failing.update(item.workload for item in self.cluster.scaled_down)
         running = [one_line(name) for name, fails in names.items() if not fails and name not in failing]
-        if not running or self.answer.over_quota or _missing_in(self.diff):
+        if not running or self.answer.over_quota:
             return ""
         others = "the other " if len(running) < len(names) else "the "
         whose = f"{others}{len(running)} changed workloads" if len(running) > _NAMED else _all_of(running, "workload")
-        return f"All Pods of {whose} run at the end"
+        return f"{'As far as simulated, all' if _missing_in(self.diff) else 'All'} Pods of {whose} run at the end"
 
     def _ends(self, workloads: Sequence[WorkloadCount]) -> Iterator[str]:
         """Yield a sentence for each of the workloads with most lost or Pending Pods, and one for all others."""
@@ -609,17 +611,17 @@ class _Explanation:
 
     def _changes(self) -> Iterator[tuple[str, str]]:
         """Workload of the change -> its name with what changes in the cluster."""
+        surging = self._surging()
         for changed in self.cluster.applied:
             if changed.kind in _WORKLOADS and changed.operation != "deleted":
-                name, after = (
-                    f"{changed.namespace}/{changed.name}",
-                    {field.name: field.after for field in changed.fields},
-                )
+                name = f"{changed.namespace}/{changed.name}"
+                after = {field.name: field.after for field in changed.fields}
                 fields = [*map(str, changed.fields), *(f"{field} (drift)" for field in self.drift.get(name, ()))]
                 if is_new := changed.operation == "created":
                     new = (f"{field} {after[field]}" for field in _OF_NEW if after.get(field))
                     fields = [f"new {changed.kind}", *new]
                 rollout = "rollout: " if not is_new and (changed.is_rollout or name in self.drift) else ""
+                rollout = "rollout, new Pods first: " if name in surging else rollout
                 what = listed([*map(one_line, fields)], _NAMED + 1)
                 yield name, f"{one_line(name)} ({rollout}{what})" if what else one_line(name)
 
@@ -880,7 +882,7 @@ def _details_of_objects(diff: Diff) -> Iterator[str]:
         objects = [f"- {text_of(line)}" for line in _objects(diff)]
         body = "\n".join(_fitting(objects, MAX_BYTES // 4, "object"))
         versions = f"{diff.base} → {diff.head}"
-        is_open = not diff.clusters and len(objects) <= _FEW_ROWS
+        is_open = len(objects) <= _FEW_ROWS
         text = f"{_counts(diff) if diff.clusters else 'Changed objects'} ({versions})"
         yield f"{text_of(text)}:\n\n{body}" if is_open else _folded(text, body)
     notes = diff.notes if len(diff.notes) > _NAMED else [note for note in diff.notes if ALSO in note]

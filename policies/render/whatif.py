@@ -370,7 +370,7 @@ def _lost(answer: Answer) -> str:
 def fix_of_failures(answer: Answer) -> Iterator[str]:
     """Yield the fix if Jobs fail because they lose Pods."""
     if any(each.failure and "DeadlineExceeded" not in each.failure for each in answer.workloads):
-        yield f"Fix: wait until these Jobs have completed; for new Jobs, {IGNORE_DISRUPTIONS}"
+        yield f"Fix: wait until the failing Jobs have completed; for new Jobs, {IGNORE_DISRUPTIONS}"
 
 
 def _unfinished(answer: Answer) -> Iterator[str]:

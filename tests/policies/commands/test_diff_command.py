@@ -825,7 +825,7 @@ def test_the_rollout_of_a_workload_with_rejected_pods_is_not_simulated(
     wrong = deployment("web", 1, "1", priorityClassName="hihg")
     sides = versions({"web.yaml": [deployment("web", 1)]}, {"web.yaml": [wrong, deployment("new", 1, "8")]})
     text = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout
-    assert text.count("Not simulated: the rollout of these workloads") == 1
+    assert text.count("Not simulated: rollouts of workloads with rejected Pods") == 1
 
 
 def test_pods_over_a_quota_are_in_the_first_line(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -853,8 +853,8 @@ def test_a_workload_that_is_not_as_in_the_first_version_is_named(
     after = [deployment("web", 2, priorityClassName="high"), deployment("same", 0, priorityClassName="high")]
     sides = versions({"web.yaml": before}, {"web.yaml": after})
     reported = [
-        f"Drift: the cluster is not as in {sides[0]}; values are live → this change:",
-        "Applying also changes what this change does not edit: shop/web (requests.cpu 2 → 1)",
+        f"Drift: other differences of the cluster from {sides[0]} (running now → after the apply):",
+        "Applying also changes: shop/web (requests.cpu 2 → 1)",
     ]
     given = (*sides, "--cluster", tmp_path / "c.yaml")
     assert [
@@ -989,10 +989,7 @@ def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tupl
     assert ".: changed Deployment shop/web: new Pod template\n" in done.stdout
     assert done.returncode == 0, done.stderr
     comment = forewarn("diff", *sides, *given, "-o", "markdown").stdout
-    assert (
-        "shop/batch (priority 10) loses 1 of 1 Pod: 1 preempted by shop/web (rollout: new Pod template).\n" in comment
-    )
-    assert "\n- A rolling update creates new Pods before it deletes old ones: for a time, it needs capacity" in comment
+    assert "loses 1 of 1 Pod: 1 preempted by shop/web (rollout, new Pods first: new Pod template).\n" in comment
     (sides[0] / "web.yaml").write_text(yaml.safe_dump({**web, "spec": {**web["spec"], "replicas": 3}}))
     assert (
         ".: changed Deployment shop/web: replicas 3 → 1, new Pod template\n" in forewarn("diff", *sides, *given).stdout
@@ -1023,14 +1020,17 @@ def test_replicas_that_an_autoscaler_sets_do_not_last(
     sides = versions({"w.yaml": [deployment("web", 2), *others]}, {"w.yaml": [deployment("web", 3), *others, *new]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
     lines = [line.strip() for line in done.stdout.splitlines()]
-    (told,) = (line for line in lines if line.startswith("All numbers of Pods are those before they scale "))
-    scaled = ["shop/beyond from 6 to 5 (maxReplicas)", "shop/web from 3 to between 1 and 5, by load"]
-    assert told.partition(" before they scale ")[2].replace(", shop", " and shop") in (
+    (told,) = (line for line in lines if line.startswith("The numbers of Pods in this comment are "))
+    scaled = [
+        "shop/beyond: 6 (manifest) → 5 (maxReplicas)",
+        "shop/web: 6 running → 3 (manifest) → between 1 and 5, by load",
+    ]
+    assert told.partition(" last step: ")[2].replace(", shop", " and shop") in (
         " and ".join(scaled),
         " and ".join(scaled[::-1]),
     )
     assert ("; no HorizontalPodAutoscalers" in done.stdout) is (place == "manifests")  # the cluster's
-    assert ", HorizontalPodAutoscalers then scale 1 workload from 6 to 5 replicas" in lines[0]
+    assert ", 1 workload then rescaled by HorizontalPodAutoscalers" in lines[0]
     (fix,) = (line for line in lines if line.startswith("Fix: "))
     assert fix.startswith("Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas, ")
 
@@ -1209,7 +1209,7 @@ def test_only_a_rollout_that_starts_new_pods_first_is_said_to_do_so(
     sides = versions({"web.yaml": [web("2")]}, {"web.yaml": [web("3")]})
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
     assert "shop/small (priority 10) loses 1 of 1 Pod: 1 preempted by shop/web" in text
-    assert ("A rolling update creates new Pods before" in text) is is_told
+    assert ("shop/web (rollout, new Pods first: requests.cpu 2 → 3)" in text) is is_told
 
 
 def test_effects_of_drift_have_their_own_heading(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -1222,7 +1222,7 @@ def test_effects_of_drift_have_their_own_heading(versions: Callable[..., tuple[P
     both = [deployment("web", 1, cpu, priorityClassName="low") for cpu in ("1", "500m")]
     sides = versions({"web.yaml": both[:1]}, {"web.yaml": both[1:]})
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout.replace("\\", "")
-    effect, drift = text.partition("<details>")[0].partition("\n**Effect of this change**\n")[2].split("\n**Drift: ")
+    effect, _, drift = text.partition("\nSimulation: ")[2].partition("\n**Drift: ")
     assert "PDB" not in effect
     assert "- Applying scales down workloads with more replicas than in the manifests: shop/web from 3 to 1." in drift
     assert "- PDBs of these workloads: shop/b (requires 3 healthy Pods, has 1 at the end)." in drift
@@ -1236,7 +1236,7 @@ def test_fields_that_drift_changes_have_the_value_of_the_cluster(
     write(tmp_path / "c.yaml", *objects, *stored("Deployment", 1, redacted=False, cpu="1", priorityClassName="high"))
     sides = versions(*({"web.yaml": [deployment("web", n, "2", priorityClassName="high")]} for n in (1, 2)))
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-    assert "\n**Effect of this change and of drift (an apply changes both)**\n" in text
+    assert "\n**Effect of this change and of the drift below**\n" in text
     assert "preempted by shop/web (rollout: replicas 1 → 2, requests.cpu 1 → 2 (drift))" in text
 
 
