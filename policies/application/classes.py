@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 
 def classes(cluster: Cluster | ClusterSnapshot) -> Classes:
-    """Return the PriorityClasses of a cluster, the requests of their Pods, and the Pods that their new Pods may
-    preempt.
-    """
+    """Return each PriorityClass, the requests of its Pods, and the number of Pods that a new Pod may preempt."""
     return priority_levels(snapshot_of(cluster))
 
 

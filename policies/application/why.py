@@ -69,7 +69,7 @@ class PodWhy(Result):
 
     @property
     def conditions(self) -> set[str]:
-        """The state, and the ids of the troubles."""
+        """The state, and each `id` of `troubles`."""
         return {self.diagnosis.state, *ids(self.diagnosis.troubles)}
 
     @in_json

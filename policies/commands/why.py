@@ -62,7 +62,7 @@ def _check_fail_on(given: Sequence[str], parser: argparse.ArgumentParser) -> Non
     names = {*STATES, *IDS}
     for what in given:
         if what not in names:
-            parser.error(f"--fail-on {cut(what, 40)}: no state or finding id{nearest(what, names)}")
+            parser.error(f"--fail-on {cut(what, 40)}: no state or cause{nearest(what, names)}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     help_text = "also show the original messages of conditions and Events"
     add("-v", "--verbose", action="store_true", help=help_text)
     help_text = (
-        "exit with 1 for this state (pending, preempted, terminating, running, ended, gone) or problem id (repeatable)"
+        "exit with 1 for this state (pending, preempted, terminating, running, ended, gone) or cause (repeatable)"
     )
     add("--fail-on", action="append", default=[], metavar="WHAT", help=help_text)
     add_color_option(add)
