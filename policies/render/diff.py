@@ -149,10 +149,11 @@ def _not_compared(diff: Diff) -> Iterator[str]:
 def verdict(diff: Diff) -> str:
     """Return one sentence: the effects on the most affected cluster, what else needs attention, and if it is all."""
     pdbs = len(_blocking(diff))
-    kept = diff.clusters and not diff.prunes and sum(each.operation == "deleted" for each in _merged(diff))
+    gone = [one_line(str(each)) for each in _merged(diff) if each.operation == "deleted"]
+    kept = cut(_all_of(gone, "object"), _LONGEST_REASON) if gone and diff.clusters and not diff.prunes else ""
     others = (
         f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else "",
-        f"{plural(kept, 'deleted object stays', 'deleted objects stay')} unless the GitOps tool prunes" if kept else "",
+        f"deletion of {kept} only if the GitOps tool prunes" if kept else "",
     )
     nothing = whatif.NO_EFFECT if diff.clusters and diff.objects else NOTHING
     effect = _effects(diff) if diff.clusters else _counts(diff) if diff.objects else ""
@@ -165,7 +166,7 @@ def _missing_in(diff: Diff) -> list[str]:
     unanswered = [_title(cluster) for cluster in diff.clusters if cluster.reason]
     without = [f"no answer for {_all_of(unanswered, 'cluster')}"] if unanswered and diff.clusters[1:] else []
     absent = [*dict.fromkeys(one_line(name) for cluster in diff.clusters for name in cluster.absent)]
-    names = f"{_ABSENT} ({_all_of(absent, 'workload')}). {_FIX_OF_ABSENT}" if absent else ""
+    names = f"{_ABSENT} ({cut(_all_of(absent, 'workload'), _LONGEST_REASON)}). {_FIX_OF_ABSENT}" if absent else ""
     lacking = filter(None, [_some(len(absent), "changed workload", names)])
     return [*_uncompared(diff), *without, *_missing(diff.clusters), *lacking]
 
@@ -541,8 +542,7 @@ class _Explanation:
             if changed.kind in _LASTING and changed.operation != "deleted"
         }
         failing = {item.workload for item in self.answer.workloads if item.pending or item.missed or item.failure}
-        failing.update(item.workload for item in self.cluster.not_predicted)
-        failing.update(item.workload for item in self.cluster.scaled_down)
+        failing |= {of.workload for of in self.cluster.not_predicted} | {of.workload for of in self.cluster.scaled_down}
         running = [one_line(name) for name, fails in names.items() if not fails and name not in failing]
         if not running or self.answer.over_quota:
             return ""
@@ -560,7 +560,8 @@ class _Explanation:
     def _end(self, workloads: Sequence[WorkloadCount]) -> str:
         """How many Pods one or more workloads lose, or do not get, and why."""
         first, is_one = workloads[0], len(workloads) == 1
-        who = self._name(first.workload) if is_one else plural(len(workloads), "more workload")
+        names = cut(_all_of([one_line(each.workload) for each in workloads], "workload"), _LONGEST_REASON)
+        who = self._name(first.workload) if is_one else f"{len(workloads)} more workloads ({names})"
         pending = sum(max(workload.pending - workload.pending_before, 0) for workload in workloads)
         later = _not_created(first, self.answer) if is_one else ""
         running = sum(workload.after for workload in workloads)
@@ -618,8 +619,7 @@ class _Explanation:
                 after = {field.name: field.after for field in changed.fields}
                 fields = [*map(str, changed.fields), *(f"{field} (drift)" for field in self.drift.get(name, ()))]
                 if is_new := changed.operation == "created":
-                    new = (f"{field} {after[field]}" for field in _OF_NEW if after.get(field))
-                    fields = [f"new {changed.kind}", *new]
+                    fields = [f"new {changed.kind}", *(f"{key} {after[key]}" for key in _OF_NEW if after.get(key))]
                 rollout = "rollout: " if not is_new and (changed.is_rollout or name in self.drift) else ""
                 rollout = "rollout, new Pods first: " if name in surging else rollout
                 what = listed([*map(one_line, fields)], _NAMED + 1)
@@ -653,7 +653,7 @@ class _Explanation:
 
 _ALL_NODES: Final = re.compile(r"0/(\d+) nodes")
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
-_UNKNOWN: Final = "not predicted: forewarn does not model where its volume is created, and thus on which node it fits"
+_UNKNOWN: Final = "not predicted: forewarn does not model which nodes can use its new volume"
 
 
 def _passed(cluster: OnCluster) -> str:

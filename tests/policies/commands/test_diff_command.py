@@ -633,7 +633,7 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     (two / "new.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
     lines = done.stdout.splitlines()
-    stays = "1 deleted object stays unless the GitOps tool prunes (incomplete)"
+    stays = "deletion of Deployment shop/old only if the GitOps tool prunes (incomplete)"
     assert lines[0] == f"no replica lost, no Pod preempted or newly Pending; {stays}"  # the PDB protects no Pod
     unread = "1 file or directory not read, 1 changed workload missing in a cluster, so not simulated there ("
     assert lines[1].startswith(f"{GAPS.lower()}: {unread}Deployment shop/web). Fix: ")
@@ -738,7 +738,7 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     kept = forewarn("diff", *given).stdout
     assert kept.startswith(
         "cluster full: new Pods of 1 workload get priority 20 instead of 0, "
-        "pruning PriorityClass low would reject new Pods of 1 workload; 1 deleted object stays"
+        "pruning PriorityClass low would reject new Pods of 1 workload; deletion of PriorityClass low"
     ), kept
     text = "If the GitOps tool prunes PriorityClass low, new Pods of 1 workload are rejected: shop/named"
     assert f"\n  {text}\n" in kept
