@@ -157,8 +157,8 @@ class OnCluster(NamedTuple):
     `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that the API server
     accepts, but whose Pods it rejects. `namespaces`: the most affected first. `absent`: changed workloads that are not
     in the cluster, and thus not simulated. `placeholders`: preempted workloads whose Pods only reserve capacity.
-    `scaled_down`: workloads that lose replicas, because the cluster has more than any version sets, or because the
-    second version removes the number. `differing`: changed workloads of which applying also changes what the second
+    `scaled_down`: workloads that lose replicas, because the cluster has more than both versions set, or because the
+    second version sets no number. `differing`: changed workloads of which applying also changes what the second
     version does not edit. `passed`: by PriorityClass, most Pods first. `pruned`: PriorityClasses that only a tool that
     prunes deletes. `drifted_pdbs`: PDBs with too few healthy Pods that select Pods of `scaled_down`.
     `not_predicted`: workloads with new Pods that `answer` lacks, because the volumes that their provisioner creates are

@@ -66,7 +66,7 @@ def with_classes(
     cluster: ClusterSnapshot, objects: Iterable[ApiObject]
 ) -> tuple[dict[str, PriorityClass], list[InvalidObject]]:
     """Return the PriorityClasses by name after the creation of these, and the errors of those that kube-apiserver
-    rejects (changed value or policy, second default).
+    rejects (invalid, changed value or policy, second default).
 
     Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`; plugin/pkg/admission/priority.
     """
@@ -87,12 +87,17 @@ def with_classes(
 def _check_class(new: PriorityClass, obj: ApiObject, classes: Mapping[str, PriorityClass]) -> None:
     """Raise InvalidObject if kube-apiserver rejects a PriorityClass."""
     from forewarn.policies.kube_apiserver.priority import check_default
-    from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class_update
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
+        validate_priority_class,
+        validate_priority_class_update,
+    )
 
     old, ref = classes.get(new.name), ref_of(obj)
     if new.global_default and (why := check_default(new.name, old is not None, classes.values())):
         raise InvalidObject(f"rejected: {why}. Fix: set globalDefault: false in one of them", ("globalDefault",), ref)
     if old is None:
+        for error in validate_priority_class(obj)[:1]:
+            raise InvalidObject(f"rejected: {error.text}", error.path, ref)
         return
     for error in validate_priority_class_update(new, old)[:1]:
         kept = old.value if error.path == ("value",) else old.preemption_policy

@@ -345,7 +345,7 @@ class Answer(NamedTuple):
 
     @property
     def blocked(self) -> bool:
-        """Whether a node was not drained or upgraded."""
+        """Whether a drain or an upgrade is incomplete."""
         return bool(self.not_drained) or (self.upgrade is not None and not self.upgrade.complete)
 
     def count_pending(self, what: str) -> list[tuple[str, int]]:
