@@ -787,7 +787,11 @@ def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytes
     [
         ("standard", "globalDefault: true", "globalDefault: rejected: PriorityClass normal is already marked as"),
         ("web", "", "value: rejected: immutable, stays 100000. Fix: delete and recreate the class"),
-        ("system-new", "", "metadata.name: rejected: Forbidden: priority class names with 'system-' prefix are reserved"),
+        (
+            "system-new",
+            "",
+            "metadata.name: rejected: Forbidden: priority class names with 'system-' prefix are reserved",
+        ),
         ("new", "preemptionPolicy: Sometimes", 'preemptionPolicy: rejected: Unsupported value: "Sometimes"'),
     ],
 )
