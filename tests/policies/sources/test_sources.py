@@ -228,7 +228,7 @@ PARTS = [{"continue": "abc"}, {"remainingItemCount": 7}, {"continue": "abc", "re
 def test_one_page_of_a_list_is_an_error(tmp_path: Path, metadata: dict[str, Any], form: str) -> None:
     page = {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": [_pod("a")]}
     if form == "long":
-        page["items"] = [_pod(f"p{number}") for number in range(20_000)]
+        page["items"] = [{**_pod(f"p{number}"), "status": {"message": "x" * 6_000}} for number in range(200)]
     text = {
         "json": json.dumps(page),
         "sorted": json.dumps(page, sort_keys=True),
