@@ -53,6 +53,7 @@ _FIX_OF_AUTOSCALED: Final = (
     "edit-last-applied"
 )
 _INCOMPLETE: Final = " (incomplete)"
+_NO_EFFECT_OF_THE_REST: Final = "no effect of what is simulated"
 _GAPS: Final = "incomplete (effects can be missing)"
 _ABSENT: Final = "missing in a cluster, so not simulated there"
 _FIX_OF_ABSENT: Final = "Fix: take a new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
@@ -155,10 +156,11 @@ def verdict(diff: Diff) -> str:
         f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else "",
         f"deletion of {kept} only if the GitOps tool prunes" if kept else "",
     )
-    nothing = whatif.NO_EFFECT if diff.clusters and diff.objects else NOTHING
+    is_whole, is_simulated = not _missing_in(diff), bool(diff.clusters and diff.objects)
+    nothing = NOTHING if not is_simulated else whatif.NO_EFFECT if is_whole else _NO_EFFECT_OF_THE_REST
     effect = _effects(diff) if diff.clusters else _counts(diff) if diff.objects else ""
     known = "; ".join(filter(None, (effect or nothing, *others)))
-    return f"{known}{_INCOMPLETE if _missing_in(diff) else ''}"
+    return f"{known}{'' if is_whole else _INCOMPLETE}"
 
 
 def _missing_in(diff: Diff) -> list[str]:
