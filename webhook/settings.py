@@ -150,7 +150,7 @@ FLAGS: Final = (
     ),
     _Flag("tls-key", Path, None, "FILE", "file with the PEM key of --tls-cert"),
     _Flag("tls-min-version", _one_of(TLS_VERSIONS), "1.3", "1.2|1.3", "minimum TLS version"),
-    _Flag("write-ca", Path, None, "FILE", "file to which forewarn writes the CA of the self-signed certificate"),
+    _Flag("write-ca", Path, None, "FILE", "file to which forewarn writes the CA of its generated certificate"),
     _Flag(
         "client-ca",
         Path,

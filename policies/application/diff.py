@@ -127,7 +127,7 @@ class Autoscaled(NamedTuple):
 
 
 class Pruned(NamedTuple):
-    """A PriorityClass that only a tool that prunes deletes, and the number of workloads and running Pods that name it.
+    """A PriorityClass that only a pruning tool deletes, and the number of workloads and running Pods that name it.
 
     After the deletion, admission rejects new Pods of these workloads. `names`: names of these workloads.
     """

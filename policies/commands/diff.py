@@ -196,7 +196,7 @@ def _parser() -> Parser:
     add("--disclose", choices=[*Disclose], default=Disclose.NAMES, help=help_text)
     help_text = "label of Namespaces that names their owner, such as team (default: CODEOWNERS)"
     add("--owner-label", default="", metavar="LABEL", help=help_text)
-    help_text = "give no answer about a cluster whose state is older (such as 24h) or of unknown age"
+    help_text = "give no answer about a cluster whose state is older than this (such as 24h) or undated"
     add("--max-age", type=any_duration, metavar="DURATION", help=help_text)
     help_text = "post the Markdown as a comment on the pull request (GitHub) or merge request (GitLab) of this CI run"
     add("--comment", action="store_true", help=help_text)

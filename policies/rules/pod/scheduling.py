@@ -530,7 +530,7 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
     if template is None or terms is None or own is None or own.preemption_policy == PREEMPT_NEVER:
         return
     for number, term in enumerate(terms[:_MAX_TERMS]):
-        others = _others(term, subject, context)
+        others = _satisfying(term, subject, context)
         priorities = [other.priority for w in others if (other := resolved(w.template, context))]
         if len(priorities) == len(others) > 0 and max(priorities) < own.priority:
             message = (
@@ -540,12 +540,13 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
             yield Problem(text, template.at(*_TERMS, number))
 
 
-def _others(term: Any, subject: ReviewedObject, context: Context) -> list[Labelled]:
-    """The other workloads that a term selects; none for a namespaceSelector, because labels are unknown."""
+def _satisfying(term: Any, subject: ReviewedObject, context: Context) -> list[Labelled]:
+    """The workloads that a term selects; none if its own Pods satisfy it, or with a namespaceSelector (unknown)."""
     given = at(term, "namespaces")
     names = [name for name in (given if isinstance(given, list) else ()) if isinstance(name, str)]
     namespaces = () if at(term, "namespaceSelector") is not None else names or [subject.effective_namespace]
-    return [w for w in selected(at(term, "labelSelector"), namespaces, context) if w.subject is not subject]
+    workloads = selected(at(term, "labelSelector"), namespaces, context)
+    return [] if any(workload.subject is subject for workload in workloads) else workloads
 
 
 _HIGH: Final = 1_000_000
