@@ -58,17 +58,18 @@ class _Seen(NamedTuple):
 class Identities:
     """The objects read so far. A later source may replace an object that has no UID, an earlier one may not.
 
-    Keeps numbers in arrays: objects that go after loading would leave holes in the memory of those that stay, which
+    Keeps numbers in an array: objects that go after loading would leave holes in the memory of those that stay, which
     makes everything else slower. Hashes stand for names, UIDs and allocatable resources.
     """
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
-        self._columns = tuple(array("q") for _ in _Seen._fields)
+        self._numbers = array("q")
+        """The fields of _Seen of all objects, one after the other."""
         self._texts: dict[str, int] = {}
         """Number of each source and file."""
         self._places: dict[int, int] | None = None
-        """Hash of a name -> place in the columns, once a name occurs twice."""
+        """Hash of a name -> place of its numbers, once a name occurs twice."""
 
     def check(self, obj: ApiObject, source: str, file: str, line: int) -> None:
         """Raise SourceError if an earlier object of the same name has another UID, or is a Node of the same source
@@ -77,21 +78,23 @@ class Identities:
         kind = group_kind(obj)
         if not at(obj, "metadata", "name"):  # an empty list, or a version
             return
-        uid, name = at(obj, "metadata", "uid"), hash((kind, *key_of(obj, kind)))
-        resources = read_resource_list(obj, ("status", "allocatable"), obj) if kind == NODE else {}
-        allocatable = hash(frozenset(resources.items()))
-        of_source, of_file = (self._texts.setdefault(text, len(self._texts)) for text in (source, file))
+        uid, name, allocatable = at(obj, "metadata", "uid"), hash((kind, *key_of(obj, kind))), 0
+        if kind == NODE:
+            allocatable = hash(frozenset(read_resource_list(obj, ("status", "allocatable"), obj).items()))
+        of_source = self._texts.setdefault(source, len(self._texts))
+        of_file = self._texts.setdefault(file, len(self._texts))
         now = _Seen(name, hash(uid) if isinstance(uid, str) and uid else 0, of_source, of_file, line, allocatable)
+        width = len(now)
         if name not in self._seen:
             self._seen.add(name)
             if self._places is not None:
-                self._places[name] = len(self._columns[0])
-            for column, number in zip(self._columns, now, strict=True):
-                column.append(number)
+                self._places[name] = len(self._numbers)
+            self._numbers.extend(now)
             return
         if self._places is None:
-            self._places = {name: place for place, name in enumerate(self._columns[0])}
-        before = _Seen(*(column[self._places[name]] for column in self._columns))
+            self._places = {self._numbers[place]: place for place in range(0, len(self._numbers), width)}
+        place = self._places[name]
+        before = _Seen(*self._numbers[place : place + width])
         if before.uid and now.uid and before.uid != now.uid:
             raise self._mixed(obj, "has another UID", before, file, line)
         if before.allocatable != now.allocatable and before.source == now.source:
