@@ -40,7 +40,7 @@ from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
 from forewarn.policies.manifests.differences import changed_fields, differences, of_kinds, supporting
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, at, group_kind, mapping
-from forewarn.policies.scheduling.plugins.volume_binding import UNBOUND_IMMEDIATE
+from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, IMMEDIATE_VOLUMES, UNBOUND_IMMEDIATE
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import autoscalers_of
@@ -446,7 +446,7 @@ def _predicted(applied: WhatIf) -> tuple[WhatIf, list[WorkloadCount]]:
     return replace(applied, answer=answer._replace(workloads=left, autoscalers=reactions)), unknown
 
 
-_OF_NEW_VOLUMES: Final = ("(Immediate) creates volumes", "volumes created from a snapshot or another claim")
+_OF_NEW_VOLUMES: Final = (IMMEDIATE_VOLUMES, COPIED_VOLUMES)
 
 
 def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[ScaledDown]:

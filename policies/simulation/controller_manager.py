@@ -55,6 +55,7 @@ from forewarn.policies.objects.node_selector import NodeSelector, NodeSelectorTe
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.storage import PersistentVolume
 from forewarn.policies.objects.volumes import driver_of_provisioner
+from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, IMMEDIATE_VOLUMES
 from forewarn.policies.selectors import Requirement
 from forewarn.policies.simulation.api_server import BY_WORKLOAD, Change, claims_of
 
@@ -1179,10 +1180,10 @@ class StorageControllers:
     def _can_provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
         """Report whether the outcome of provisioning is known; record the reason if not."""
         if claim.has_data_source:
-            self._note("volumes created from a snapshot or another claim", claim.key)
+            self._note(COPIED_VOLUMES, claim.key)
             return False
         if claim.selected_node is None and self._topology_keys(storage_class, None) != ():
-            self._note(f"where StorageClass {storage_class.name} (Immediate) creates volumes", claim.key)
+            self._note(f"where StorageClass {storage_class.name} {IMMEDIATE_VOLUMES}", claim.key)
             return False
         return True
 

@@ -381,6 +381,9 @@ VOLUME_NOT_EXIST: Final = Reason(
     _RESTORE,
     of_volumes=True,
 )
+IMMEDIATE_VOLUMES: Final = "(Immediate) creates volumes"
+COPIED_VOLUMES: Final = "volumes created from a snapshot or another claim"
+"""Ends of the notes about new volumes that simulations do not model."""
 UNBOUND_IMMEDIATE: Final = unresolvable(
     Reason(
         "pod has unbound immediate PersistentVolumeClaims",
