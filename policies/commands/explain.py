@@ -181,25 +181,11 @@ _CHECKED: Final = {
     Target.POD_GROUP: "PodGroups and Workloads",
     Target.OTHER: "objects of other kinds",
 }
-_BUDGETS: Final = "PodDisruptionBudgets"
-_CHECKED_INSTEAD: Final = {
-    "autoscaler-exceeds-quota": {Target.OTHER: "HorizontalPodAutoscalers"},
-    "empty-selector": {Target.OTHER: _BUDGETS},
-    "evictions-blocked": {Target.OTHER: _BUDGETS},
-    "group-priority-too-high": {Target.PART: _CHECKED[Target.POD_GROUP]},
-    "job-fails-on-eviction": {Target.TEMPLATE: "Jobs, CronJobs"},
-    "daemon-set-without-class": {Target.TEMPLATE: "DaemonSets"},
-    "pod-group-too-small": {Target.POD_GROUP: "PodGroups"},
-    "removed-api-version": {Target.OTHER: f"{_BUDGETS}, HorizontalPodAutoscalers"},
-    "scheduler-configuration": {Target.OTHER: "files of kind KubeSchedulerConfiguration"},
-    "selector-without-pods": {Target.OTHER: _BUDGETS},
-}
-"""Rule -> the objects of a target that the rule checks, if these are not all."""
 
 
 def _checked(rule: Rule) -> str:
     """The kinds of objects that a rule checks, for example `Pods, Pod templates`; in the same order for every rule."""
-    checked = {**_CHECKED, **_CHECKED_INSTEAD.get(rule.ID, {})}
+    checked = {**_CHECKED, **rule.OBJECTS}
     return ", ".join(text for target, text in checked.items() if target in rule.TARGETS)
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 
 _NO_OPTIONS: Final = Options()
-ON_REQUEST: Final = frozenset(("class-without-description", "equal-class-values"))
-"""Rules that are off unless `selected`, `severities` or `actions` names them."""
 
 
 class ConfigError(ForewarnError, ValueError):
@@ -110,7 +108,7 @@ _BUDGET: Final = PredictionBudget()
 class Config(NamedTuple):
     """The complete configuration; without arguments, the defaults.
 
-    `selected`: the only rules that run; empty: all except those of ON_REQUEST. `disabled_rules`: rules that do not run.
+    `selected`: the only rules that run; empty: all except those `ON_REQUEST`. `disabled_rules`: rules that do not run.
     `rules`: ids of enabled rules of other packages; `foreign`: these rules, loaded by `foreign_rules.with_rules`.
     """
 
@@ -147,12 +145,12 @@ class Config(NamedTuple):
         return self._replace(options=self.options._replace(limited_resources=limited))
 
     def runs(self, rule: Rule) -> bool:
-        """Whether linter and webhook run a rule: selected (by default all are, except those of ON_REQUEST) and not
+        """Whether linter and webhook run a rule: selected (by default all are, except those `ON_REQUEST`) and not
         disabled.
         """
         if rule.ID in self.disabled_rules:
             return False
-        wanted = rule.ID not in ON_REQUEST or rule.ID in self.severities or rule.ID in self.actions
+        wanted = not rule.ON_REQUEST or rule.ID in self.severities or rule.ID in self.actions
         return rule.ID in self.selected if self.selected else wanted
 
     def linter_severity(self, rule: Rule) -> Severity | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.findings import Problem, Severity, cut
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.rules.support.context import NOTHING_STORED, DependsOn, Target
+from forewarn.policies.rules.support.context import NOTHING_STORED, DependsOn, Rule, Target
 from forewarn.policies.rules.support.documentation import documentation_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.config.model import Config
     from forewarn.policies.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.rules.support.context import Context, Rule
+    from forewarn.policies.rules.support.context import Context
 
 GROUP: Final = "forewarn.rules"
 _ID: Final = re.compile(r"[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*")
@@ -87,19 +87,14 @@ def guarded(rule: Any) -> Rule:
     return _Guarded(rule)
 
 
-class _Guarded:
+class _Guarded(Rule):
     """A wrapper of a rule that yields only valid problems, and reports the rule's exceptions as a problem."""
-
-    ACTION = None
-    READS_PARTS = False
 
     def __init__(self, rule: Any) -> None:
         self.__doc__ = rule.__doc__
-        self.ID: str = rule.ID
-        self.TARGETS: tuple[Target, ...] = tuple(rule.TARGETS)
-        self.SEVERITY: Severity = rule.SEVERITY
+        self.ID, self.TARGETS, self.SEVERITY = rule.ID, tuple(rule.TARGETS), rule.SEVERITY
         depends_on = getattr(rule, "DEPENDS_ON", None)
-        self.DEPENDS_ON: DependsOn = depends_on if isinstance(depends_on, DependsOn) else NOTHING_STORED
+        self.DEPENDS_ON = depends_on if isinstance(depends_on, DependsOn) else NOTHING_STORED
         self._check = rule.check
 
     def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -119,14 +114,11 @@ class _Guarded:
             yield Problem(message, remediation=fix, severity=Severity.WARNING)
 
 
-class _Broken:
+class _Broken(Rule):
     """A replacement for a rule that could not be loaded: reports the reason once."""
 
     TARGETS = (Target.FILE,)
     SEVERITY = Severity.WARNING
-    ACTION = None
-    DEPENDS_ON = NOTHING_STORED
-    READS_PARTS = False
 
     def __init__(self, name: str, why: str, fix: str) -> None:
         self.ID, self.why, self._problem = name, why, Problem(f"not evaluated: {why}", remediation=fix)

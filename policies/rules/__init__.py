@@ -1,4 +1,4 @@
-"""The rules: every `RuleFunction` in these modules and packages, without a list."""
+"""The rules: every `rule` in these modules and packages, without a list."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.rules.support.context import RuleFunction, Target
+from forewarn.policies.rules.support.context import Target, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ def _rules_in(path: Iterable[str], package: str) -> Iterator[Rule]:
         if hasattr(module, "__path__"):
             yield from _rules_in(module.__path__, module.__name__)
         else:
-            yield from (value for value in vars(module).values() if isinstance(value, RuleFunction))
+            yield from (value for value in vars(module).values() if isinstance(value, rule))
 
 
 def _modules(path: Iterable[str]) -> list[str]:

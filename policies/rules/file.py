@@ -542,7 +542,7 @@ _MAX_PROFILES: Final = 100
 _LONGEST_PROFILE: Final = 40
 
 
-@rule(Target.OTHER, severity=Severity.ERROR)
+@rule(Target.OTHER, severity=Severity.ERROR, objects={Target.OTHER: "files of kind KubeSchedulerConfiguration"})
 def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A KubeSchedulerConfiguration disables preemption, or has a removed version or field.
 

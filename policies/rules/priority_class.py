@@ -30,7 +30,7 @@ from forewarn.policies.objects.priority_class import (
 )
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.options import Options
-from forewarn.policies.rules.support.context import NOTHING_STORED, Context, DependsOn, Phase, Target, rule
+from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import ClassInUse, PodsWithPriority, PreemptingClasses
 from forewarn.policies.rules.support.names import nearest
 from forewarn.policies.rules.support.rule_text import (
@@ -303,6 +303,7 @@ _LONGEST_VERSION: Final = 60
     severity=Severity.ERROR,
     action=Action.DENY,
     reads_parts=True,
+    objects={Target.OTHER: "PodDisruptionBudgets, HorizontalPodAutoscalers"},
 )
 def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Kubernetes has removed the `apiVersion` of an object.
@@ -714,7 +715,7 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
         )
 
 
-@rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, depends_on=NOTHING_STORED)
+@rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, on_request=True)
 def class_without_description(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PriorityClass has no description.
 
@@ -746,7 +747,10 @@ def class_without_description(subject: ReviewedObject, context: Context) -> Iter
 
 
 @rule(
-    Target.PRIORITY_CLASS, severity=Severity.NOTE, depends_on=DependsOn(("classes",), "the other class may be deleted")
+    Target.PRIORITY_CLASS,
+    severity=Severity.NOTE,
+    depends_on=DependsOn(("classes",), "the other class may be deleted"),
+    on_request=True,
 )
 def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Two PriorityClasses have the same value.

@@ -787,7 +787,10 @@ _MAX_REPLICAS: Final = ("spec", "maxReplicas")
 
 
 @rule(
-    Target.OTHER, severity=Severity.WARNING, depends_on=DependsOn(("quotas", "pods"), "the quota may have been raised")
+    Target.OTHER,
+    severity=Severity.WARNING,
+    depends_on=DependsOn(("quotas", "pods"), "the quota may have been raised"),
+    objects={Target.OTHER: "HorizontalPodAutoscalers"},
 )
 def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A HorizontalPodAutoscaler may scale a workload beyond a ResourceQuota.

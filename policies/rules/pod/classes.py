@@ -439,6 +439,7 @@ def _daemons_template(subject: ReviewedObject, context: Context) -> PodTemplate 
     severity=Severity.WARNING,
     depends_on=DependsOn(("classes", "pods"), "the Pods of higher priority may have been deleted"),
     reads_parts=True,
+    objects={Target.TEMPLATE: "DaemonSets"},
 )
 def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A DaemonSet has no PriorityClass, or a lower priority than other workloads.

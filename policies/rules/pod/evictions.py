@@ -20,10 +20,19 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _LONGEST_LABELS: Final = 60
+_BUDGETS: Final = {Target.OTHER: "PodDisruptionBudgets"}
 _SELECT_PODS: Final = "set selector.matchLabels to labels of the workload's Pods"
 
 
-@rule(Target.POD, Target.TEMPLATE, Target.PART, Target.OTHER, severity=Severity.WARNING, reads_parts=True)
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    Target.PART,
+    Target.OTHER,
+    severity=Severity.WARNING,
+    reads_parts=True,
+    objects=_BUDGETS,
+)
 def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A label selector of a PodDisruptionBudget or a topology spread constraint is empty or absent.
 
@@ -160,7 +169,7 @@ _ALLOW_ONE: Final = {
 _SCALED: Final = (DEPLOYMENT, STATEFUL_SET)
 
 
-@rule(Target.OTHER, severity=Severity.WARNING, reads_parts=True)
+@rule(Target.OTHER, severity=Severity.WARNING, reads_parts=True, objects=_BUDGETS)
 def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodDisruptionBudget never allows an eviction.
 
@@ -235,7 +244,7 @@ _JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
 """Kind -> path of the Job in an object of this kind."""
 
 
-@rule(Target.TEMPLATE, severity=Severity.NOTE, reads_parts=True)
+@rule(Target.TEMPLATE, severity=Severity.NOTE, reads_parts=True, objects={Target.TEMPLATE: "Jobs, CronJobs"})
 def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Job or CronJob can fail if its Pods are evicted or preempted.
 
@@ -317,6 +326,7 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
     Target.OTHER,
     severity=Severity.WARNING,
     depends_on=DependsOn(("pods",), "the Pods may have been created a moment ago"),
+    objects=_BUDGETS,
 )
 def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The selector of a PodDisruptionBudget matches no Pod of the workloads in the input.

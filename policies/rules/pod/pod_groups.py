@@ -352,6 +352,7 @@ _MIN_COUNT: Final = ("spec", "schedulingPolicy", "gang", "minCount")
     Target.POD_GROUP,
     severity=Severity.WARNING,
     depends_on=DependsOn(("pods",), "further Pods of the group may have been created"),
+    objects={Target.POD_GROUP: "PodGroups"},
 )
 def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodGroup has fewer Pods than its `minCount`.
@@ -473,7 +474,7 @@ _TOO_HIGH: Final = {c.name: c for c in SYSTEM_CLASSES if c.value > HIGHEST_USER_
 """The system classes above the limit. No other PriorityClass can have such a value."""
 
 
-@rule(Target.PART, severity=Severity.ERROR, action=Action.WARN)
+@rule(Target.PART, severity=Severity.ERROR, action=Action.WARN, objects={Target.PART: "PodGroups and Workloads"})
 def group_priority_too_high(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodGroup, or a template of PodGroups, names a PriorityClass with a value above 1000000000.
 

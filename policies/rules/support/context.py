@@ -8,7 +8,8 @@ from contextlib import suppress
 from enum import Enum, StrEnum
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import proxy
 
 from forewarn.policies.disclosure import EXACT, Disclose, Shown
@@ -356,68 +357,50 @@ ALL_SCHEDULED = ("everything the scheduler reads",)
 """The value of `stored` for rules that predict."""
 
 
-class Rule(Protocol):
-    """A rule: a `RuleFunction`, or a module of another package with these names. The docstring is the documentation."""
-
-    @property
-    def ID(self) -> str:  # noqa: N802  (a module's constant)
-        """The permanent id, for example `unknown-priority-class`."""
-
-    @property
-    def TARGETS(self) -> tuple[Target, ...]:  # noqa: N802
-        """The kinds of subjects that the rule checks."""
-
-    @property
-    def SEVERITY(self) -> Severity | None:  # noqa: N802
-        """The linter's default severity; None if the linter does not use the rule."""
-
-    @property
-    def ACTION(self) -> Action | None:  # noqa: N802
-        """The webhook's default action (deny becomes warn for a template); None if the webhook does not use the
-        rule.
-        """
-
-    @property
-    def DEPENDS_ON(self) -> DependsOn:  # noqa: N802
-        """The stored objects that the rule depends on."""
-
-    @property
-    def READS_PARTS(self) -> bool:  # noqa: N802
-        """Whether it checks single fields, or reads `ReviewedObject.whole` before it reports an absent one."""
-
-    def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-        """Yield the problems of one subject. A pure function, without side effects, independent of the configured
-        action.
-        """
-
-
 Check = Callable[[ReviewedObject, Context], Iterator[Problem]]
 
 
-class RuleFunction:
-    """A generator of problems as a rule. Its name is the id, with `_` for `-`; see `Rule` for the other fields."""
+class Rule:
+    """A rule. The docstring is the documentation. For rules of other packages, `evaluation.foreign_rules` makes one."""
+
+    ID: str
+    """The permanent id, for example `unknown-priority-class`."""
+    TARGETS: tuple[Target, ...]
+    """The kinds of subjects that the rule checks."""
+    SEVERITY: Severity | None = None
+    """The linter's default severity; None if the linter does not use the rule."""
+    ACTION: Action | None = None
+    """The webhook's default action (deny becomes warn for a template); None if the webhook does not use the rule."""
+    DEPENDS_ON = NOTHING_STORED
+    """The stored objects that the rule depends on."""
+    READS_PARTS = False
+    """Whether it checks single fields, or reads `ReviewedObject.whole` before it reports an absent one."""
+    ON_REQUEST = False
+    """Whether it runs only if the configuration selects it, or sets its severity or action."""
+    OBJECTS: Mapping[Target, str] = MappingProxyType({})
+    """The objects of a target that the rule checks, for the documentation, if these are not all."""
+    check: Check
+    """Yields the problems of one subject. A pure function, without side effects, independent of the configured action.
+    """
+
+
+class rule(Rule):  # noqa: N801
+    """Make a rule of a generator of problems, whose name is the id, with `_` for `-`. For the arguments, see `Rule`."""
 
     def __init__(
         self,
-        check: Check,
-        targets: tuple[Target, ...],
-        severity: Severity | None,
-        action: Action | None,
-        depends_on: DependsOn,
-        reads_parts: bool,
+        *targets: Target,
+        severity: Severity | None = None,
+        action: Action | None = None,
+        depends_on: DependsOn = NOTHING_STORED,
+        reads_parts: bool = False,
+        on_request: bool = False,
+        objects: Mapping[Target, str] = Rule.OBJECTS,
     ) -> None:
-        self.__doc__, self.__module__ = check.__doc__, check.__module__
-        self.ID = check.__name__.replace("_", "-")
         self.TARGETS, self.SEVERITY, self.ACTION, self.DEPENDS_ON = targets, severity, action, depends_on
-        self.READS_PARTS, self.check = reads_parts, check
+        self.READS_PARTS, self.ON_REQUEST, self.OBJECTS = reads_parts, on_request, objects
 
-
-def rule(
-    *targets: Target,
-    severity: Severity | None = None,
-    action: Action | None = None,
-    depends_on: DependsOn = NOTHING_STORED,
-    reads_parts: bool = False,
-) -> Callable[[Check], RuleFunction]:
-    """Make a rule of a generator of problems. For the arguments, see `Rule`."""
-    return lambda check: RuleFunction(check, targets, severity, action, depends_on, reads_parts)
+    def __call__(self, check: Check) -> rule:
+        self.__doc__, self.__module__ = check.__doc__, check.__module__
+        self.ID, self.check = check.__name__.replace("_", "-"), check
+        return self

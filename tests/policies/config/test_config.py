@@ -12,7 +12,7 @@ import yaml
 
 from forewarn.policies.config import Config, ConfigError, find_config, load_config, read_config
 from forewarn.policies.config.load import is_empty
-from forewarn.policies.config.model import ON_REQUEST, Budget, PredictionBudget
+from forewarn.policies.config.model import Budget, PredictionBudget
 from forewarn.policies.findings import Action, Severity
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.namespace import Namespace
@@ -93,9 +93,9 @@ def test_an_empty_file_is_the_default_configuration() -> None:
     assert read_config("", "f") == read_config("# nothing\n", "f") == Config()
 
 
-@pytest.mark.parametrize("name", sorted(ON_REQUEST))
+@pytest.mark.parametrize("name", ["class-without-description", "equal-class-values"])
 def test_a_rule_that_is_off_by_default_runs_if_the_configuration_names_it(name: str) -> None:
-    rule = {rule.ID: rule for rule in RULES}[name]
+    rule = {rule.ID: rule for rule in RULES if rule.ON_REQUEST}[name]
     assert not Config().runs(rule)
     assert Config(severities={name: Severity.NOTE}).runs(rule)
     assert Config(actions={name: Action.DENY}).runs(rule)

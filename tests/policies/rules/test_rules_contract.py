@@ -24,7 +24,7 @@ from forewarn.policies.manifests import read
 from forewarn.policies.metering import never
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.rules import RULES
-from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Rule, Target, rule
+from forewarn.policies.rules.support.context import Context, Rule, Target, rule
 from forewarn.policies.rules.support.documentation import documentation_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS
 from forewarn.webhook.admission.decision import BEST, is_shortened, warnings_of
@@ -156,15 +156,13 @@ def test_the_page_says_whether_lint_fix_changes_the_bad_example(rule: Rule) -> N
     assert all(edit.is_safe for _, edit in edits) == ("no change" not in FIXED.get(rule.ID, ""))
 
 
-class AlwaysANote:
+class AlwaysANote(Rule):
     """A rule that has a note on everything."""
 
     ID = "always-a-note"
     TARGETS = tuple(Target)
     SEVERITY = Severity.NOTE
     ACTION = Action.AUDIT
-    DEPENDS_ON = NOTHING_STORED
-    READS_PARTS = False
 
     def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         """A note."""
