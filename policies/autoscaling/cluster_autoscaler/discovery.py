@@ -7,6 +7,8 @@ field of the wrong type counts as absent, and the numbers of groups, flags and c
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections import deque
 from math import inf
@@ -101,62 +103,20 @@ _FLAG: Final = re.compile(r"--?([a-z][a-z0-9_-]*)(?:=(.*))?", re.DOTALL)
 _PROGRAM: Final = "cluster-autoscaler"
 _MAX_SCRIPT: Final = 20_000
 _STARTUP_TAINTS: Final = ("startup-taint", "ignore-taint")
-_READ: Final = re.compile(
-    "balance-similar-node-groups|balancing-ignore-label|cloud-provider|cores-total|expander|force-ds|memory-total|nodes|"
-    "expendable-pods-priority-cutoff|frequent-loops-enabled|max-node-startup-time|max-nodes-total|namespace|"
-    "max-total-unready-percentage|ok-total-unready-count|scale-from-unschedulable|scan-interval|startup-taint-prefix|"
-    f"status-taint|{'|'.join((*_TIMES, *_COUNTS, *_SHARES, *_SWITCHES, *_STARTUP_TAINTS))}"
+with open(os.path.join(os.path.dirname(__file__), "flags.json"), encoding="utf-8") as _file:
+    _FLAGS: Final = json.load(_file)
+"""Flags that forewarn reads, besides those above; those that it does not model, with the default value; and those that
+change no answer, for example because nothing fails in simulations. Other flags count as not modelled.
+"""
+_NOT_MODELLED: Final[Mapping[str, str]] = _FLAGS["notModelled"]
+_NOT_MODELLED_IN_SCALE_DOWN: Final[Mapping[str, str]] = _FLAGS["notModelledInScaleDown"]
+_ALLOWED: Final = frozenset((*_FLAGS["read"], *_FLAGS["irrelevant"], *_NOT_MODELLED_IN_SCALE_DOWN)).union(
+    _TIMES, _COUNTS, _SHARES, _SWITCHES, _STARTUP_TAINTS
 )
-_NOT_MODELLED: Final = {
-    "allowed-scheduler-names": "",
-    "async-node-groups": "false",
-    "balancing-label": "",
-    "bypassed-scheduler-names": "",
-    "capacity-buffer-pod-injection-enabled": "false",
-    "capacity-quotas-enabled": "false",
-    "enable-csi-node-aware-scheduling": "false",
-    "enable-proactive-scaleup": "false",
-    "enable-provisioning-requests": "false",
-    "enforce-node-group-min-size": "false",
-    "estimator": "binpacking",
-    "fastpath-binpacking-enabled": "false",
-    "max-allocatable-difference-ratio": "0.05",
-    "max-free-difference-ratio": "0.05",
-    "max-nodes-per-scaleup": "1000",
-    "memory-difference-ratio": "0.015",
-    "new-pod-scale-up-delay": "0s",
-    "salvo-scale-up": "false",
-    "scale-up-from-zero": "true",
-    "scheduler-config-file": "",
-    "status-config-map-name": STATUS,
-}
-_NOT_MODELLED_IN_SCALE_DOWN: Final = {
-    "daemonset-eviction-for-empty-nodes": "false",
-    "drain-priority-config": "",
-    "dynamic-node-delete-delay-after-taint-enabled": "false",
-    "node-deletion-batcher-interval": "0s",
-    "node-deletion-candidate-ttl": "0s",
-    "scale-down-delay-type-local": "false",
-}
-"""Flags that would change an answer -> the default value. Flags that are in no table count as such, too."""
+_ALLOWED_PREFIXES: Final = tuple(flag.removesuffix("*") for flag in _FLAGS["irrelevant"] if flag.endswith("*"))
 _BOOLEAN: Final = frozenset(
     name for name, default in {**_NOT_MODELLED, **_NOT_MODELLED_IN_SCALE_DOWN}.items() if default in ("true", "false")
 ).union(_SWITCHES, ("balance-similar-node-groups", "force-ds", "frequent-loops-enabled", "scale-from-unschedulable"))
-_IRRELEVANT: Final = re.compile(
-    "address|aws-use-static-instance-list|bulk-mig-instances-listing-enabled|check-capacity-.*|cloud-config|cluster-name|"
-    "capacity-buffer-(controller|pod-dry-run)-enabled|cluster-snapshot-parallelism|clusterapi-cloud-config-authoritative|"
-    "daemonset-eviction-for-occupied-nodes|debugging-snapshot-enabled|emit-per-nodegroup-metrics|force-delete-.*|gce-.*|"
-    "enable-dynamic-resource-allocation|grpc-expander-.*|kube-(api-content-type|client-.*)|kubeconfig|kubernetes|"
-    "(initial-|max-)?node-group-backoff-.*|max-(bulk-soft-taint-.*|failing-time|inactivity|startup-time)|profiling|"
-    "max-(binpacking-time|node-provision-time|node-skip-eval-time-tracker-enabled|nodegroup-binpacking-duration)|regional|"
-    "node-(group-auto-discovery|info-cache-expire-time|removal-latency-tracking-enabled)|parallel-scale-up|"
-    "pod-injection-limit|predicate-parallelism|provisioning-request-.*|record-duplicated-events|salvo-scale-up-budget|"
-    "scale-down-(candidates-pool-.*|delay-after-failure|non-empty-candidates-count|simulation-timeout)|user-agent|"
-    "scaleup-simulation-for-skipped-node-groups-enabled|write-status-configmap|"
-    "add-dir-header|alsologtostderr|leader-elect.*|legacy-stderr-.*|log-.*|logging-format|logtostderr|one-output|"
-    "skip-(log-)?headers|stderrthreshold|v|vmodule"
-)
-"""Flags that change no answer, for example because nothing fails in simulations."""
 
 
 class Sizes(NamedTuple):
@@ -578,7 +538,8 @@ def _unmodelled(given: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     names = {
         name: None
         for name, value in given
-        if not (_READ.fullmatch(name) or _IRRELEVANT.fullmatch(name) or name in _NOT_MODELLED_IN_SCALE_DOWN)
+        if name not in _ALLOWED
+        and not name.startswith(_ALLOWED_PREFIXES)
         and not _is_default(value, _NOT_MODELLED.get(name))
     }
     return tuple(cut(name, _LONGEST_FLAG) for name in names)
