@@ -34,13 +34,15 @@ from forewarn.policies.application.node import NodePressure, ResizeResult
 from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
-from forewarn.policies.documents import VERSION, Always, Spelled, fields_of, optional_in_json, properties_of
+from forewarn.policies.documents import VERSION, Always, Sparse, Spelled, fields_of, optional_in_json, properties_of
 from forewarn.policies.documents.answers import DryRun, Head
-from forewarn.policies.documents.findings import Impact
+from forewarn.policies.documents.findings import Detail
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
 from forewarn.policies.documents.ui import UiCluster, UiFault, UiPrediction, UiWarnings
 from forewarn.policies.documents.webhook import Accuracy, Checks
 from forewarn.policies.expectations import Expectations
+from forewarn.policies.findings import Finding
+from forewarn.policies.forecast.impact import ImpactDocument
 from forewarn.policies.render.several_clusters import SeveralClusters
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
@@ -78,9 +80,11 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "ui-predict": ("the Predict page of `ui`", UiPrediction),
     "ui-warnings": ("the page Accuracy and warnings of the webhook", UiWarnings),
     "ui-error": ("an error of `ui`", UiFault),
-    "preemption-impact": ("the annotation `forewarn.dev/preemption-impact`", Impact),
+    "preemption-impact": ("the annotation `forewarn.dev/preemption-impact`", ImpactDocument),
 }
 """Name of a JSON Schema -> the output that it describes, and its type."""
+DETAIL: Final = ImpactDocument | Detail | dict[str, Any] | None
+"""The type of the details of a finding, which rules determine."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SCALARS = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
@@ -225,7 +229,7 @@ def _members(given: Any) -> tuple[dict[str, Any], str, dict[str, str]]:
             keys[field.key] = _optional(hints[field.name]) if field.optional else hints[field.name]
             names |= {field.name: field.key, field.key: field.key}
     for key, member in properties_of(given).items() if fields_of(given) else ():
-        hint = hints_of(member.fget)["return"]
+        hint = DETAIL if (given, key) == (Finding, "detail") else hints_of(member.fget)["return"]
         keys[key] = _optional(hint) if isinstance(member, optional_in_json) else hint
         names |= {member.fget.__name__: key, key: key}
         if member.__doc__:
@@ -266,7 +270,7 @@ def _property(hint: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any
     return {**text, **_of(hint.__origin__, defined, closed)}
 
 
-_MARKS: Final = (*Always.__metadata__, *Spelled.__metadata__)
+_MARKS: Final = (*Always.__metadata__, *Sparse.__metadata__, *Spelled.__metadata__)
 
 
 def _optional(hint: Any) -> Any:

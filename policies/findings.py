@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from forewarn.policies.documents import Always, Hidden
-    from forewarn.policies.documents.findings import Detail, Impact
 
 
 class Severity(IntEnum):
@@ -201,7 +200,7 @@ class Finding(NamedTuple):
         return self.path
 
     @optional_in_json
-    def detail_(self) -> Impact | Detail | dict[str, Any] | None:
+    def detail_(self) -> dict[str, Any] | None:
         """Data of the message; the rule determines the keys."""
         return dict(self.detail) or None
 

@@ -9,28 +9,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.documents import findings
+from forewarn.policies.documents import fields_of
 from forewarn.policies.findings import INCOMPLETE
+from forewarn.policies.forecast.aftermath import Aftermath
+from forewarn.policies.forecast.impact import ImpactDocument, PreemptionBy
+from forewarn.policies.forecast.pod_groups import GroupImpact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGE = Path("docs/reference/annotations.md").read_text()
-IMPACT = {
-    "policies/forecast/impact.py": (
-        "to_dict",
-        "_of_all_pods",
-        "_of_group",
-        "_to_coarse_dict",
-        "_preemption_as_dict",
-        "_merged",
-    ),
-    "policies/forecast/aftermath.py": ("to_dict",),
-    "policies/forecast/pod_groups.py": ("as_annotation",),
-    "webhook/admission/impact_annotation.py": ("text_of",),
-}
 DETAILS = {"basis", "victims", "reasons", "newNodes", "expectation"}
-"""Keys of the type Impact that only details of findings have."""
+"""Keys of the impact that only details of findings have."""
 
 
 def _rows(section: str) -> Iterator[tuple[list[str], str]]:
@@ -54,36 +44,10 @@ def _trees(*folders: str) -> Iterator[tuple[str, ast.Module]]:
             yield str(path), ast.parse(path.read_text())
 
 
-def _keys(function: ast.FunctionDef) -> Iterator[str]:
-    for node in ast.walk(function):
-        keys: list[Any] = []
-        if isinstance(node, ast.Dict):
-            keys = node.keys
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            keys = [node.slice]
-        for key in keys:
-            if isinstance(key, ast.Constant):
-                yield str(key.value)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "_more":
-            yield f"more{ast.literal_eval(node.args[0])}"
-
-
-def _written_impact() -> set[str]:
-    found: set[str] = set()
-    for path, functions in IMPACT.items():
-        for node in ast.walk(ast.parse(Path(path).read_text())):
-            if isinstance(node, ast.FunctionDef) and node.name in functions:
-                found |= set(_keys(node))
-    return found
-
-
 def test_the_keys_of_the_impact_are_those_of_the_code() -> None:
-    assert _documented_impact() == _written_impact()
-
-
-def test_the_schema_of_the_impact_has_the_keys_of_the_code() -> None:
-    types = (findings.Impact, findings.PreemptionBy, findings.Cascade, findings.GroupImpact)
-    assert {key for each in types for key in each.__annotations__} - (DETAILS - {"victims"}) == _written_impact()
+    types = (PreemptionBy, Aftermath, GroupImpact)
+    keys = {field.key for field in fields_of(ImpactDocument)} - DETAILS
+    assert _documented_impact() == keys.union(field.key for one in types for field in fields_of(one))
 
 
 def _audit_keys() -> Iterator[str]:

@@ -129,7 +129,7 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
     victims = _victims(preempting, impact.let_in)
     more: int | None = 0
     if victims:
-        more = impact.aftermath.preempted if impact.aftermath is not None and impact.aftermath.known else None
+        more = impact.aftermath.preempted if impact.aftermath is not None and not impact.aftermath.incomplete else None
     lost = tuple(Lost(v.key, v.effective_priority) for v in victims.values()) if len(victims) <= NAMED else None
     return WorkloadExpectation(
         (subject.effective_namespace, kind, ref.name),

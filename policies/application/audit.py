@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
     from forewarn.policies.findings import Finding
-    from forewarn.policies.rules.support.details import NewNodes
+    from forewarn.policies.forecast.impact import NewNodes
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.whatif.autoscalers import Autoscaling
 

@@ -26,6 +26,7 @@ Hidden = Annotated[_T, "not in JSON"]
 Inlined = Annotated[_T, "its keys are in JSON"]
 Spelled = Annotated[_T, "its name is the key"]
 Always = Annotated[_T, "in JSON also if empty"]
+Sparse = Annotated[_T, "in JSON unless empty, 0 or false"]
 if TYPE_CHECKING:
     in_json = property
     optional_in_json = property
@@ -43,19 +44,22 @@ class Exact(float):
 
 
 class Field(NamedTuple):
-    """A field of a result type. `key`: in JSON. `optional`: omitted if empty; `nullable`: only if None."""
+    """A field of a result type. `key`: in JSON. `optional`: omitted if empty; `nullable`: only if None; `sparse`: also
+    if 0 or false.
+    """
 
     name: str
     key: str
     optional: bool
     nullable: bool
+    sparse: bool
     hidden: bool
     inlined: bool
 
     def omits(self, value: Any) -> bool:
         if value is None:
             return self.hidden or self.inlined or self.nullable
-        return self.hidden or (self.optional and not self.nullable and is_empty(value))
+        return self.hidden or (self.sparse and not value) or (self.optional and not self.nullable and is_empty(value))
 
 
 @cache
@@ -63,7 +67,7 @@ def fields_of(of: Any) -> tuple[Field, ...]:
     """The fields of a dataclass or NamedTuple in JSON; empty for other types.
 
     The key is the name in camel case, or of a `Spelled` field the name itself. A field with an empty default is
-    optional, unless it is `Always` in JSON.
+    optional, unless it is `Always` in JSON, and so is a `Sparse` one.
     """
     declared: Mapping[str, Any] = getattr(of, "__dataclass_fields__", {})
     defaults = {name: field.default for name, field in declared.items()} or getattr(of, "_field_defaults", {})
@@ -74,8 +78,9 @@ def fields_of(of: Any) -> tuple[Field, ...]:
         Field(
             name,
             key,
-            "Always[" not in hint and is_empty(default),
+            "Sparse[" in hint or ("Always[" not in hint and is_empty(default)),
             default is None,
+            "Sparse[" in hint,
             "Hidden[" in hint,
             "Inlined[" in hint,
         )

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key
+    from forewarn.policies.documents import Sparse
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
@@ -365,55 +366,34 @@ MAX_WORK: Final = 150_000
 
 
 class Aftermath(NamedTuple):
-    """The result of the cascade after a preemption.
+    """The cascade after a preemption: the fate of the victims. A missing number is 0. `incomplete`: the cascade was not
+    predicted, because time or work was used up.
 
-    `replaced`: number of victims that a controller recreates. `lost`: number of other victims. `assumed`: number of
-    those whose controller is unknown or not in the cluster state. `preempted`: number of Pods that replacements
-    preempt. `levels`: depth of the cascade. `pending`: replacements that stay Pending. `rejected`: replacements that a
-    quota still rejects at the end, included in `replaced`. `omitted`: Pending Pods that were not evaluated. `known`
-    False: the result is unknown, because time or work was used up.
+    `replaced`: number of victims that a controller recreates. `not_replaced`: number of other victims.
+    `controller_unknown`: number of those whose controller is unknown or not in the cluster state. `preempted`: number
+    of Pods that replacements preempt. `pending`: replacements that stay Pending. `rejected_by_quota`: replacements that
+    a quota still rejects at the end, included in `replaced`. `pending_not_evaluated`: number of Pending Pods that were
+    not evaluated.
     """
 
-    replaced: int = 0
-    lost: int = 0
-    preempted: int = 0
-    levels: int = 0
-    pending: int = 0
-    known: bool = True
-    rejected: int = 0
-    omitted: int = 0
-    assumed: int = 0
+    replaced: Sparse[int] = 0
+    not_replaced: Sparse[int] = 0
+    preempted: Sparse[int] = 0
+    cascade_depth: Sparse[int] = 0
+    pending: Sparse[int] = 0
+    incomplete: Sparse[bool] = False
+    rejected_by_quota: Sparse[int] = 0
+    pending_not_evaluated: Sparse[int] = 0
+    controller_unknown: Sparse[int] = 0
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the counts that are not zero under their JSON names; `{"incomplete": True}` if the result is
-        unknown.
-        """
-        if not self.known:
-            return {"incomplete": True}
-        document = {
-            "replaced": self.replaced,
-            "notReplaced": self.lost,
-            "controllerUnknown": self.assumed,
-            "preempted": self.preempted,
-            "cascadeDepth": self.levels,
-            "pending": self.pending,
-            "rejectedByQuota": self.rejected,
-            "pendingNotEvaluated": self.omitted,
-        }
-        return {key: number for key, number in document.items() if number}
-
-    def to_coarse_dict(self) -> dict[str, object]:
-        """Return `to_dict` with the lower end of a range in place of each count, and without the depth and
-        `omitted`.
-        """
-        if not self.known:
-            return self.to_dict()
-        counts = self.replaced, self.lost, self.preempted, self.pending, self.rejected, self.assumed
-        replaced, lost, preempted, pending, rejected, assumed = (count_range(count).lowest or 0 for count in counts)
-        return Aftermath(replaced, lost, preempted, 0, pending, True, rejected, assumed=assumed).to_dict()
+    @property
+    def coarse(self) -> Aftermath:
+        """The lower end of a range in place of each count, without the depth and `pending_not_evaluated`."""
+        lowest = Aftermath._make(count_range(number).lowest or 0 for number in self)
+        return lowest._replace(incomplete=self.incomplete, cascade_depth=0, pending_not_evaluated=0)
 
 
-NOT_KNOWN: Final = Aftermath(known=False)
+NOT_KNOWN: Final = Aftermath(incomplete=True)
 
 
 def aftermath_of(
@@ -516,9 +496,9 @@ class _Cascade:
             self._preempted,
             self._levels,
             pending,
-            rejected=rejected,
-            omitted=self._omitted,
-            assumed=self._assumed,
+            rejected_by_quota=rejected,
+            pending_not_evaluated=self._omitted,
+            controller_unknown=self._assumed,
         )
 
     def evict(self, victims: Sequence[Pod], level: int, own: Collection[str] = ()) -> None:

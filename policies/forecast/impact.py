@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from forewarn.policies.disclosure import OPEN, count_range, shown_pods
+from forewarn.policies.documents import to_dict
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import CutShort, Excess, TooLarge, excess_of
 
@@ -13,9 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.disclosure import Audience
+    from forewarn.policies.documents import Always, Sparse
     from forewarn.policies.forecast.aftermath import Aftermath
-    from forewarn.policies.forecast.pod_groups import GroupForecast
+    from forewarn.policies.forecast.pod_groups import GroupForecast, GroupImpact
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 
@@ -27,6 +30,90 @@ MAX_NAMED: Final = 3
 BY_NODES: Final = "the random order in which the DaemonSet controller visits nodes"
 BY_RETRIES: Final = "which controller first uses the quota that victims free"
 WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
+
+
+class PreemptionBy(NamedTuple):
+    """The preemption by one new Pod. `or_any_of`: all equally suitable nodes. `by_chance`: other victims are
+    possible.
+    """
+
+    victims: Always[Sequence[str]] = ()
+    more_victims: Sparse[int] = 0
+    node: str = ""
+    or_any_of: Sequence[str] = ()
+    more_nodes: Sparse[int] = 0
+    by_chance: Sparse[bool] = False
+    unnamed_victims: int | None = None
+    unnamed_priorities: Sequence[int | None] = ()
+    pdb_violations: int = 0
+
+
+class Victims(NamedTuple):
+    """The victims of all preemptions, with the longest grace period. `losses`: the workloads that fail or are
+    interrupted.
+    """
+
+    count_: int
+    lowest_priority: int
+    highest_priority: int
+    placeholders: Sparse[int] = 0
+    pdb_violations: Sparse[int] = 0
+    losses: Sequence[PodLoss] = ()
+    grace_seconds: int | None = None
+
+
+class NodeReason(NamedTuple):
+    """A reason of kube-scheduler with the number of nodes; 0 for a reason that is not about single nodes."""
+
+    reason: str
+    nodes: int
+
+
+class NewNodes(NamedTuple):
+    """The nodes that autoscalers add for Pending Pods, ready after `seconds`. `pods`: the number of Pods that fit then.
+
+    `notPredicted`: what forewarn does not model, or "".
+    """
+
+    nodes: int
+    pods: int
+    seconds: float
+    not_predicted: str = ""
+
+
+class ImpactDocument(NamedTuple):
+    """The effect of an object's new Pods: the annotation forewarn.dev/preemption-impact, and the details of findings.
+
+    `coarse`: numbers are the lower ends of ranges. `by_chance`: the numbers depend on the order in which the DaemonSet
+    controller visits nodes, or in which controllers use freed quota; they are those of a case with many preemptions.
+    `predicted`: number of new Pods with a known outcome. `not_predicted`: the reason why kube-scheduler's decision is
+    not modelled, or not shown. Only details of findings have `victims`, `reasons`, `newNodes`, `expectation`
+    and `basis`.
+    """
+
+    coarse: Sparse[bool] = False
+    priority: int | None = None
+    new_pods: int | None = None
+    predicted: int | None = None
+    pod_group: GroupImpact | None = None
+    preemptions: Sequence[PreemptionBy] = ()
+    more_preemptions: Sparse[int] = 0
+    by_pending_pods: Sequence[PreemptionBy] = ()
+    more_by_pending_pods: Sparse[int] = 0
+    cascade: Aftermath | None = None
+    by_timing: Sparse[bool] = False
+    by_chance: Sparse[bool] = False
+    pending: Sparse[int] = 0
+    incomplete: Sparse[bool] = False
+    rejected_by_quota: Sparse[int] = 0
+    not_predicted: str = ""
+    assumes: Sequence[str] = ()
+    stale_cache: Sparse[bool] = False
+    basis: Literal["rollout"] | None = None
+    victims: Victims | None = None
+    reasons: Sequence[NodeReason] = ()
+    new_nodes: NewNodes | None = None
+    expectation: str | None = None
 
 
 class Impact(NamedTuple):
@@ -79,7 +166,7 @@ class Impact(NamedTuple):
     @property
     def is_cut_short(self) -> bool:
         """Whether more time or work would give a more complete result."""
-        return self.is_incomplete or (self.aftermath is not None and not self.aftermath.known)
+        return self.is_incomplete or (self.aftermath is not None and self.aftermath.incomplete)
 
     @property
     def by_timing(self) -> bool:
@@ -117,62 +204,47 @@ class Impact(NamedTuple):
         stuck = sum(p.outcome == "pending" for p in self.predictions)
         return stuck + (self.new - self.predicted - self.rejected if self.rest == "pending" else 0)
 
-    def to_dict(self, audience: Audience = OPEN) -> dict[str, object]:
-        """Return the impact as a JSON object, the value of the annotation forewarn.dev/preemption-impact.
+    def to_dict(self, audience: Audience = OPEN) -> dict[str, Any]:
+        """Return the value of the annotation forewarn.dev/preemption-impact."""
+        return to_dict(self.document(audience))
 
-        `audience`: determines the details that the readers may see.
+    def document(self, audience: Audience = OPEN) -> ImpactDocument:
+        """Return the impact with the details that the readers may see.
+
+        For an audience that sees only ranges: their lower ends, and one entry for all preemptions.
         """
         if audience.shown.not_predicted:
-            return {"notPredicted": audience.shown.not_predicted}
-        if audience.coarse:
-            return self._to_coarse_dict(audience)
-        document: dict[str, object] = {} if self.priority is None else {"priority": self.priority}
-        document |= {"newPods": self.new, "predicted": self.predicted}
-        document |= self._of_group(audience)
-        if preempting := self.preempting:
-            document["preemptions"] = [
-                _preemption_as_dict(prediction, audience, bool(self.by_chance)) for prediction in preempting[:MAX_SHOWN]
-            ]
-            document |= _more("Preemptions", len(preempting))
-        if self.by_waiting:
-            document["byPendingPods"] = [
-                _preemption_as_dict(prediction, audience) for prediction in self.by_waiting[:MAX_SHOWN]
-            ]
-            document |= _more("ByPendingPods", len(self.by_waiting))
-        if self.aftermath is not None:
-            document["cascade"] = self.aftermath.to_dict()
-        if self.by_timing:
-            document["byTiming"] = True
-        return document | self._of_all_pods(self.pending, self.rejected)
-
-    def _of_all_pods(self, pending: int | None, rejected: int | None) -> dict[str, object]:
-        """Return the members about all new Pods. `pending`, `rejected`: their numbers as the audience may see them."""
-        document = {
-            "byChance": bool(self.by_chance),
-            "pending": pending,
-            "incomplete": self.is_incomplete,
-            "rejectedByQuota": rejected,
-            "notPredicted": self.why_not,
-            "assumes": list(self.assumes),
-        }
-        return {key: value for key, value in document.items() if value}
-
-    def _of_group(self, audience: Audience) -> dict[str, object]:
-        return {} if self.group is None else {"podGroup": self.group.as_annotation(audience)}
-
-    def _to_coarse_dict(self, audience: Audience) -> dict[str, object]:
-        """Return `to_dict` with the lower ends of ranges in place of numbers, and one entry for all preemptions."""
-        document: dict[str, object] = (
-            {"coarse": True} if self.priority is None else {"coarse": True, "priority": self.priority}
+            return ImpactDocument(not_predicted=audience.shown.not_predicted)
+        preempting, by_waiting, aftermath = self.preempting, self.by_waiting, self.aftermath
+        document = ImpactDocument(
+            priority=self.priority,
+            pod_group=self.group and self.group.as_annotation(audience),
+            by_chance=bool(self.by_chance),
+            incomplete=self.is_incomplete,
+            not_predicted=self.why_not,
+            assumes=self.assumes,
         )
-        document |= self._of_group(audience)
-        if preempting := self.preempting:
-            document["preemptions"] = [_merged(preempting, audience)]
-        if self.by_waiting:
-            document["byPendingPods"] = [_merged(self.by_waiting, audience)]
-        if self.aftermath is not None:
-            document["cascade"] = self.aftermath.to_coarse_dict()
-        return document | self._of_all_pods(count_range(self.pending).lowest, count_range(self.rejected).lowest)
+        if audience.coarse:
+            return document._replace(
+                coarse=True,
+                preemptions=_merged(preempting, audience),
+                by_pending_pods=_merged(by_waiting, audience),
+                cascade=aftermath and aftermath.coarse,
+                pending=count_range(self.pending).lowest or 0,
+                rejected_by_quota=count_range(self.rejected).lowest or 0,
+            )
+        return document._replace(
+            new_pods=self.new,
+            predicted=self.predicted,
+            preemptions=[_preemption(p, audience, bool(self.by_chance)) for p in preempting[:MAX_SHOWN]],
+            more_preemptions=more(preempting),
+            by_pending_pods=[_preemption(p, audience) for p in by_waiting[:MAX_SHOWN]],
+            more_by_pending_pods=more(by_waiting),
+            cascade=aftermath,
+            by_timing=self.by_timing,
+            pending=self.pending,
+            rejected_by_quota=self.rejected,
+        )
 
     def stopped(self, why: CutShort) -> Impact:
         """Return the impact with an unknown outcome for the remaining Pods, and the exceeded limit of `why`."""
@@ -181,41 +253,43 @@ class Impact(NamedTuple):
     def check_bounds(self) -> None:
         """Raise TooLarge if the prediction stopped at a limit, and not because time was used up."""
         if self.rest == "unknown" and self.excess is not None:
-            raise TooLarge(*self.excess, detail={**self.to_dict(), "basis": "rollout"})
+            raise TooLarge(*self.excess, detail=to_dict(self.document()._replace(basis="rollout")))
 
 
-def _preemption_as_dict(prediction: Prediction, audience: Audience, by_chance: bool = False) -> dict[str, object]:
-    """Return one preemption as a JSON object. Contains node names only for audiences with full access.
-
-    `by_chance`: whether chance decides if the Pod preempts.
+def _preemption(prediction: Prediction, audience: Audience, by_chance: bool = False) -> PreemptionBy:
+    """Return one preemption; node names only for audiences with full access. `by_chance`: chance decides whether the
+    Pod preempts.
     """
-    shown = shown_pods(prediction.victims, audience)
-    document: dict[str, object] = {"victims": [*shown.named[:MAX_SHOWN]], **_more("Victims", len(shown.named))}
-    if audience.sees_all:
-        nodes = prediction.best_nodes
-        document["node"] = prediction.nominated_node
-        document |= {"orAnyOf": nodes[:MAX_SHOWN], **_more("Nodes", len(nodes))} if len(nodes) > 1 else {}
-    if by_chance or prediction.may_be_others:
-        document["byChance"] = True
-    if shown.other_priorities is not None:
-        document |= {"unnamedVictims": shown.others.lowest, "unnamedPriorities": [*shown.other_priorities]}
-    return {**document, "pdbViolations": prediction.num_pdb_violations}
+    nodes = prediction.best_nodes if audience.sees_all else ()
+    return _victims(prediction.victims, audience)._replace(
+        node=prediction.nominated_node if audience.sees_all else "",
+        or_any_of=nodes[:MAX_SHOWN] if len(nodes) > 1 else (),
+        more_nodes=more(nodes),
+        by_chance=by_chance or prediction.may_be_others,
+        pdb_violations=prediction.num_pdb_violations,
+    )
 
 
-def _merged(predictions: Sequence[Prediction], audience: Audience) -> dict[str, object]:
-    """Return several preemptions as one JSON object: victims by name if the audience may see them, otherwise the
-    lower end of a range.
+def _merged(predictions: tuple[Prediction, ...], audience: Audience) -> Sequence[PreemptionBy]:
+    """Return several preemptions as one: victims by name if the audience may see them, otherwise the lower end of a
+    range.
     """
-    shown = shown_pods(victims_of(tuple(predictions)), audience)
-    document: dict[str, object] = {"victims": [*shown.named[:MAX_SHOWN]], **_more("Victims", len(shown.named))}
-    document["byChance"] = True
-    if shown.other_priorities is not None:
-        document |= {"unnamedVictims": shown.others.lowest, "unnamedPriorities": [*shown.other_priorities]}
-    return {**document, "pdbViolations": int(any(prediction.num_pdb_violations for prediction in predictions))}
+    violates = any(prediction.num_pdb_violations for prediction in predictions)
+    merged = _victims(victims_of(predictions), audience)._replace(by_chance=True, pdb_violations=int(violates))
+    return [merged] if predictions else ()
 
 
-def _more(what: str, count: int) -> dict[str, object]:
-    return {f"more{what}": count - MAX_SHOWN} if count > MAX_SHOWN else {}
+def _victims(victims: Sequence[Pod], audience: Audience) -> PreemptionBy:
+    shown = shown_pods(victims, audience)
+    document = PreemptionBy(shown.named[:MAX_SHOWN], more(shown.named))
+    if shown.other_priorities is None:
+        return document
+    return document._replace(unnamed_victims=shown.others.lowest, unnamed_priorities=[*shown.other_priorities])
+
+
+def more(shown: Sequence[Any]) -> int:
+    """The number of items that JSON does not show."""
+    return max(len(shown) - MAX_SHOWN, 0)
 
 
 def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.new_pods import replicas_of
-from forewarn.policies.disclosure import OPEN, count_range, priority_range
+from forewarn.policies.disclosure import OPEN, shown_pods
 from forewarn.policies.documents import in_json, optional_in_json
 from forewarn.policies.findings import plural
 from forewarn.policies.metering import TooLarge, limited
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from forewarn.policies.disclosure import Audience
-    from forewarn.policies.documents import Hidden
+    from forewarn.policies.documents import Hidden, Sparse
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.objects.reviewed_object import ReviewedObject
@@ -108,6 +108,21 @@ _MAX_NAMED: Final = 10
 """Maximum names of victims in JSON: the annotations of an object may have 256 KiB."""
 
 
+class GroupImpact(NamedTuple):
+    """The outcome for the PodGroup of the new Pods. `missing`: number of Pods that the gang lacks."""
+
+    name: str
+    min_count: int
+    outcome: str
+    pods: int | None = None
+    missing: Sparse[int] = 0
+    victims: Sequence[str] | None = None
+    more_victims: Sparse[int] = 0
+    pdb_violations: int | None = None
+    unnamed_victims: int | None = None
+    unnamed_priorities: Sequence[int | None] = ()
+
+
 class GroupForecast(NamedTuple):
     """The result for a PodGroup.
 
@@ -175,30 +190,23 @@ class GroupForecast(NamedTuple):
         """The scheduling policy as text: `minCount 8`, or `policy basic`."""
         return f"minCount {self.group.min_count}" if self.group.min_count else "policy basic"
 
-    def as_annotation(self, audience: Audience = OPEN) -> dict[str, object]:
+    def as_annotation(self, audience: Audience = OPEN) -> GroupImpact:
         """Return the result for the annotation: names of victims that the audience may see, and the number of the
         others.
         """
-        named = [victim.key for victim in self.victims if audience.may_name(victim.namespace)]
-        values = [v.effective_priority for v in self.victims if not audience.may_name(v.namespace)]
-        document: dict[str, object] = {
-            "name": self.group.name,
-            "minCount": self.group.min_count,
-            "outcome": self.outcome,
-        }
-        if not audience.coarse:
-            document |= {"pods": len(self.pods), **({"missing": self.missing} if self.missing else {})}
-        if self.units:
-            document["victims"] = named[:_MAX_NAMED]
-            document |= {"moreVictims": len(named) - _MAX_NAMED} if len(named) > _MAX_NAMED else {}
-            document["pdbViolations"] = min(self.num_pdb_violations, 1) if audience.coarse else self.num_pdb_violations
-        if values and audience.coarse:
-            band = priority_range(min(values), max(values))
-            document |= {"unnamedVictims": count_range(len(values)).lowest}
-            document |= {"unnamedPriorities": [band.lowest, band.highest]}
-        elif values:
-            document |= {"unnamedVictims": len(values), "unnamedPriorities": [min(values), max(values)]}
-        return document
+        shown, coarse = shown_pods(self.victims, audience), audience.coarse
+        return GroupImpact(
+            self.group.name,
+            self.group.min_count,
+            self.outcome,
+            None if coarse else len(self.pods),
+            0 if coarse else self.missing,
+            shown.named[:_MAX_NAMED] if self.units else None,
+            max(len(shown.named) - _MAX_NAMED, 0),
+            (min(self.num_pdb_violations, 1) if coarse else self.num_pdb_violations) if self.units else None,
+            shown.others.lowest if shown.other_priorities else None,
+            [*shown.other_priorities] if shown.other_priorities else (),
+        )
 
     def snapshot_after(self, snapshot: Snapshot) -> Snapshot:
         """Return the Snapshot for the next cycle: with Pods bound, or nominated while their victims terminate."""

@@ -506,8 +506,8 @@ class _Run(Simulation):
             len(more),
             max((max(rejection.level - 1, 1) for rejection in more), default=0),
             sum(pending),
-            rejected=missing,
-            omitted=self._waiting.omitted,
+            rejected_by_quota=missing,
+            pending_not_evaluated=self._waiting.omitted,
         )
 
     def _pending_pods(self) -> Counter[tuple[str, str]]:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import SCAN_INTERVAL
 from forewarn.policies.findings import one_line
+from forewarn.policies.forecast.impact import NewNodes
 from forewarn.policies.forks import forked
 from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.rules.support.details import NewNodes
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import names_in, waiting_in
 from forewarn.policies.whatif.answer import WorkloadCount

@@ -13,6 +13,7 @@ import yaml
 
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.config import Config
+from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
 from forewarn.policies.findings import with_full_stop
 from forewarn.policies.forecast.aftermath import MAX_CYCLES, MAX_WORK, NOT_KNOWN, Aftermath, aftermath_of
@@ -71,7 +72,9 @@ def test_executors_are_replaced_while_their_driver_runs(driver: str) -> None:
     if driver != "is gone":
         made.append(owner)
     found = aftermath(made, make_pod("new").priority(9).request(cpu="4"))
-    assert (found.replaced, found.lost) == ((1, 0) if driver == "runs" else (0, 2 if driver == "is a victim" else 1))
+    assert (found.replaced, found.not_replaced) == (
+        (1, 0) if driver == "runs" else (0, 2 if driver == "is a victim" else 1)
+    )
 
 
 def workload(kind: str, name: str, pods: int, spec: Any, policy: str = "Parallel") -> Made:
@@ -102,8 +105,8 @@ def test_a_job_that_fails_replaces_no_pod(spec: dict[str, Any], replaced: int) -
     new = make_pod("new").priority(9).request(cpu="4").spec(nodeSelector={"kubernetes.io/hostname": "n1"})
     made[0].labels(**{"kubernetes.io/hostname": "n1"})
     found = aftermath(made, new)
-    assert (found.replaced, found.lost) == (replaced, 1)
-    assert (found.preempted, found.levels, found.pending) == simulated(made, new)
+    assert (found.replaced, found.not_replaced) == (replaced, 1)
+    assert (found.preempted, found.cascade_depth, found.pending) == simulated(made, new)
 
 
 @pytest.mark.parametrize(("app", "replaced"), [("web", 1), ("other", 0)])
@@ -119,8 +122,8 @@ def test_a_deployment_replaces_the_pods_of_a_missing_replica_set(app: str, repla
     new = make_pod("new").priority(9).request(cpu="4").spec(nodeSelector={"kubernetes.io/hostname": "n1"})
     made[0].labels(**{"kubernetes.io/hostname": "n1"})
     found = aftermath(made, new)
-    assert (found.replaced, found.lost) == (replaced, 1 - replaced)
-    assert (found.preempted, found.levels, found.pending) == simulated(made, new)
+    assert (found.replaced, found.not_replaced) == (replaced, 1 - replaced)
+    assert (found.preempted, found.cascade_depth, found.pending) == simulated(made, new)
 
 
 def test_an_unreadable_job_is_no_guess() -> None:
@@ -188,7 +191,7 @@ def test_it_comes_to_what_a_simulation_comes_to() -> None:
         made, new = random_world(seed)
         if predict(cluster(*made), new.obj).outcome == "preempts":
             found = aftermath(made, new)
-            assert (found.preempted, found.levels, found.pending) == simulated(made, new), seed
+            assert (found.preempted, found.cascade_depth, found.pending) == simulated(made, new), seed
             compared += 1
     assert compared >= 4
 
@@ -200,7 +203,7 @@ def test_pods_that_wait_take_the_room_as_in_a_simulation() -> None:
         made, new = random_world(seed, waits=True)
         if predict(cluster(*made), new.obj).outcome == "preempts" and is_settled(made):
             found = aftermath(made, new)
-            assert (found.preempted, found.levels, found.pending) == simulated(made, new), seed
+            assert (found.preempted, found.cascade_depth, found.pending) == simulated(made, new), seed
             compared += 1
     assert compared >= 4
 
@@ -216,7 +219,7 @@ def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
     (tenant,) = load_cluster("docs/examples/simulate/tenant.yaml").snapshot().workloads.values()
     impact = impact_of(ReviewedObject(tenant.object), shown, Config())
     assert impact is not None
-    assert impact.aftermath == Aftermath(replaced=4, preempted=3, levels=3, pending=1)
+    assert impact.aftermath == Aftermath(replaced=4, preempted=3, cascade_depth=3, pending=1)
     assert cascade(impact.aftermath) == (
         "replacements preempt 3 more Pods in a cascade of depth 3",
         "1 replacement stays Pending",
@@ -226,39 +229,51 @@ def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("found", "facts", "told"),
     [
-        (Aftermath(lost=1), "not recreated", {"notReplaced": 1}),
-        (Aftermath(lost=2), "not recreated", {"notReplaced": 2}),
-        (Aftermath(lost=2, assumed=2), "assumed not recreated", {"notReplaced": 2, "controllerUnknown": 2}),
+        (Aftermath(not_replaced=1), "not recreated", {"notReplaced": 1}),
+        (Aftermath(not_replaced=2), "not recreated", {"notReplaced": 2}),
         (
-            Aftermath(replaced=1, lost=3, assumed=2),
+            Aftermath(not_replaced=2, controller_unknown=2),
+            "assumed not recreated",
+            {"notReplaced": 2, "controllerUnknown": 2},
+        ),
+        (
+            Aftermath(replaced=1, not_replaced=3, controller_unknown=2),
             "3 not recreated (2 assumed)",
             {"replaced": 1, "notReplaced": 3, "controllerUnknown": 2},
         ),
         (
-            Aftermath(replaced=1, lost=2, assumed=2),
+            Aftermath(replaced=1, not_replaced=2, controller_unknown=2),
             "2 assumed not recreated",
             {"replaced": 1, "notReplaced": 2, "controllerUnknown": 2},
         ),
         (Aftermath(replaced=1), "replacement fits", {"replaced": 1}),
         (Aftermath(replaced=2), "replacements fit", {"replaced": 2}),
-        (Aftermath(replaced=2, lost=1), "1 not recreated", {"replaced": 2, "notReplaced": 1}),
+        (Aftermath(replaced=2, not_replaced=1), "1 not recreated", {"replaced": 2, "notReplaced": 1}),
         (Aftermath(replaced=1, pending=1), "replacement stays Pending", {"replaced": 1, "pending": 1}),
         (Aftermath(replaced=2, pending=2), "replacements stay Pending", {"replaced": 2, "pending": 2}),
         (Aftermath(replaced=3, pending=1), "1 of 3 replacements stay Pending", {"replaced": 3, "pending": 1}),
         (
-            Aftermath(replaced=2, preempted=1, levels=1),
+            Aftermath(replaced=2, preempted=1, cascade_depth=1),
             "replacements preempt 1 more Pod",
             {"replaced": 2, "preempted": 1, "cascadeDepth": 1},
         ),
-        (Aftermath(replaced=1, rejected=1), "replacement rejected by a quota", {"replaced": 1, "rejectedByQuota": 1}),
-        (Aftermath(replaced=2, rejected=2), "replacements rejected by a quota", {"replaced": 2, "rejectedByQuota": 2}),
         (
-            Aftermath(replaced=3, pending=1, rejected=1),
+            Aftermath(replaced=1, rejected_by_quota=1),
+            "replacement rejected by a quota",
+            {"replaced": 1, "rejectedByQuota": 1},
+        ),
+        (
+            Aftermath(replaced=2, rejected_by_quota=2),
+            "replacements rejected by a quota",
+            {"replaced": 2, "rejectedByQuota": 2},
+        ),
+        (
+            Aftermath(replaced=3, pending=1, rejected_by_quota=1),
             "1 of 3 replacements stay Pending, 1 of 3 replacements rejected by a quota",
             {"replaced": 3, "pending": 1, "rejectedByQuota": 1},
         ),
         (
-            Aftermath(replaced=3, preempted=1, levels=1, rejected=2),
+            Aftermath(replaced=3, preempted=1, cascade_depth=1, rejected_by_quota=2),
             "replacements preempt 1 more Pod, 2 replacements rejected by a quota",
             {"replaced": 3, "preempted": 1, "cascadeDepth": 1, "rejectedByQuota": 2},
         ),
@@ -268,7 +283,7 @@ def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
 def test_it_is_a_few_facts_and_numbers(found: Aftermath, facts: str, told: dict[str, object]) -> None:
     assert ", ".join(cascade(found)) == facts
     assert len(cascade(found, coarse=True)) == 1
-    assert found.to_dict() == told
+    assert to_dict(found) == told
 
 
 def full_node(name: str, *, pods: int, owner: str = "") -> list[Made]:
@@ -282,19 +297,19 @@ def full_node(name: str, *, pods: int, owner: str = "") -> list[Made]:
 def test_a_pod_of_nobody_and_a_static_one_are_not_made_anew() -> None:
     static = controlled(make_pod("static").request(cpu="1").on("n1"), "Node", "n1")
     made = [make_node("n1").has(cpu="2"), static, make_pod("bare").request(cpu="1").on("n1")]
-    assert aftermath(made, make_pod("new").priority(1).request(cpu="2")) == Aftermath(lost=2)
+    assert aftermath(made, make_pod("new").priority(1).request(cpu="2")) == Aftermath(not_replaced=2)
 
 
 def test_a_pod_whose_workload_is_not_listed_is_assumed_not_to_be_recreated_as_in_a_simulation() -> None:
     made = full_node("n1", pods=1, owner="unknown")
     new = make_pod("new").priority(1).request(cpu="1")
-    assert aftermath(made, new) == Aftermath(lost=1, assumed=1)
+    assert aftermath(made, new) == Aftermath(not_replaced=1, controller_unknown=1)
     assert simulated(made, new) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
     ("recreated", "found"),
-    [((), Aftermath(lost=1, assumed=1)), (("apps/Database",), Aftermath(replaced=1, pending=1))],
+    [((), Aftermath(not_replaced=1, controller_unknown=1)), (("apps/Database",), Aftermath(replaced=1, pending=1))],
 )
 def test_unknown_controllers_recreate_pods_only_by_the_configuration(
     recreated: tuple[str, ...], found: Aftermath
@@ -311,7 +326,7 @@ def test_a_pod_whose_class_is_gone_cannot_be_made_anew() -> None:
     spec = make_pod("").obj["spec"] | {"priorityClassName": "gone"}
     del spec["priority"]
     made = [*full_node("n1", pods=1, owner="w"), workload("ReplicaSet", "w", 1, spec)]
-    assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(lost=1)
+    assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(not_replaced=1)
 
 
 def daemon_set(pod: MadePod) -> Made:
@@ -451,14 +466,14 @@ NEW = make_pod("new").priority(1).request(cpu="2").metadata(namespace="elsewhere
 def test_a_quota_that_has_less_than_is_used_refuses_the_replacement(kind: str, used: str, rejected: int) -> None:
     """Its victim counts until it is gone: only then there is room for another one."""
     made = [*one_victim(kind=kind), quota({"pods": "2"}, {"pods": used})]
-    assert aftermath(made, NEW) == Aftermath(replaced=1, rejected=rejected)
+    assert aftermath(made, NEW) == Aftermath(replaced=1, rejected_by_quota=rejected)
 
 
 def test_the_quota_of_a_class_refuses_whoever_has_come_to_it() -> None:
     some = [gold(0), quota({"pods": "0"}, {"pods": "0"}, "gold")]
     assert aftermath([*one_victim(), *some], NEW) == Aftermath(replaced=1)
     classed = one_victim(priorityClassName="gold", priority=None)
-    assert aftermath([*classed, *some], NEW) == Aftermath(replaced=1, rejected=1)
+    assert aftermath([*classed, *some], NEW) == Aftermath(replaced=1, rejected_by_quota=1)
 
 
 def test_what_one_victim_leaves_of_a_quota_another_ones_replacement_may_take() -> None:
@@ -466,11 +481,11 @@ def test_what_one_victim_leaves_of_a_quota_another_ones_replacement_may_take() -
     made = one_victim(grace=5, containers=[{"name": "c", "resources": {"requests": {"cpu": "1200m"}}}])
     bare = make_pod("bare").request(cpu="500m").on("n1").spec(terminationGracePeriodSeconds=60)
     full = quota({"requests.cpu": "1500m"}, {"requests.cpu": "1500m"})
-    assert aftermath([*made, bare, full], NEW) == Aftermath(replaced=1, lost=1)
+    assert aftermath([*made, bare, full], NEW) == Aftermath(replaced=1, not_replaced=1)
     fuller = quota({"requests.cpu": "1500m"}, {"requests.cpu": "1800m"})
-    assert aftermath([*made, bare, fuller], NEW) == Aftermath(replaced=1, lost=1)
+    assert aftermath([*made, bare, fuller], NEW) == Aftermath(replaced=1, not_replaced=1)
     fullest = quota({"requests.cpu": "1500m"}, {"requests.cpu": "1900m"})
-    assert aftermath([*made, bare, fullest], NEW) == Aftermath(replaced=1, lost=1, rejected=1)
+    assert aftermath([*made, bare, fullest], NEW) == Aftermath(replaced=1, not_replaced=1, rejected_by_quota=1)
 
 
 def test_what_the_new_pods_take_of_a_quota_is_not_left_for_replacements() -> None:
@@ -507,7 +522,7 @@ def test_many_that_a_quota_refuses_are_not_asked_about_one_by_one() -> None:
     prediction = predict(state, new.obj)
     with metered(lambda: False, MAX_WORK):
         found = aftermath_of(state, prediction.snapshot_after(), [prediction])
-    assert found == Aftermath(replaced=100, rejected=100)
+    assert found == Aftermath(replaced=100, rejected_by_quota=100)
 
 
 @pytest.mark.parametrize(

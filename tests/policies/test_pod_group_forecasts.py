@@ -10,7 +10,7 @@ import pytest
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.disclosure import OPEN, Audience, Disclose, Shown
-from forewarn.policies.documents import json_of
+from forewarn.policies.documents import json_of, to_dict
 from forewarn.policies.forecast import pod_groups
 from forewarn.policies.forecast.pod_groups import TIES, GroupForecast, group_forecast
 from forewarn.policies.metering import CutShort, metered
@@ -170,7 +170,7 @@ NAMES = [f"team/v{number}" for number in range(10)]
 def test_the_annotation_has_names_and_numbers_for_its_readers(
     given: GroupForecast, audience: Audience, more: dict[str, Any]
 ) -> None:
-    assert given.as_annotation(audience) == {**ABOUT, "outcome": "preempts", **more}
+    assert to_dict(given.as_annotation(audience)) == {**ABOUT, "outcome": "preempts", **more}
 
 
 def test_the_json_omits_what_is_empty() -> None:

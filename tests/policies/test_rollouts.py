@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.config import Config
+from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.forecast import rehearsal
 from forewarn.policies.forecast.aftermath import Waiting
@@ -290,7 +291,7 @@ def test_the_aftermath_of_a_rollout_is_that_of_the_simulation() -> None:
     found = impact(made, changed(made, priority=200))
     assert found is not None
     assert found.aftermath is not None
-    assert found.aftermath.to_dict() == {"replaced": 1, "preempted": 1, "cascadeDepth": 1}
+    assert to_dict(found.aftermath) == {"replaced": 1, "preempted": 1, "cascadeDepth": 1}
 
 
 def test_a_victim_whose_workload_is_not_listed_is_assumed_not_to_be_recreated() -> None:
@@ -299,7 +300,7 @@ def test_a_victim_whose_workload_is_not_listed_is_assumed_not_to_be_recreated() 
     found = impact(made, changed(made, priority=200))
     assert found is not None
     assert found.aftermath is not None
-    assert (found.aftermath.replaced, found.aftermath.lost, found.aftermath.assumed) == (0, 1, 1)
+    assert (found.aftermath.replaced, found.aftermath.not_replaced, found.aftermath.controller_unknown) == (0, 1, 1)
 
 
 def test_a_daemon_that_waits_as_before_is_no_new_pod() -> None:

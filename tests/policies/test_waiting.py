@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.config import Config
+from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.forecast.aftermath import MAX_PENDING, Aftermath, pending_in_order
 from forewarn.policies.objects.reviewed_object import ReviewedObject
@@ -153,7 +154,7 @@ def test_who_preempts_with_the_room_that_a_rollout_leaves_is_told() -> None:
 def test_an_ordered_set_makes_no_replacement_while_one_of_lower_ordinal_waits() -> None:
     made = [make_node("n").has(cpu="1"), stateful_set("set", 2, "1", 0, "OrderedReady")]
     made += [member("set", 0, "1", 0), ready(member("set", 1, "1", 0), "n")]
-    assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(lost=1)
+    assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(not_replaced=1)
     made[1] = stateful_set("set", 2, "1", 0)
     assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(replaced=1, pending=1)
 
@@ -189,9 +190,9 @@ def test_beyond_so_many_it_says_how_many_were_left_out() -> None:
     made: list[Made] = [make_node("n").has(cpu="1"), ready(make_pod("old").request(cpu="1"), "n")]
     made += [make_pod(f"w-{number}").request(cpu="1") for number in range(MAX_PENDING + 1200)]
     found = aftermath(made, make_pod("new").priority(1).request(cpu="1"))
-    assert found == Aftermath(lost=1, omitted=1200)
+    assert found == Aftermath(not_replaced=1, pending_not_evaluated=1200)
     assert cascade(found) == ("not recreated", "1,200 Pending Pods ignored")
-    assert found.to_dict() == {"notReplaced": 1, "pendingNotEvaluated": 1200}
+    assert to_dict(found) == {"notReplaced": 1, "pendingNotEvaluated": 1200}
 
 
 def test_a_deleted_pod_no_longer_keeps_a_waiting_pod_from_its_zone() -> None:

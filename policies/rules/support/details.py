@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.findings import ObjectRef
-    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.forecast.impact import Impact, NewNodes
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_loss import PodLoss
@@ -75,18 +75,6 @@ class NotPredicted(NamedTuple):
     is_stale: bool = False
     expectations: int = 0
     is_restart: bool = False
-
-
-class NewNodes(NamedTuple):
-    """The nodes that autoscalers add for Pending Pods, ready after `seconds`. `pods`: the number of Pods that fit then.
-
-    `notPredicted`: what forewarn does not model, or "".
-    """
-
-    nodes: int
-    pods: int
-    seconds: float
-    not_predicted: str = ""
 
 
 class StaysPending(NamedTuple):

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.forecast.aftermath import Waiting
-    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.forecast.impact import Impact, NewNodes
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.workload import Workload
-    from forewarn.policies.rules.support.details import NewNodes
     from forewarn.policies.scheduling.reasons import Reason
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.scheduling.snapshot import Snapshot

@@ -95,41 +95,42 @@ def cascade(aftermath: Aftermath, *, coarse: bool = False) -> tuple[str, ...]:
 
     `coarse`: only the worst effect, without numbers.
     """
-    if not aftermath.known:
+    if aftermath.incomplete:
         return ("cascade not predicted",)
     if coarse:
         worst = (
             (aftermath.preempted, "replacements preempt more Pods"),
             (aftermath.pending, "replacements stay Pending"),
-            (aftermath.rejected, "replacements rejected by a quota"),
+            (aftermath.rejected_by_quota, "replacements rejected by a quota"),
             (aftermath.replaced, "replacements fit"),
-            (1, "assumed not recreated" if aftermath.assumed else "not recreated"),
+            (1, "assumed not recreated" if aftermath.controller_unknown else "not recreated"),
         )
         return (next(text for number, text in worst if number),)
     phrases = tuple(_effects(aftermath)) or ("replacement fits" if aftermath.replaced == 1 else "replacements fit",)
-    return (*phrases, f"{aftermath.omitted:,} Pending Pods ignored") if aftermath.omitted else phrases
+    ignored = aftermath.pending_not_evaluated
+    return (*phrases, f"{ignored:,} Pending Pods ignored") if ignored else phrases
 
 
 def _effects(aftermath: Aftermath) -> Iterator[str]:
     """Yield all effects of a preemption except replacement Pods that fit."""
     if aftermath.preempted:
-        depth = f" in a cascade of depth {aftermath.levels}" if aftermath.levels > 1 else ""
+        depth = f" in a cascade of depth {aftermath.cascade_depth}" if aftermath.cascade_depth > 1 else ""
         yield f"replacements preempt {plural(aftermath.preempted, 'more Pod')}{depth}"
     if aftermath.pending:
         is_one = aftermath.pending == 1 and (aftermath.replaced == 1 or bool(aftermath.preempted))
         yield f"{_replacements(aftermath, aftermath.pending)} {'stays' if is_one else 'stay'} Pending"
-    if aftermath.rejected:
-        yield f"{_replacements(aftermath, aftermath.rejected)} rejected by a quota"
-    if aftermath.lost or not aftermath.replaced:
+    if aftermath.rejected_by_quota:
+        yield f"{_replacements(aftermath, aftermath.rejected_by_quota)} rejected by a quota"
+    if aftermath.not_replaced or not aftermath.replaced:
         yield _lost(aftermath)
 
 
 def _lost(aftermath: Aftermath) -> str:
     """Return a phrase about victims without replacement: `not recreated`, `2 assumed not recreated`."""
-    number = f"{aftermath.lost} " if aftermath.replaced else ""
-    if aftermath.assumed in (0, aftermath.lost):
-        return f"{number}{'assumed ' if aftermath.assumed else ''}not recreated"
-    return f"{aftermath.lost} not recreated ({aftermath.assumed} assumed)"
+    number = f"{aftermath.not_replaced} " if aftermath.replaced else ""
+    if aftermath.controller_unknown in (0, aftermath.not_replaced):
+        return f"{number}{'assumed ' if aftermath.controller_unknown else ''}not recreated"
+    return f"{aftermath.not_replaced} not recreated ({aftermath.controller_unknown} assumed)"
 
 
 def _replacements(aftermath: Aftermath, count: int) -> str:

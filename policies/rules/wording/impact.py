@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.disclosure import shown_count, shown_pods, shown_seconds
-from forewarn.policies.documents import json_of
+from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import Text, capital, cut, duration, listed, plural, quote
-from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN
+from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN, NodeReason, Victims
 from forewarn.policies.objects.pod_loss import loss_phrases
 from forewarn.policies.rules.support.details import Cause
 from forewarn.policies.rules.support.predictions import CHECK_PROFILE, CLASS_FOR_DAEMONS, SHOWN_REASONS, fix_of
@@ -20,11 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from forewarn.policies.disclosure import Audience
-    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.forecast.impact import Impact, NewNodes
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.options import Promise
-    from forewarn.policies.rules.support.details import NewNodes, NotPredicted, Preemption, StaysPending
+    from forewarn.policies.rules.support.details import (
+        GroupPending,
+        GroupPreemption,
+        NotPredicted,
+        Preemption,
+        StaysPending,
+    )
     from forewarn.policies.scheduling.reasons import Reason
     from forewarn.policies.scheduling.schedule_one import Prediction
 
@@ -188,32 +194,24 @@ def capitalized(sentences: Sequence[str]) -> tuple[str, ...]:
 
 def preemption_document(details: Preemption) -> dict[str, Any]:
     """Return as JSON: the impact, the number and priorities of the victims, and the longest grace period."""
-    result = document(details)
     values = [victim.effective_priority for victim in details.victims]
-    result["victims"] = {"count": len(values), "lowestPriority": min(values), "highestPriority": max(values)}
-    if details.placeholders:
-        result["victims"]["placeholders"] = len(details.placeholders)
-    if details.pdb_violations:
-        result["victims"]["pdbViolations"] = details.pdb_violations
-    if details.losses:
-        result["victims"]["losses"] = json_of(details.losses[:MAX_SHOWN])
-    if details.grace_seconds is not None:
-        result["victims"]["graceSeconds"] = details.grace_seconds
-    if details.expectation is not None:
-        result["expectation"] = details.expectation.name
-    return result
+    violations, losses = details.pdb_violations, details.losses[:MAX_SHOWN]
+    placeholders = len(details.placeholders)
+    victims = Victims(len(values), min(values), max(values), placeholders, violations, losses, details.grace_seconds)
+    return document(details, victims=victims, expectation=details.expectation and details.expectation.name)
 
 
-def document(details: Preemption | NotPredicted | StaysPending) -> dict[str, Any]:
-    """Return the impact as JSON, with the source of the number of new Pods (`basis`)."""
-    return {**details.impact.to_dict(), "basis": "rollout"}
+def document(
+    details: Preemption | NotPredicted | StaysPending | GroupPreemption | GroupPending, **more: Any
+) -> dict[str, Any]:
+    """Return the impact as JSON, with the source of the number of new Pods (`basis`), and more fields."""
+    return to_dict(details.impact.document()._replace(basis="rollout", **more))
 
 
 def pending_document(details: StaysPending) -> dict[str, Any]:
     """The impact with the number of nodes for each reason, as JSON."""
-    reasons = [{"reason": reason, "nodes": count} for reason, count in details.reasons[:MAX_SHOWN]]
-    new_nodes = {} if details.new_nodes is None else {"newNodes": json_of(details.new_nodes)}
-    return {**document(details), **({"reasons": reasons} if reasons else {}), **new_nodes}
+    reasons = [NodeReason(*reason) for reason in details.reasons[:MAX_SHOWN]]
+    return document(details, reasons=reasons, new_nodes=details.new_nodes)
 
 
 def not_predicted(details: NotPredicted, audience: Audience) -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import shown_count, shown_pods
 from forewarn.policies.findings import Text, cut
@@ -56,11 +56,6 @@ def stays_pending(details: GroupPending, audience: Audience) -> Text:
     why = "" if audience.coarse else f": {group.message}"
     fix = "run `forewarn predict`, or lower requests or minCount"
     return Text(cut(f"{start}{why}", MAX_CHARACTERS), fix, shorter=(start,))
-
-
-def document(details: GroupPreemption | GroupPending) -> dict[str, Any]:
-    """Return the impact as JSON, with the source of the number of new Pods (`basis`)."""
-    return {**details.impact.to_dict(), "basis": "rollout"}
 
 
 def _head(group: GroupForecast) -> str:
