@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.manifests import after_apply
+from forewarn.policies.application.simulated import class_not_found
 from forewarn.policies.application.whatif import Rejected, WhatIf, conditions_of, whatif
 from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import Config
@@ -74,7 +75,8 @@ class AffectedNamespace(NamedTuple):
     `owner`: from the label of the Namespace, or else from CODEOWNERS. `preempted`: preempted Pods without placeholder
     Pods. `lost`: replicas that no longer run at the end. `pending`: other Pods that the change leaves Pending.
     `replaced`: preempted Pods that are neither lost nor Pending. `scaled_down`: replicas that the change removes from
-    workloads of `OnCluster.scaled_down`. `rejected`: workloads that the API server rejects, or whose Pods it rejects.
+    workloads of `OnCluster.scaled_down` which no HorizontalPodAutoscaler scales. `rejected`: workloads that the API
+    server rejects, or whose Pods it rejects.
     `new_priority`: unchanged workloads whose new Pods get another priority or preemptionPolicy. `placeholders`:
     preempted placeholder Pods. `pruned`: workloads of `Pruned`.
     """
@@ -296,9 +298,11 @@ def _on_cluster(
         return OnCluster(name, [], [])
     try:
         cluster = load()
-        concerned, omitted, absent = _found(concerned, cluster.snapshot)
-        if not concerned:
-            return OnCluster(name, [], [], absent)
+        present, omitted, lacking = _found(concerned, cluster.snapshot)
+        absent = [*dict.fromkeys(str(item.changed) for item in lacking)]
+        without_class = [*_without_class(lacking, concerned, cluster)]
+        if not (concerned := present):
+            return OnCluster(name, [], [], absent, rejected_pods=without_class)
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
         answer, not_predicted = _predicted(whatif(cluster, change, until=request.until))
@@ -308,9 +312,10 @@ def _on_cluster(
         live = _scalers_of(cluster)
         answer = answer if live else _without_scalers(answer, concerned)
         pruned = [] if request.prune else [*_pruned(concerned, cluster)]
-        affected = _affected(
-            answer, scaled_down, pruned, lambda namespace: labels.get(namespace) or owners.of(namespace)
-        )
+        autoscaled = [*_autoscaled(concerned, {*(item.workload for item in scaled_down)}, live, scalers)]
+        names = {item.workload for item in autoscaled}
+        lasting = [item for item in scaled_down if item.workload not in names]
+        affected = _affected(answer, lasting, pruned, lambda namespace: labels.get(namespace) or owners.of(namespace))
         return OnCluster(
             name,
             _reasons(answer.faults, of_pods=False),
@@ -318,9 +323,9 @@ def _on_cluster(
             absent,
             answer.answer.placeholders,
             scaled_down,
-            rejected_pods=_reasons(answer.faults, of_pods=True),
+            rejected_pods=[*_reasons(answer.faults, of_pods=True), *without_class],
             differing=differing,
-            autoscaled=[*_autoscaled(concerned, {*(item.workload for item in scaled_down)}, live, scalers)],
+            autoscaled=autoscaled,
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
             drifted_pdbs=[*_drifted_pdbs(answer, concerned, scaled_down, cluster.snapshot)],
             pruned=pruned,
@@ -339,15 +344,27 @@ def _on_cluster(
 
 def _found(
     concerned: Sequence[Difference], snapshot: ClusterSnapshot
-) -> tuple[list[Difference], list[ChangedObject], list[str]]:
+) -> tuple[list[Difference], list[ChangedObject], list[Difference]]:
     """Return the differences that a cluster can get, and of those of workloads that it does not have, the ones that
-    another directory creates, and the names of the others.
+    another directory creates, and the others.
     """
     gone = [difference for difference in concerned if _is_absent(difference, snapshot)]
     found = _distinct(difference for difference in concerned if difference not in gone)
-    used, absent = {item.changed.identity for item in found}, [item.changed for item in gone]
-    omitted = [each for each in absent if each.identity in used]
-    return found, omitted, [*dict.fromkeys(str(each) for each in absent if each not in omitted)]
+    used = {item.changed.identity for item in found}
+    omitted = [item.changed for item in gone if item.changed.identity in used]
+    return found, omitted, [item for item in gone if item.changed.identity not in used]
+
+
+def _without_class(lacking: Iterable[Difference], changed: Iterable[Difference], cluster: Cluster) -> Iterator[str]:
+    """Yield the error of each workload that the cluster lacks, if its PriorityClass is missing, too."""
+    cache = cluster.cache.copy()
+    for item in changed:
+        if item.after is not None and group_kind(item.after.object) == PRIORITY_CLASS:
+            cache.add(item.after.object)
+    for item in lacking:
+        obj = _placed(item.after.object, item.changed.namespace) if item.after else NOTHING
+        fault = class_not_found(cache.snapshot(), obj)
+        yield from [one_line(str(fault))] if fault else []
 
 
 def _distinct(differences: Iterable[Difference]) -> list[Difference]:
@@ -431,7 +448,7 @@ def _predicted(applied: WhatIf) -> tuple[WhatIf, list[WorkloadCount]]:
     answer = applied.answer
     unknown = [
         each
-        for each in (answer.workloads if any(note.endswith(_OF_NEW_VOLUMES) for note in answer.not_modelled) else ())
+        for each in (answer.workloads if any(note.endswith(OF_NEW_VOLUMES) for note in answer.not_modelled) else ())
         if each.not_started and not each.missed and UNBOUND_IMMEDIATE.reasons[0] in each.message
     ]
     if not unknown:
@@ -446,7 +463,7 @@ def _predicted(applied: WhatIf) -> tuple[WhatIf, list[WorkloadCount]]:
     return replace(applied, answer=answer._replace(workloads=left, autoscalers=reactions)), unknown
 
 
-_OF_NEW_VOLUMES: Final = (IMMEDIATE_VOLUMES, COPIED_VOLUMES)
+OF_NEW_VOLUMES: Final = (IMMEDIATE_VOLUMES, COPIED_VOLUMES)
 
 
 def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[ScaledDown]:

@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
             options.filename,
             options.namespace,
             options.prune,
-            RenderRequest(options.kustomize_flag) if options.render else None,
+            RenderRequest(options.kustomize_flag, options.render_network) if options.render else None,
             configured(options.config or find_config(os.curdir)),
             options.owner_label,
             options.until,
@@ -156,7 +156,7 @@ def _check_age(origin: Origin, most: float) -> None:
     age = age_of(origin, datetime.now(UTC))
     if age is None or age > most:
         is_old = "of unknown age" if age is None else f"{duration(age)} old"
-        raise SourceError("", f"the state is {is_old}; --max-age is {duration(most)}. Fix: write a new snapshot")
+        raise SourceError("", f"the snapshot is {is_old}; --max-age is {duration(most)}. Fix: write a new snapshot")
 
 
 def _name_of(source: str) -> str:
@@ -187,6 +187,7 @@ def _parser() -> Parser:
     add("--no-render", dest="render", action="store_false", help="compare charts and kustomizations as they are")
     help_text = "flag for `kustomize build`, such as --enable-helm (repeatable)"
     add("--kustomize-flag", action="append", default=[], metavar="FLAG", help=help_text)
+    add("--render-network", action="store_true", help="let kustomize download remote bases")
     add(
         "--prune",
         action="store_true",
@@ -196,7 +197,7 @@ def _parser() -> Parser:
     add("--disclose", choices=[*Disclose], default=Disclose.NAMES, help=help_text)
     help_text = "label of Namespaces that names their owner, such as team (default: CODEOWNERS)"
     add("--owner-label", default="", metavar="LABEL", help=help_text)
-    help_text = "give no answer about a cluster whose state is older than this (such as 24h) or undated"
+    help_text = "give no answer about a cluster whose snapshot is older than this (such as 24h) or undated"
     add("--max-age", type=any_duration, metavar="DURATION", help=help_text)
     help_text = "post the Markdown as a comment on the pull request (GitHub) or merge request (GitLab) of this CI run"
     add("--comment", action="store_true", help=help_text)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.config.model import Config
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.reviewed_object import FileDiagnostic
 
 ALSO: Final = "; also in "
 """The end of a note, with the names of other directories that have the same problem."""
@@ -144,18 +143,12 @@ def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tu
         if diagnostic.rule == "parse-error" and (number >= read or where in differing):  # later ones are of rendering
             others = [os.path.relpath(os.path.realpath(other), root) for other in diagnostic.others]
             also = f"{ALSO}{listed(others, _MAX_DIRECTORIES)}" if others else ""
-            advice = _advice(diagnostic) if number >= read else ""
+            advice = f". Fix: {diagnostic.remediation}" * (number >= read and bool(diagnostic.remediation))
             notes.append(f"{where}:{diagnostic.location.line}: {diagnostic.message}{advice}{also}")
     templates = {os.path.relpath(os.path.realpath(name), root) for name in given.engines}
     notes += [f"{path}: a template, not compared" for path in sorted(templates & differing)]
     members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})
     return Version(members, side.root), notes
-
-
-def _advice(diagnostic: FileDiagnostic) -> str:
-    """The fix for a fault of rendering. `diff` does not let kustomize use the network."""
-    fix = diagnostic.remediation.replace("pass --render-network, or ", "").replace(" and --render-network", "")
-    return f". Fix: {fix}" if fix else ""
 
 
 def _within(root: str, config: Config) -> Config:
