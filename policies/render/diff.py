@@ -10,26 +10,27 @@ from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.application.diff import FIX_OF_DIRECTORIES, AffectedNamespace
+from forewarn.policies.application.diff import FIX_OF_DIRECTORIES, OF_NEW_VOLUMES, AffectedNamespace
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.findings import capital, cut, duration, listed, one_line, plural
+from forewarn.policies.findings import capital, cut, listed, one_line, plural
 from forewarn.policies.kinds.registry import STATEFUL_SET
 from forewarn.policies.lint.versions import ALSO
 from forewarn.policies.objects.fields import int32
 from forewarn.policies.objects.workload import NO_EVICTION
+from forewarn.policies.quantity import parse_quantity
 from forewarn.policies.render import Painter, autoscalers, plain, whatif
 from forewarn.policies.render.head import line_of
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.simulation import missing
 from forewarn.policies.render.table import limited, markdown_table, table, titles
-from forewarn.policies.scheduling.reasons import in_short
+from forewarn.policies.scheduling.reasons import TOO_SMALL, FitError, in_short
 from forewarn.policies.whatif.answer import NO_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.application.diff import Autoscaled, Diff, OnCluster
-    from forewarn.policies.manifests.differences import ChangedObject
+    from forewarn.policies.application.diff import Autoscaled, Diff, OnCluster, ScaledDown
+    from forewarn.policies.manifests.differences import ChangedField, ChangedObject
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
 
 NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
@@ -39,24 +40,31 @@ _MAX_OBJECTS: Final = 50
 _MAX_FIELDS: Final = 6
 _FEW_ROWS: Final = 10
 _NAMED: Final = 3
-_EFFECTS: Final = 6
+_EFFECTS: Final = 3
 """Maximum number of effects in a line."""
 _LONGEST_REASON: Final = 300
 _SUMS: Final = "The rows of namespaces add up the clusters. Rows are sorted by the numbers, the first column first."
 _NO_ROLLOUT: Final = (
-    "Not simulated: rollouts of workloads with rejected Pods. They delete old Pods (up to maxUnavailable; all with "
-    "Recreate), and no new Pod starts"
+    "The rollouts of workloads with rejected Pods are not simulated: they delete old Pods (up to maxUnavailable, with "
+    "Recreate all), and no new Pod starts"
 )
-_FIX_OF_REPLICAS: Final = "Fix: raise spec.replicas in the manifests, or leave it out if something else sets it"
+_FIX_OF_REPLICAS: Final = ". Fix: raise spec.replicas in the manifests, or leave it out if something else sets it"
 _FIX_OF_AUTOSCALED: Final = (
-    "Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas, first with kubectl apply "
+    ". Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas, first with kubectl apply "
     "edit-last-applied"
 )
+_FIX_OF_ABSENT: Final = ". Fix: take a new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
+_FIX_OF_PDBS: Final = ". Fix: maxUnavailable: 1"
+_TOO_LARGE: Final = ", so preemption does not help. Fix: lower the requests, or add larger nodes"
 _INCOMPLETE: Final = " (incomplete)"
 _NO_EFFECT_OF_THE_REST: Final = "no effect of what is simulated"
 _GAPS: Final = "incomplete (effects can be missing)"
-_ABSENT: Final = "missing in a cluster, so not simulated there"
-_FIX_OF_ABSENT: Final = "Fix: take a new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
+_SURGE: Final = (
+    "Requests do not grow, but the rollouts start new Pods before they delete old ones (maxSurge), so they need "
+    "more resources for a time: "
+)
+_RESCALED: Final = "HorizontalPodAutoscalers change replicas again, and the numbers here are from before that: "
+_DRIFT: Final = "Drift, which an apply removes: the cluster differs from the base "
 _EFFECT: Final = "Effect of this change"
 _EFFECT_AND_DRIFT: Final = "Effect of this change and of the drift below"
 _NOT_CONCERNED: Final = "not concerned"
@@ -87,17 +95,15 @@ def for_audience(diff: Diff, disclose: Disclose) -> Diff:
 
 _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "lost": ("PODS LOST", "they run now, and at the end neither they nor their replacements do."),
-    "pending": ("NEW PODS PENDING", "Pods that the workload does not run now, and that are unschedulable at the end."),
+    "pending": ("NEW PODS PENDING", "Pods that the workload does not run now, and that fit on no node."),
     "rejected": ("OBJECTS REJECTED", "by the API server, or the new Pods of workloads are."),
     "scaled_down": ("SCALED DOWN", "running replicas beyond the number in the manifests."),
-    "replaced": ("REPLACED", "preempted so that a Pod of higher priority fits, and running again at the end."),
+    "replaced": ("REPLACED", "preempted, and running again at the end."),
     "failed": ("JOBS FAILED", ""),
-    "violated": ("PDBS VIOLATED", "PodDisruptionBudgets that allow fewer disruptions than the preempted Pods."),
-    "unhealthy": ("UNHEALTHY PDBS", "with fewer healthy Pods than they ask for, so that they block node drains."),
-    "above": ("ABOVE MAXREPLICAS", "replicas in the manifests that HorizontalPodAutoscalers then remove."),
+    "violated": ("PDBS VIOLATED", ""),
+    "unhealthy": ("UNHEALTHY PDBS", "with fewer healthy Pods than they require, so that they block node drains."),
     "pruned": ("WORKLOADS WITH PRUNED CLASS", "their new Pods are rejected if a tool deletes the PriorityClass."),
     "new_priority": ("WORKLOADS WITH NEW PRIORITY", "not changed, but their new Pods get another priority."),
-    "placeholders": (whatif.HEADS[-1], "Pods that only reserve capacity. Preempted replacements count again."),
 }
 """Numbers of a row, the worst first: name -> the head of its column, and what it means."""
 
@@ -106,12 +112,13 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
     """The comparison as text lines. `details`: of each cluster."""
     first = verdict(diff)
     yield paint(first, "bold")
-    if gaps := ", ".join(_missing_in(diff)):
-        yield f"{_GAPS}: {gaps}"
+    if gaps := _gaps(diff):
+        yield f"{_GAPS}:"
+        yield from (f"  {gap.full if details else gap.brief or gap.full}" for gap in gaps)
     yield f"compared: {diff.base} → {diff.head}{f'; {_counts(diff)}' if diff.clusters else ''}"
-    yield from (f"note: {note}" for note in diff.notes)
-    yield from _not_compared(diff)
     yield from limited(_objects(diff), len(_merged(diff)), "object", "objects", "")
+    yield from (f"not compared: {one_line(name)}" for name in diff.not_compared[:_MAX_OBJECTS])
+    yield from (sentence.full for sentence in _on_all(diff))
     if len(diff.clusters) > 1:
         yield from table(*_table(diff.clusters), paint, texts=_TEXTS)
     for cluster in diff.clusters:
@@ -142,65 +149,110 @@ def _objects(diff: Diff) -> Iterator[str]:
         yield f"{directory}: {changed.operation} {_object(changed)}{also}"
 
 
-def _not_compared(diff: Diff) -> Iterator[str]:
-    lines = (f"not compared: {one_line(name)}" for name in diff.not_compared)
-    return limited(lines, len(diff.not_compared), "object", "objects", "")
-
-
 def verdict(diff: Diff) -> str:
     """Return one sentence: the effects on the most affected cluster, what else needs attention, and if it is all."""
     pdbs = len(_blocking(diff))
-    gone = [one_line(str(each)) for each in _merged(diff) if each.operation == "deleted"]
-    kept = cut(_all_of(gone, "object"), _LONGEST_REASON) if gone and diff.clusters and not diff.prunes else ""
-    others = (
-        f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else "",
-        f"deletion of {kept} only if the GitOps tool prunes" if kept else "",
-    )
-    is_whole, is_simulated = not _missing_in(diff), bool(diff.clusters and diff.objects)
+    blocking = f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else ""
+    is_whole, is_simulated = not _gaps(diff), bool(diff.clusters and diff.objects)
     nothing = NOTHING if not is_simulated else whatif.NO_EFFECT if is_whole else _NO_EFFECT_OF_THE_REST
     effect = _effects(diff) if diff.clusters else _counts(diff) if diff.objects else ""
-    known = "; ".join(filter(None, (effect or nothing, *others)))
-    return f"{known}{'' if is_whole else _INCOMPLETE}"
+    return f"{'; '.join(filter(None, (effect or nothing, blocking)))}{'' if is_whole else _INCOMPLETE}"
 
 
-def _missing_in(diff: Diff) -> list[str]:
-    """Phrases about what the comparison and the simulations lack."""
+class _Told(NamedTuple):
+    """A sentence without a full stop: a text, a list, and the rest. `brief`: the sentence without names."""
+
+    text: str
+    items: tuple[str, ...] = ()
+    noun: str = ""
+    rest: str = ""
+    brief: str = ""
+
+    @property
+    def short(self) -> str:
+        """The sentence with the first items, and the number of the others."""
+        return f"{self.text}{_all_of([*map(one_line, self.items)], self.noun)}{self.rest}"
+
+    @property
+    def is_cut(self) -> bool:
+        return len(self.items) > _NAMED + 1
+
+    @property
+    def full(self) -> str:
+        return f"{self.text}{listed([*map(one_line, self.items)], _MAX_OBJECTS)}{self.rest}"
+
+
+def _told(text: str, items: Iterable[str], noun: str, rest: str = "") -> Iterator[_Told]:
+    """Yield a sentence about items, if there are any."""
+    if given := tuple(items):
+        yield _Told(text, given, noun, rest)
+
+
+def _gaps(diff: Diff) -> list[_Told]:
+    """What the comparison and the simulations lack, each once, with the names of the clusters if not of all."""
+    gaps = [_Told(f"not compared: {cut(note.partition(ALSO)[0], 2 * _LONGEST_REASON)}") for note in diff.notes[:_NAMED]]
+    if more := diff.notes[_NAMED:]:
+        gaps.append(_Told(f"not compared: {plural(len(more), 'more file or directory', 'more files or directories')}"))
+    kinds = Counter(name.rpartition(": ")[2].partition(" ")[0] for name in map(one_line, diff.not_compared))
+    names = [f"{name} ({count})" for name, count in kinds.items()]
+    gaps += _told(f"{plural(len(diff.not_compared), 'changed object')} not compared: ", names, "kind")
     unanswered = [_title(cluster) for cluster in diff.clusters if cluster.reason]
-    without = [f"no answer for {_all_of(unanswered, 'cluster')}"] if unanswered and diff.clusters[1:] else []
-    absent = [*dict.fromkeys(one_line(name) for cluster in diff.clusters for name in cluster.absent)]
-    names = f"{_ABSENT} ({cut(_all_of(absent, 'workload'), _LONGEST_REASON)}). {_FIX_OF_ABSENT}" if absent else ""
-    lacking = filter(None, [_some(len(absent), "changed workload", names)])
-    return [*_uncompared(diff), *without, *_missing(diff.clusters), *lacking]
+    gaps += _told("no answer for ", unanswered if diff.clusters[1:] else (), "cluster")
+    of_clusters = defaultdict[_Told, list[str]](list)
+    for cluster in diff.clusters:
+        for gap in _lacking(cluster):
+            of_clusters[gap].append(cluster.cluster)
+    for gap, clusters in of_clusters.items():
+        where = f"{listed(clusters)}: " if len(clusters) < len(diff.clusters) else ""
+        gaps.append(gap._replace(text=where + gap.text, brief=where + gap.brief))
+    return gaps
 
 
-def _uncompared(diff: Diff) -> Iterator[str]:
-    """Phrases with the numbers of changed objects that are not compared, and of files and directories not read."""
-    if diff.not_compared:
-        kinds = dict.fromkeys(name.rpartition(": ")[2].partition(" ")[0] for name in map(one_line, diff.not_compared))
-        yield f"{plural(len(diff.not_compared), 'changed object')} not compared ({listed([*kinds])})"
-    if diff.notes:
-        unread = sum(1 + sum(map(int, _MORE.findall(note))) for note in diff.notes)
-        yield f"{plural(unread, 'file or directory', 'files or directories')} not read"
+def _lacking(cluster: OnCluster) -> Iterator[_Told]:
+    """Yield what the simulation of a cluster lacks."""
+
+    def gap(count: str, text: str, items: Iterable[str] = (), noun: str = "", rest: str = "") -> _Told:
+        return _Told(count + text, tuple(items), noun, rest, count)
+
+    if absent := [one_line(name) for name in cluster.absent]:
+        count = f"{plural(len(absent), 'changed workload')} not simulated"
+        yield gap(count, ", because the snapshot does not have ", absent, "workload", _FIX_OF_ABSENT)
+    taken, others = _directories(cluster)
+    if others:
+        count = f"unknown which of {len({*taken, *others})} directories the cluster gets"
+        versions = f"{_all_of(taken, 'directory')} (simulated) or {_all_of(others, 'directory')} (then these numbers"
+        yield gap(count, f": {versions} do not hold). {FIX_OF_DIRECTORIES}")
+    if cluster.answer is None:
+        return
+    answer = cluster.answer.answer
+    for each in cluster.not_predicted:
+        pods = plural(each.not_started + _not_created(each, answer), "new Pod")
+        why = f" ({one_line(each.workload)}): forewarn does not model which nodes can use its new volumes"
+        yield gap(f"{pods} not predicted", why)
+    for phrase in whatif.unfinished([answer]):
+        yield gap(phrase, ": Pods still change, and the numbers are those of this time")
+    unread = [text.partition(". Fix: ")[0].partition(", the simulation ends")[0] for text in answer.not_simulated]
+    fixes = sorted((text.partition(". Fix: ")[2] for text in answer.not_simulated), key=lambda fix: (len(fix), fix))
+    fix = f". Fix: run forewarn diff with {fixes[-1]}" if fixes and fixes[-1].startswith("--") else ""
+    if unread:
+        yield gap(f"{plural(len(unread), 'object')} not simulated", ": ", unread, "object", fix)
+    for text in answer.not_modelled:
+        count, names, why = text.removeprefix("not modelled: ").partition(" (")
+        if not (cluster.not_predicted and text.endswith(OF_NEW_VOLUMES)):
+            yield gap(f"{count} not modelled", f"{names}{why}")
 
 
-_MORE: Final = re.compile(r"\(and (\d{1,6}) more director(?:y|ies)\)")
-
-
-def _missing(clusters: Sequence[OnCluster]) -> list[str]:
-    """Phrases about what simulations lack, each object once."""
-    answers = [cluster.answer.answer for cluster in clusters if cluster.answer]
-    unread = {text.partition(": ")[0] for answer in answers for text in answer.not_simulated}
-    texts = (text for answer in answers for text in answer.not_modelled)
-    unmodelled = dict.fromkeys(text.removeprefix("not modelled: ").partition(" (")[0] for text in texts)
-    among = max((len({*chain(*_directories(cluster))}) for cluster in clusters), default=0)
-    phrases = (
-        f"unknown which of {among} directories {'a' if clusters[1:] else 'the'} cluster gets" if among else "",
-        _some(len(unread), "object", "not simulated"),
-        *whatif.unfinished(answers),
-        f"{listed([*unmodelled])} not modelled" if unmodelled else "",
-        _some(sum(each.not_started for of in clusters for each in of.not_predicted), "new Pod", "not predicted"),
-    )
-    return [phrase for phrase in phrases if phrase]
+def _on_all(diff: Diff) -> Iterator[_Told]:
+    """Yield sentences about the change itself that matter in all clusters."""
+    blocking = [f"{changed.namespace}/{changed.name}" for changed in _blocking(diff)]
+    yield from _told("PDBs that never allow an eviction, and so block node drains: ", blocking, "PDB", _FIX_OF_PDBS)
+    classes = (changed for changed in _merged(diff) if changed.kind == "PriorityClass")
+    if any(cluster.answer and cluster.answer.answer.new_pods for cluster in diff.clusters):
+        yield from _told("", [f"{each} {each.operation} ({_fields(each)})" for each in classes], "PriorityClass")
+    gone = [str(each) for each in _merged(diff) if each.operation == "deleted"]
+    if diff.clusters and not diff.prunes:
+        rest = ". Fix: pass --prune if the GitOps tool prunes"
+        yield from _told("Deletion not simulated: ", gone, "object", rest)
 
 
 def _blocking(diff: Diff) -> list[ChangedObject]:
@@ -228,15 +280,14 @@ def _effects(diff: Diff) -> str:
     if many == 1:
         return f"{_title(affected[0])}: {worst}"
     of_all = f"{many} of {len(diff.clusters)}" if many < len(diff.clusters) else "both" if many == 2 else f"all {many}"
-    if all(_joined(_phrases(cluster)) == worst for cluster in affected):
-        return f"{of_all} clusters: {worst}"
-    return f"worst in {_title(affected[0])}: {worst}; {of_all} clusters affected"
+    is_alike = all(_joined(_phrases(cluster)) == worst for cluster in affected)
+    return f"{of_all} clusters{'' if is_alike else f' affected, {affected[0].cluster} most'}: {worst}"
 
 
 def _most_affected_first(diff: Diff) -> list[OnCluster]:
     """The affected clusters, first those without an answer."""
     numbers = [(cluster, _numbers_of(cluster)) for cluster in diff.clusters if needs_attention(cluster)]
-    numbers.sort(key=lambda item: [not item[0].reason, *(-item[1][name] for name in _COLUMNS)])
+    numbers.sort(key=lambda item: [not item[0].reason, *(-item[1][name] for name in (*_COLUMNS, "placeholders"))])
     return [cluster for cluster, _ in numbers]
 
 
@@ -248,26 +299,25 @@ def _joined(effects: Sequence[str]) -> str:
 def needs_comment(diff: Diff) -> bool:
     """Report whether a pull request should hear of a change: it affects a cluster, or not everything is compared."""
     changes = diff.objects and not diff.clusters
-    unread = diff.notes or diff.not_compared
-    return bool(changes or unread or _blocking(diff)) or any(map(needs_attention, diff.clusters))
+    return bool(changes or _blocking(diff) or _gaps(diff)) or any(map(needs_attention, diff.clusters))
 
 
 def needs_attention(cluster: OnCluster) -> bool:
     """Report whether a change affects a cluster, or has no answer about it."""
-    return _effect(cluster) not in (whatif.NO_EFFECT, _NOT_CONCERNED)
+    return bool(cluster.reason or _phrases(cluster))
 
 
 def _effect(cluster: OnCluster) -> str:
-    if cluster.answer is None and not _faults(cluster):
-        return cluster.reason or _NOT_CONCERNED
-    return f"{_joined(_phrases(cluster)) or whatif.NO_EFFECT}{_INCOMPLETE if _missing([cluster]) else ''}"
+    gaps = any(_lacking(cluster))
+    nothing = _NO_EFFECT_OF_THE_REST if gaps else whatif.NO_EFFECT if cluster.answer else _NOT_CONCERNED
+    return cluster.reason or f"{_joined(_phrases(cluster)) or nothing}{_INCOMPLETE if gaps else ''}"
 
 
 def _phrases(cluster: OnCluster) -> list[str]:
     """The effects on a cluster, the worst first. Placeholder Pods, which only reserve capacity, come last."""
     answers = [cluster.answer.answer] if cluster.answer else []
-    is_drift = all(item.base != item.before for item in cluster.scaled_down)
-    count = _numbers_of(cluster)
+    is_drift = all(item.base != item.before for item in _not_autoscaled(cluster))
+    count, rescaled = _numbers_of(cluster), len(cluster.autoscaled)
     phrases = [
         _some(len(cluster.rejected), "changed object", "rejected"),
         f"Pods of {plural(len(cluster.rejected_pods), 'changed workload')} rejected" if cluster.rejected_pods else "",
@@ -279,7 +329,7 @@ def _phrases(cluster: OnCluster) -> list[str]:
         _some(count["scaled_down"], "running replica", f"scaled down{' because of drift' if is_drift else ''}"),
         _some(count["violated"], "PDB", "violated"),
         _some(count["unhealthy"], "PDB", "with too few healthy Pods"),
-        _rescaled(cluster),
+        f"HorizontalPodAutoscalers then scale {plural(rescaled, 'workload')}" if rescaled else "",
         *whatif.other_effects([answer._replace(workloads=(), pdbs={}) for answer in answers]),
         *(
             f"pruning PriorityClass {one_line(each.priority_class)} would reject new Pods of "
@@ -288,25 +338,8 @@ def _phrases(cluster: OnCluster) -> list[str]:
         ),
     ]
     effects = [phrase for phrase in phrases if phrase]
-    return [*effects, *_reserve(cluster, count["placeholders"], is_only=not effects)]
-
-
-def _reserve(cluster: OnCluster, preempted: int, *, is_only: bool) -> Iterator[str]:
-    """A phrase about preempted placeholder Pods, if any."""
-    workloads = cluster.answer.workloads if cluster.answer else ()
-    own = [each for each in workloads if each.workload in cluster.placeholders]
-    before, pending = sum(each.before for each in own), sum(each.pending for each in own)
-    count = plural(min(preempted, before or preempted), "placeholder Pod")
-    times = f" {preempted} times" if preempted > before > 0 else ""
-    at_end = f" ({pending} Pending at the end)" if pending else ""
-    only = "only " if is_only else ""
-    yield from [f"{only}{count} preempted{times}{at_end}"] if preempted else []
-
-
-def _rescaled(cluster: OnCluster) -> str:
-    """A phrase about the workloads that HorizontalPodAutoscalers scale after the apply; "" without any."""
-    items = [item for item in cluster.autoscaled if _at_last(item) != item.replicas]
-    return _some(len(items), "workload", "then rescaled by HorizontalPodAutoscalers")
+    reserving = [*answers[0].placeholders] if answers else []
+    return effects or ([f"only {plural(count['placeholders'], 'placeholder Pod')} preempted"] if reserving else [])
 
 
 def _at_last(item: Autoscaled) -> int:
@@ -343,6 +376,12 @@ def _workloads(cluster: OnCluster) -> list[WorkloadCount]:
     return [workload for workload in workloads if workload.workload not in cluster.placeholders]
 
 
+def _not_autoscaled(cluster: OnCluster) -> list[ScaledDown]:
+    """The workloads that an apply scales down for good."""
+    autoscaled = {item.workload for item in cluster.autoscaled}
+    return [item for item in cluster.scaled_down if item.workload not in autoscaled]
+
+
 def _faults(cluster: OnCluster) -> list[str]:
     """The rejected objects, and those whose Pods are rejected."""
     return [*cluster.rejected, *cluster.rejected_pods]
@@ -355,32 +394,6 @@ def _directories(cluster: OnCluster) -> tuple[list[str], list[str]]:
     return [*taken], [*dict.fromkeys(changed.directory for changed in cluster.omitted)]
 
 
-class _Told(NamedTuple):
-    """A sentence without a full stop: a text that ends with a list."""
-
-    text: str
-    items: Sequence[str] = ()
-    noun: str = ""
-
-    @property
-    def short(self) -> str:
-        """The sentence with the first items, and the number of the others."""
-        return f"{self.text}{_all_of([*map(one_line, self.items)], self.noun)}" if self.items else self.text
-
-    @property
-    def is_cut(self) -> bool:
-        return len(self.items) > _NAMED + 1
-
-    @property
-    def full(self) -> str:
-        return f"{self.text}{listed([*map(one_line, self.items)], _MAX_OBJECTS)}"
-
-
-def _told(text: str, items: Sequence[str], noun: str) -> _Told | None:
-    """A sentence about items; None without any."""
-    return _Told(text, items, noun) if items else None
-
-
 def _explained(diff: Diff, cluster: OnCluster, *, rejections: bool = True) -> dict[str, list[_Told]]:
     """By heading, sentences about the effects on a cluster. `rejections`: also those about rejected objects."""
     rejected = [*_rejected(diff, cluster)] if rejections else []
@@ -388,10 +401,8 @@ def _explained(diff: Diff, cluster: OnCluster, *, rejections: bool = True) -> di
         return {_EFFECT: rejected or [_Told(cluster.reason)]} if rejected or cluster.reason else {}
     of = _Explanation(diff, cluster, cluster.answer.answer)
     groups = {
-        "HorizontalPodAutoscalers": of.of_autoscalers(),
         _EFFECT_AND_DRIFT if of.drift else _EFFECT: chain(rejected, of.effects()),
-        f"Drift: other differences of the cluster from {diff.base} (running now → after the apply)": of.of_drift(),
-        "Not predicted": of.unpredicted(),
+        f"{_DRIFT}{diff.base} (now → after the apply)": of.of_drift(),
     }  # in this order, because only the first mention of a workload has its change
     found = {title: [_as_told(each) for each in sentences if each] for title, sentences in groups.items()}
     return {title: sentences for title, sentences in found.items() if sentences}
@@ -422,8 +433,9 @@ class _Explanation:
         self.named = dict(self._changes())
         self.owners = {each.namespace: each.owner for each in cluster.namespaces if each.owner}
 
-    def effects(self) -> Iterator[_Told | str | None]:
+    def effects(self) -> Iterator[_Told | str]:
         cluster, answer = self.cluster, self.answer
+        yield from self._autoscaled()
         phrases = [*map(capital, whatif.on_new_pods(answer.new_pods))]
         yield from phrases[:-1]
         yield f"{phrases[-1]}{_passed(cluster)}" if phrases else ""
@@ -432,171 +444,163 @@ class _Explanation:
         yield self._running()
         losing = [workload for workload in _workloads(cluster) if workload.missed]
         waiting = [workload for workload in _workloads(cluster) if workload.not_started and not workload.missed]
-        told = {workload.workload for workload in (*losing, *waiting)}
+        told = {workload.workload for workload in (*losing, *waiting)} | {*cluster.placeholders}
         yield from self._ends(losing)
-        yield from whatif.fix_of_failures(answer)
         yield from self._ends(waiting)
         yield from self._preempting([each for each in answer.preempted if each.workload not in told])
-        yield _told("PDBs: ", [*self._pdbs()], "PDB")
-        reserving = [each for each in answer.workloads if each.workload in cluster.placeholders and each.lost]
-        at_end = [
-            f"{each.workload}: {each.before} → {each.after} running, {each.pending} Pending" for each in reserving
-        ]
-        yield _told("Placeholder Pods at the end: ", at_end, "workload")
+        yield from self._surging(is_pending=any(workload.pending for workload in losing))
+        yield from _told("PDBs: ", self._pdbs(), "PDB")
+        yield from _told("Placeholder Pods, which only reserve capacity: ", self._placeholders(), "workload")
         yield from map(capital, whatif.other_effects([answer._replace(workloads=(), pdbs={})]))
-        yield _told("Quotas: ", [*missing(answer.summary)], "workload")
+        yield from _told("Quotas: ", missing(answer.summary), "workload")
         yield from whatif.affected(answer.pod_losses)
-        yield from self._pruned()
+        for item in cluster.pruned:
+            pods = plural(item.running, "running Pod is", "running Pods are")
+            running = f", and their {pods} not replaced when deleted, evicted or preempted" if item.running else ""
+            name, count = one_line(item.priority_class), plural(item.workloads, "workload")
+            text = f"If the GitOps tool prunes PriorityClass {name}, new Pods of {count} are rejected{running}: "
+            rest = ". Fix: delete a PriorityClass only when no workload names it"
+            yield _Told(text, tuple(item.names), "workload", rest)
         has_new_nodes = answer.with_new_nodes is not None
-        reactions = [*autoscalers.lines(answer.autoscalers, over_time=has_new_nodes)]
         limit = "" if has_new_nodes else " (new nodes are not simulated)"
-        yield _told(f"Autoscalers{limit}: ", reactions, "reaction")
+        reactions = autoscalers.lines(answer.autoscalers, over_time=has_new_nodes)
+        yield from _told(f"Autoscalers{limit}: ", reactions, "reaction")
         yield capital(whatif.on_new_nodes(answer))
 
-    def unpredicted(self) -> Iterator[_Told | str | None]:
-        answer = self.answer
-        taken, others = _directories(self.cluster)
-        if others:
-            yield (
-                f"forewarn does not know whether the cluster gets the objects of {_all_of(taken, 'directory')} "
-                f"(simulated) or {_all_of(others, 'directory')} (then these numbers do not hold). {FIX_OF_DIRECTORIES}"
-            )
-        for each in self.cluster.not_predicted:
-            later = _not_created(each, answer)
-            yield f"{self._name(each.workload)}: {plural(each.not_started, 'Pod')} {_UNKNOWN}{later}"
-        if whatif.unfinished([answer]):
-            end = duration(answer.summary.horizon)
-            yield f"Pods still change when the simulation ends after {end}: the numbers are those of this time"
-        texts = [text.partition(". Fix: ")[0].partition(", the simulation ends")[0] for text in answer.not_simulated]
-        yield _told("Not simulated: ", texts, "object")
-        fixes = sorted((text.partition(". Fix: ")[2] for text in answer.not_simulated), key=lambda fix: (len(fix), fix))
-        yield f"Fix: run forewarn diff with {fixes[-1]}" if fixes and fixes[-1].startswith("--") else ""
-        yield _told("Not modelled: ", [text.removeprefix("not modelled: ") for text in answer.not_modelled], "part")
-
-    def _surging(self) -> set[str]:
-        """Return the Deployments that preempt before their rollout deletes an old Pod."""
+    def _surging(self, *, is_pending: bool) -> Iterator[_Told]:
+        """Yield a sentence about rollouts that preempt only because they delete no old Pod first."""
         updated = {
             f"{changed.namespace}/{changed.name}"
             for changed in self.cluster.applied
-            if changed.is_rollout and changed.kind == "Deployment"
+            if changed.is_rollout and changed.kind == "Deployment" and not any(map(_grows, changed.fields))
         }
         by = [(each.by_workload, each.t) for each in self.answer.preempted if each.by_workload in updated]
         names, first = self.answer.summary.names, dict[str, float]()
         for event in self.answer.simulation.timeline.events if by else ():
             if event.event == "deleted" and event.node and event.origin and event.origin.before:
                 first.setdefault(names.of(event.origin.workload), event.t)
-        return {name for name, t in by if t < first.get(name, inf)}
+        surging = dict.fromkeys(name for name, t in by if t < first.get(name, inf))
+        rest = "; the old Pods leave too few resources for the Pending ones" if is_pending else ""
+        yield from _told(_SURGE, surging, "workload", rest)
 
-    def _pruned(self) -> Iterator[str | _Told]:
-        """Tell what deleting a PriorityClass does to the workloads that name it."""
-        for item in self.cluster.pruned:
-            pods = plural(item.running, "running Pod is", "running Pods are")
-            running = f", and their {pods} not replaced when deleted, evicted or preempted" if item.running else ""
-            name, count = one_line(item.priority_class), plural(item.workloads, "workload")
-            text = f"If the GitOps tool prunes PriorityClass {name}, new Pods of {count} are rejected{running}: "
-            yield _Told(text, item.names, "workload")
-        if self.cluster.pruned:
-            yield "Fix: delete a PriorityClass only when no workload names it"
-
-    def of_autoscalers(self) -> Iterator[_Told | str | None]:
-        items = self.cluster.autoscaled
+    def _autoscaled(self) -> Iterator[_Told]:
+        """Yield a sentence about the numbers of replicas that HorizontalPodAutoscalers set after the apply."""
         now = {
             f"{changed.namespace}/{changed.name}": field.before
             for changed in self.cluster.applied
             for field in changed.fields
-            if field.name == "replicas"
+            if field.name == "replicas" and field.before
         } | {item.workload: str(item.before) for item in self.cluster.scaled_down}
-        ends = [
-            f"{_at_last(item)} ({'maxReplicas' if _at_last(item) < item.replicas else 'minReplicas'})"
-            if _at_last(item) != item.replicas
-            else f"between {item.least} and {item.most}, by load"
-            for item in items
-        ]
-        starts = [f"{now[item.workload]} running → " if now.get(item.workload) else "" for item in items]
-        scaled = [
-            f"{item.workload}: {start}{item.replicas} (manifest) → {end}"
-            for item, start, end in zip(items, starts, ends, strict=True)
-        ]
-        yield _told("The numbers of Pods in this comment are those before the last step: ", scaled, "workload")
-        yield _FIX_OF_AUTOSCALED if items else ""
+        scaled = []
+        for item in self.cluster.autoscaled:
+            end, current = _at_last(item), now.get(item.workload)
+            limit = "maxReplicas" if end < item.replicas else "minReplicas"
+            last = f"{end} by {limit}" if end != item.replicas else f"between {item.least} and {item.most}, by load"
+            start = f"{current} now → " if current else ""
+            scaled.append(f"{item.workload} ({start}{item.replicas} applied → {last})")
+        yield from _told(_RESCALED, scaled, "workload", _FIX_OF_AUTOSCALED)
 
-    def of_drift(self) -> Iterator[_Told | str | None]:
+    def of_drift(self) -> Iterator[_Told]:
         """Effects of an apply because the cluster is not as in the first version."""
-        autoscaled = {item.workload for item in self.cluster.autoscaled}
-        items = [item for item in self.cluster.scaled_down if item.workload not in autoscaled]
         for text, is_unset in (
-            ("Without spec.replicas, applying scales down ", True),
-            ("Applying scales down workloads with more replicas than in the manifests: ", False),
+            ("Without spec.replicas, an apply scales down ", True),
+            ("Scaled down, because the cluster has more replicas than the manifests: ", False),
         ):
-            of = [item for item in items if (item.base == item.before) is is_unset]
-            yield _told(text, [f"{item.workload} from {item.before} to {item.after}" for item in of], "workload")
-        yield _FIX_OF_REPLICAS if items else ""
+            of = [item for item in _not_autoscaled(self.cluster) if (item.base == item.before) is is_unset]
+            items = [f"{item.workload} from {item.before} to {item.after}" for item in of]
+            yield from _told(text, items, "workload", _FIX_OF_REPLICAS)
         pdbs = [f"{name} ({_health(self.answer, name)})" for name in self.cluster.drifted_pdbs]
-        yield _told("PDBs of these workloads: ", pdbs, "PDB")
+        yield from _told("PDBs of these workloads: ", pdbs, "PDB")
         also = [f"{name} ({', '.join(map(str, fields))})" for name, fields in self.drift.items()]
-        yield _told("Applying also changes: ", also, "workload")
+        yield from _told("Also changed: ", also, "workload")
 
     def _running(self) -> str:
-        """The sentence that changed workloads get all their Pods; "" if not, or if something is missing."""
+        """The sentence how many changed workloads get all their Pods; "" for none."""
         names = {
             f"{changed.namespace}/{changed.name}": str(changed) in self.rejected
             for changed in self.cluster.applied
             if changed.kind in _LASTING and changed.operation != "deleted"
         }
         failing = {item.workload for item in self.answer.workloads if item.pending or item.missed or item.failure}
-        failing |= {of.workload for of in self.cluster.not_predicted} | {of.workload for of in self.cluster.scaled_down}
+        failing |= {of.workload for of in self.cluster.not_predicted}
         running = [one_line(name) for name, fails in names.items() if not fails and name not in failing]
         if not running or self.answer.over_quota:
             return ""
-        others = "the other " if len(running) < len(names) else "the "
-        whose = f"{others}{len(running)} changed workloads" if len(running) > _NAMED else _all_of(running, "workload")
-        return f"{'As far as simulated, all' if _missing_in(self.diff) else 'All'} Pods of {whose} run at the end"
+        is_whole = not _gaps(self.diff)
+        if len(running) <= _NAMED:
+            return f"{'All' if is_whole else 'As far as simulated, all'} Pods of {_all_of(running, 'workload')} run"
+        count = f"All {len(running)}" if len(running) == len(names) else f"{len(running)} of {len(names)}"
+        return f"{count} {'changed' if is_whole else 'simulated'} workloads get all Pods of their manifests"
 
-    def _ends(self, workloads: Sequence[WorkloadCount]) -> Iterator[str]:
-        """Yield a sentence for each of the workloads with most lost or Pending Pods, and one for all others."""
-        ordered = sorted(workloads, key=lambda item: (not item.failure, -max(item.missed, item.pending)))
-        count = len(ordered) if len(ordered) <= _NAMED + 1 else _NAMED
-        for group in filter(None, (*([workload] for workload in ordered[:count]), ordered[count:])):
-            yield self._end(group)
+    def _ends(self, workloads: Iterable[WorkloadCount]) -> Iterator[str]:
+        """Yield a sentence for the workloads with the same causes; if these are many, for Jobs and for others."""
+        of = sorted(workloads, key=lambda item: -max(item.missed, item.pending))
+        kinds = [(bool(each.failure), each.kind.endswith("Job"), _IS_TOO_LARGE in _reason(each)) for each in of]
+        preemptors: dict[str, set[str]] = defaultdict(set)
+        for preemption in self.answer.preempted:
+            preemptors[preemption.workload].add(preemption.by_workload)
+        causes = [
+            (*kind, each.priority, _reason(each), *sorted(preemptors[each.workload]))
+            for kind, each in zip(kinds, of, strict=True)
+        ]
+        groups: dict[tuple[object, ...], list[WorkloadCount]] = defaultdict(list)
+        for key, each in zip(causes if len({*causes}) <= _NAMED + 1 else kinds, of, strict=True):
+            groups[key].append(each)
+        yield from map(self._end, sorted(groups.values(), key=lambda of: -sum(max(w.missed, w.pending) for w in of)))
 
-    def _end(self, workloads: Sequence[WorkloadCount]) -> str:
+    def _end(self, group: Sequence[WorkloadCount]) -> str:
         """How many Pods one or more workloads lose, or do not get, and why."""
-        first, is_one = workloads[0], len(workloads) == 1
-        names = cut(_all_of([one_line(each.workload) for each in workloads], "workload"), _LONGEST_REASON)
-        who = self._name(first.workload) if is_one else f"{len(workloads)} more workloads ({names})"
-        pending = sum(max(workload.pending - workload.pending_before, 0) for workload in workloads)
-        later = _not_created(first, self.answer) if is_one else ""
-        running = sum(workload.after for workload in workloads)
+        first, is_one = group[0], len(group) == 1
         if first.missed:
-            owner = self.owners.get(first.namespace)
-            rank = f" (priority {first.priority}{f', owner {one_line(owner)}' if owner else ''})" if is_one else ""
-            who, waiting = f"{who}{rank} {_loss(workloads)}", f"{pending} Pending"
-        else:
-            waiting = (
-                f"{pending} of {pending + running} Pods Pending" if running else f"{plural(pending, 'Pod')} Pending"
-            )
-        why = cut(one_line(in_short(first.message)), _LONGEST_REASON) if is_one else ""
-        of_nodes = _ALL_NODES.match(first.message)
-        why = f"fits on 0 of {plural(int(of_nodes[1]), 'node')}: {why}" if of_nodes and why else why
-        preempted, *others = self._causes(workloads)
-        causes = (preempted, f"{waiting}{f' ({why})' if why else ''}{later}" if pending else "", *others)
-        return ": ".join(filter(None, (who, "; ".join(filter(None, causes)))))
+            return f"{self._whose(group)} {_loss(group)}: {'; '.join(self._causes(group))}{self._fix(group)}"
+        pending, running = sum(each.pending for each in group), sum(each.after for each in group)
+        count = f"{pending} of {pending + running} Pods" if running else plural(pending, "Pod")
+        more = _not_created(first, self.answer) if is_one else 0
+        later = f"; the StatefulSet creates {plural(more, 'more Pod')} only when this one is ready" if more else ""
+        return f"{self._whose(group)}: {count} Pending{_unfit(group, pending)}{later}{self._fix(group)}"
 
-    def _causes(self, workloads: Sequence[WorkloadCount]) -> Iterator[str]:
-        """By which workloads Pods are preempted, how many of these are replaced, and failing Jobs; "" for none."""
-        names, preempted = {workload.workload for workload in workloads}, self.answer.preempted
-        by = Counter(preemption.by_workload for preemption in preempted if preemption.workload in names)
-        preemptors = [self._name(name) for name, _ in by.most_common()]
-        yield f"{by.total()} preempted by {_all_of(preemptors, 'workload')}" if by else ""
+    def _whose(self, group: Sequence[WorkloadCount]) -> str:
+        """A workload with its priority and owner, or the number of workloads with the names of the first ones."""
+        first, is_one = group[0], len(group) == 1
+        ranks, owner = {each.priority for each in group}, self.owners.get(first.namespace, "")
+        about = [f"priority {first.priority}"] if first.missed and len(ranks) == 1 else []
+        if is_one:
+            about += [f"owner {one_line(owner)}"] if about and owner else []
+            ranked = f" ({'; '.join(about)})" if about else ""
+            return f"{self._name(first.workload)}{ranked}"
+        kinds = {each.kind.rpartition("/")[2] for each in group}
+        noun = kinds.pop() if len(kinds) == 1 and first.kind.endswith("Job") else "workload"
+        counts = [f"{each.missed} of {each.before}" if each.missed else f"{each.pending}" for each in group]
+        names = [f"{one_line(each.workload)}: {count}" for each, count in zip(group, counts, strict=True)]
+        about.append(cut(_all_of(names, noun), _LONGEST_REASON))
+        return f"{plural(len(group), noun)} ({'; '.join(about)})"
+
+    def _causes(self, group: Sequence[WorkloadCount]) -> Iterator[str]:
+        """By which workloads Pods are preempted, failing Jobs, and what becomes of replacements."""
+        names, lost = {workload.workload for workload in group}, sum(workload.missed for workload in group)
+        by = Counter(preemption.by_workload for preemption in self.answer.preempted if preemption.workload in names)
+        preemptors = _all_of([self._name(name) for name, _ in by.most_common()], "workload")
+        yield from [f"{by.total()} preempted by {preemptors}"] if by else []
         replaced = sum(self.answer.replaced[name] for name in names)
-        yield f"{replaced} replaced" if replaced else ""
-        failed = sum(bool(workload.failure) for workload in workloads)
-        if failed:
-            jobs = plural(failed, "Job fails", "Jobs fail") if workloads[1:] else workloads[0].failure
-            victims = Counter(preemption.workload for preemption in preempted)
-            others = any(workload.missed > victims[workload.workload] for workload in workloads if workload.failure)
-            whose = "its" if failed == 1 else "their"
-            yield f"{one_line(jobs)}{f', so {whose} other Pods are deleted' if others else ''}"
+        if failure := group[0].failure:
+            why = one_line(failure).removeprefix("the Job fails: ")
+            jobs, whose = ("the Job fails", "its") if len(group) == 1 else ("the Jobs fail", "their")
+            others = max(lost - by.total() + replaced, 0)
+            deleted = f", so {whose} other {plural(others, 'Pod')} {'is' if others == 1 else 'are'} deleted"
+            yield f"{jobs} ({why}){deleted if others else ''}"
+        waiting = sum(max(workload.pending - workload.pending_before, 0) for workload in group)
+        are = "is" if waiting == 1 else "are"
+        whose = f"{waiting} of {waiting + replaced} replacements"
+        if not replaced:
+            whose = "its replacement" if waiting == 1 else f"the {waiting} replacements"
+        if waiting:
+            yield f"{plural(waiting, 'Pod') if waiting > lost else whose} {are} Pending{_unfit(group, waiting)}"
+        elif replaced:
+            yield plural(replaced, "replacement runs", "replacements run")
+
+    def _fix(self, group: Sequence[WorkloadCount]) -> str:
+        fixes = [*whatif.fix_of_failures(self.answer)] if group[0].failure else []
+        return f". {fixes[0]}" if fixes else _TOO_LARGE if _IS_TOO_LARGE in _reason(group[0]) else ""
 
     def _name(self, workload: str) -> str:
         """The name of a workload; when it is first mentioned, with its change."""
@@ -612,23 +616,40 @@ class _Explanation:
             )
             yield f"{name} ({', '.join(filter(None, effects))})"
 
+    def _placeholders(self) -> Iterator[str]:
+        counts = {each.workload: each for each in self.answer.workloads if each.lost}
+        for name in self.cluster.placeholders:
+            preempted = [each for each in self.answer.preempted if each.workload == name]
+            by = [self._name(name) for name, _ in Counter(each.by_workload for each in preempted).most_common()]
+            of = counts.get(name)
+            end = f"{of.before} → {of.after} running" if of else f"{plural(len(preempted), 'replacement')} running"
+            yield f"{name} ({end}, preempted by {_all_of(by, 'workload')})"
+
     def _changes(self) -> Iterator[tuple[str, str]]:
         """Workload of the change -> its name with what changes in the cluster."""
-        surging = self._surging()
+        edited = {
+            (*changed.identity, field.name): field.before or "unset"
+            for changed in self.diff.objects
+            for field in changed.fields
+        }
         for changed in self.cluster.applied:
             if changed.kind in _WORKLOADS and changed.operation != "deleted":
                 name = f"{changed.namespace}/{changed.name}"
                 after = {field.name: field.after for field in changed.fields}
-                fields = [*map(str, changed.fields), *(f"{field} (drift)" for field in self.drift.get(name, ()))]
+                fields = []
+                for field in changed.fields:
+                    base, now = edited.get((*changed.identity, field.name)), field.before or "unset"
+                    differs = base not in (None, now) and field.name in _WITH_BASE
+                    fields.append(str(field).replace(" → ", f" (base {base}) → ", 1) if differs else str(field))
+                fields += [f"{field} (as in base)" for field in self.drift.get(name, ())]
                 if is_new := changed.operation == "created":
                     fields = [f"new {changed.kind}", *(f"{key} {after[key]}" for key in _OF_NEW if after.get(key))]
                 rollout = "rollout: " if not is_new and (changed.is_rollout or name in self.drift) else ""
-                rollout = "rollout, new Pods first: " if name in surging else rollout
                 what = listed([*map(one_line, fields)], _NAMED + 1)
                 yield name, f"{one_line(name)} ({rollout}{what})" if what else one_line(name)
 
     def _preempting(self, preemptions: Sequence[Preemption]) -> Iterator[str]:
-        """Yield how many Pods workloads preempt, a sentence for each changed workload."""
+        """Yield how many Pods, which are all replaced, workloads preempt: a sentence for each changed workload."""
         by: dict[str, list[Preemption]] = defaultdict(list)
         for preemption in preemptions:
             by[preemption.by_workload].append(preemption)
@@ -639,23 +660,39 @@ class _Explanation:
             own = [preemption for name in group for preemption in by[name]]
             preemptors = _all_of([self._name(name) for name in group], "workload")
             first = "In turn, " if group is in_turn else ""
-            yield f"{first}{preemptors} preempt{'s' if len(group) == 1 else ''} {self._all_victims(own)}"
-
-    def _all_victims(self, preemptions: Sequence[Preemption]) -> str:
-        """The preempted Pods, placeholder Pods last."""
-        reserving = [each for each in preemptions if each.workload in self.cluster.placeholders]
-        others = [each for each in preemptions if each.workload not in self.cluster.placeholders]
-        replaced = f"{_victims(others, 'Pod')}, replaced at the end" if others else ""
-        names = {each.workload for each in reserving}
-        existing = sum(each.before for each in self.answer.workloads if each.workload in names)
-        placeholders = _victims(reserving, "placeholder Pod")
-        placeholders += " (replacements count again)" if len(reserving) > existing > 0 else ""
-        return ", and ".join(filter(None, (replaced, placeholders)))
+            verb = "preempts" if len(group) == 1 else "preempt"
+            yield f"{first}{preemptors} {verb} {_victims(own, 'Pod')}, whose replacements run"
 
 
+_IS_TOO_LARGE: Final = TOO_SMALL.removesuffix(": ")
 _ALL_NODES: Final = re.compile(r"0/(\d+) nodes")
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
-_UNKNOWN: Final = "not predicted: forewarn does not model which nodes can use its new volume"
+_WITH_BASE: Final = ("replicas", "priorityClassName", "requests.cpu", "requests.memory")
+
+
+def _grows(field: ChangedField) -> bool:
+    """Report whether replicas or requests increase."""
+    if not field.name.startswith(("replicas", "requests")):
+        return False
+    try:
+        return parse_quantity(field.before) < parse_quantity(field.after)
+    except ValueError:
+        return bool(field.after)
+
+
+def _reason(workload: WorkloadCount) -> str:
+    """Why Pending Pods fit on no node, without the numbers of nodes, of which one can have several reasons."""
+    message = workload.message if workload.pending else ""
+    return message.without_counts if isinstance(message, FitError) else in_short(message)
+
+
+def _unfit(group: Sequence[WorkloadCount], pods: int) -> str:
+    """A clause why so many Pending Pods fit on no node."""
+    (why, _), *others = Counter({_reason(each): each.pending for each in group if each.pending}).most_common()
+    of = next(filter(None, (_ALL_NODES.match(each.message) for each in group)), None)
+    fit = f" and {'fits' if pods == 1 else 'fit'} on none of {plural(int(of[1]), 'node')}" if of else ""
+    text = cut(one_line(why), _LONGEST_REASON)
+    return f"{fit} ({'mostly: ' if others else ''}{text})" if text else ""
 
 
 def _passed(cluster: OnCluster) -> str:
@@ -674,13 +711,12 @@ def _passed(cluster: OnCluster) -> str:
     return text
 
 
-def _not_created(workload: WorkloadCount, answer: Answer) -> str:
-    """A clause about the Pods that a StatefulSet creates only after its Pending one; "" for none."""
+def _not_created(workload: WorkloadCount, answer: Answer) -> int:
+    """The number of Pods that a StatefulSet creates only after its Pending one."""
     namespace, _, name = workload.workload.partition("/")
     state = answer.simulation.api.workloads.get((STATEFUL_SET, namespace, name))
     wanted = (int32(state.object, "spec", "replicas") or 0) if state else 0
-    more = wanted - workload.after - workload.pending if workload.pending else 0
-    return f"; the StatefulSet creates {plural(more, 'more Pod')} only when this one is ready" if more > 0 else ""
+    return max(wanted - workload.after - workload.pending, 0) if workload.pending else 0
 
 
 def _health(answer: Answer, pdb: str) -> str:
@@ -690,6 +726,8 @@ def _health(answer: Answer, pdb: str) -> str:
 
 def _all_of(items: Sequence[str], noun: str) -> str:
     """The first items, and the number of the others: `a, b, c and 4 more PDBs`."""
+    if not items:
+        return ""
     if len(items) > _NAMED + 1:
         items = [*items[:_NAMED], plural(len(items) - _NAMED, f"more {noun}")]
     *first, last = items
@@ -718,7 +756,7 @@ def _fields(changed: ChangedObject) -> str:
     return listed([*map(one_line, whole if is_whole else map(str, changed.fields))], _MAX_FIELDS)
 
 
-_TEXTS: Final = ("CLUSTER", "STATE AT", "NAMESPACE", "OWNER", "CLUSTERS")
+_TEXTS: Final = ("CLUSTER", "SNAPSHOT", "NAMESPACE", "OWNER", "CLUSTERS")
 
 
 def _table(clusters: Sequence[OnCluster]) -> tuple[list[str], list[tuple[str | int, ...]]]:
@@ -741,8 +779,7 @@ def _numbers_of(cluster: OnCluster) -> Counter[str]:
     return numbers + Counter(
         lost=sum(workload.missed for workload in workloads),
         pending=sum(workload.not_started for workload in workloads),
-        scaled_down=sum(item.before - item.after for item in cluster.scaled_down),
-        above=sum(max(item.replicas - item.most, 0) for item in cluster.autoscaled),
+        scaled_down=sum(item.before - item.after for item in _not_autoscaled(cluster)),
         replaced=sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders),
         failed=sum(bool(workload.failure) for workload in workloads),
         violated=len(answer.summary.violated_pdbs),
@@ -780,17 +817,19 @@ def _fitting(texts: Iterable[str], limit: int, noun: str) -> Iterator[str]:
 
 
 def _details_of(diff: Diff, cluster: OnCluster, *, details: bool) -> str:
-    """Folded: lists that sentences cut, and the workloads; "" without an answer, of which the sentences have all."""
-    summary = f"{cluster.cluster}: {_effect(cluster)}"
+    """Folded: lists that sentences cut, and all workloads; "" if the sentences have all."""
     if not details:
-        return text_of(summary)
+        return text_of(f"{cluster.cluster}: {_effect(cluster)}")
     if cluster.answer is None:
         return ""
-    told = chain(*_explained(diff, cluster).values())
-    cuts = [f"- {text_of(sentence.full)}" for sentence in told if sentence.is_cut]
+    cuts = [f"- {text_of(told.full)}" for told in chain(*_explained(diff, cluster).values()) if told.is_cut]
     notes = [f"- {text_of(note)}" for note in cluster.answer.notes_without_faults]
+    rows = sum(map(whatif.is_affected, cluster.answer.answer.workloads))
+    if not (cuts or notes or rows > _NAMED + 1):
+        return ""
     tables = whatif.counts_and_tables(cluster.answer.answer, _MAX_OBJECTS)
-    return _folded(summary, "\n\n".join(filter(None, ("\n".join(tables).strip(), "\n".join([*cuts, *notes])))))
+    body = "\n\n".join(filter(None, ("\n".join(tables).strip(), "\n".join([*cuts, *notes]))))
+    return _folded(f"{cluster.cluster}: all affected workloads", body)
 
 
 def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
@@ -804,16 +843,16 @@ def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
             told = ((title, *(each.short for each in sentences)) for title, sentences in explained.items() if sentences)
             alike[tuple(told)].append(cluster.cluster)
         for groups, names in alike.items():
-            yield from _item(names, groups) if groups else ()
+            yield from _item(names, groups, is_only=not diff.clusters[1:]) if groups else ()
 
 
-def _item(clusters: list[str], groups: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """The lines about clusters. `groups`: heading and sentences."""
+def _item(clusters: list[str], groups: Sequence[tuple[str, ...]], *, is_only: bool) -> Iterator[str]:
+    """The lines about clusters. `groups`: heading and sentences. `is_only`: there is no other cluster."""
     who, same = text_of(listed(clusters)), " (the same in each)" if len(clusters) > 1 else ""
-    if len(groups) == 1 and len(groups[0]) == 2:
+    if not is_only and len(groups) == 1 and len(groups[0]) == 2:
         yield f"- **{who}**{same}: {_sentence(groups[0][1])}"
         return
-    yield from ("", f"#### {who}{same}")
+    yield from () if is_only else ("", f"#### {who}{same}")
     for title, *sentences in groups:
         yield from ("", *([f"**{text_of(title)}**", ""] if len(groups) > 1 or title != _EFFECT else []))
         yield from (f"- {_sentence(sentence)}" for sentence in sentences)
@@ -826,48 +865,38 @@ def _sentence(text: str) -> str:
 def _summary(diff: Diff, affected: Sequence[OnCluster], *, details: bool) -> Iterator[str]:
     title, names = verdict(diff), tuple(name for name in map(_title, diff.clusters) if not name.startswith("cluster "))
     yield f"### {text_of(title if title.startswith(names) else capital(title))}"
-    if gaps := ", ".join(_missing_in(diff)):
-        yield f"**{capital(_GAPS)}:** {_sentence(gaps)}"
-    if len(diff.notes) <= _NAMED:
-        notes = (note.partition(ALSO)[0] for note in diff.notes)
-        yield "\n".join(f"- Not compared: {_sentence(cut(note, 2 * _LONGEST_REASON))}" for note in notes)
-    if blocking := [one_line(changed.namespace + "/" + changed.name) for changed in _blocking(diff)]:
-        which = text_of(_all_of(blocking, "PDB"))
-        yield f"- PDBs that never allow an eviction, and so block node drains: {which}. Fix: maxUnavailable: 1."
-    answers = [cluster.answer.answer for cluster in diff.clusters if cluster.answer]
-    if answers:
-        yield _simulated(diff.clusters)
-    classes = (changed for changed in _merged(diff) if changed.kind == "PriorityClass")
-    changes = [f"{changed} {changed.operation} ({_fields(changed)})" for changed in classes]
-    if changes and any(answer.new_pods for answer in answers):
-        yield f"- {text_of(_all_of(changes, 'PriorityClass'))}."
+    if affected and diff.clusters[1:]:
+        yield _rows(*_table(affected), "cluster")
+    yield "\n".join(f"- {_sentence(sentence.short)}" for sentence in _on_all(diff))
     if details:
         yield "\n".join(_fitting(_sentences(diff, affected), MAX_BYTES // 2, "line")).strip("\n")
-    yield from _numbers(diff, affected, is_whole=not details)
+    if gaps := _gaps(diff):
+        told = [capital(gap.short if details else gap.brief or gap.short) for gap in gaps]
+        lines = _fitting((f"- {_sentence(text)}" for text in told), MAX_BYTES // 8, "line")
+        yield "\n".join([f"**{capital(_GAPS)}**\n", *lines])
+    yield from _namespaces(diff, affected, is_whole=not details)
+    yield _simulated(diff)
     yield from _details_of_objects(diff)
 
 
-def _simulated(clusters: Sequence[OnCluster]) -> str:
-    heads = [cluster.answer.head for cluster in clusters if cluster.answer]
+def _simulated(diff: Diff) -> str:
+    heads = [cluster.answer.head for cluster in diff.clusters if cluster.answer]
+    if not heads:
+        return ""
     states = {(head.origin.time, head.origin.is_read) for head in heads}
     time, is_read = states.pop() if len(states) == 1 else ("", True)
-    state = f"state of {time}" if time else "recorded state of each cluster"
     newest = "" if is_read or not time else " (time of the newest object in it)"
+    whose = f" of {time}{newest}" if time else " of each cluster" if heads[1:] else ", whose time is unknown"
     assumed = listed([*dict.fromkeys(text for head in heads for text in head.assumes)], _MAX_OBJECTS)
-    lacking = f" Assumed, because the state lacks this information: {assumed}." if assumed else ""
-    return text_of(f"Simulation: the change is applied to the {state}{newest}.{lacking}")
+    lacking = f" Assumed, because the snapshot lacks this information: {assumed}." if assumed else ""
+    rest = [cluster.cluster for cluster in diff.clusters[1:] and diff.clusters if not needs_attention(cluster)]
+    nothing = f" No effect in {listed(rest)}." if rest else ""
+    return text_of(f"Simulated on the snapshot{whose}.{lacking}{nothing}")
 
 
-def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> Iterator[str]:
-    """The tables and their legend. `is_whole`: also the table of namespaces whose content the sentences have."""
-    known = set[str]()
-    if affected:
-        heads, rows = _table(affected)
-        known.update(heads)
-        if heads[2:] and len(diff.clusters) > 1:
-            yield _rows(heads, rows, "cluster")
-    if rest := [cluster.cluster for cluster in diff.clusters if not needs_attention(cluster)]:
-        yield text_of(f"No effect found in {listed(rest)}.")
+def _namespaces(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> Iterator[str]:
+    """The table of namespaces, and the legend. `is_whole`: also a table whose content the sentences have."""
+    known = {*_table(affected)[0]} if affected and diff.clusters[1:] else set[str]()
     heads, rows = _affected(diff, is_whole=is_whole)
     if rows:
         known.update(heads)
@@ -879,23 +908,22 @@ def _numbers(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) -> It
 
 
 def _details_of_objects(diff: Diff) -> Iterator[str]:
-    """Folded: the changed objects, and what was not compared."""
+    """The changed objects, folded if there are clusters, and folded what was not compared."""
     if diff.objects:
         objects = [f"- {text_of(line)}" for line in _objects(diff)]
         body = "\n".join(_fitting(objects, MAX_BYTES // 4, "object"))
         versions = f"{diff.base} → {diff.head}"
-        is_open = len(objects) <= _FEW_ROWS
         text = f"{_counts(diff) if diff.clusters else 'Changed objects'} ({versions})"
+        is_open = len(objects) <= _FEW_ROWS and not diff.clusters
         yield f"{text_of(text)}:\n\n{body}" if is_open else _folded(text, body)
     notes = diff.notes if len(diff.notes) > _NAMED else [note for note in diff.notes if ALSO in note]
-    if notes or diff.not_compared:
-        body = "\n".join(f"- {text_of(line)}" for line in [*notes, *_not_compared(diff)])
-        yield _folded(capital(", ".join(_uncompared(diff))), body)
+    if lines := [*notes, *limited(diff.not_compared, len(diff.not_compared), "object", "objects", "")]:
+        yield _folded("Not compared", "\n".join(f"- {text_of(line)}" for line in lines))
 
 
 def _affected(diff: Diff, *, is_whole: bool) -> tuple[list[str], list[tuple[str | int, ...]]]:
-    """The heads and rows of namespaces with their sums over the clusters: the most affected first, those of placeholder
-    Pods last. `is_whole`: also a single one without an owner, which sentences name.
+    """The heads and rows of namespaces with their sums over the clusters, the most affected first. `is_whole`: also a
+    single one without an owner, which sentences name.
     """
     alike: dict[tuple[str, str], list[tuple[str, AffectedNamespace]]] = defaultdict(list)
     for cluster in diff.clusters:
@@ -905,8 +933,7 @@ def _affected(diff: Diff, *, is_whole: bool) -> tuple[list[str], list[tuple[str 
         return [], []
     names = [name for name in _COLUMNS if name in AffectedNamespace._fields]
     sums = {key: [sum(getattr(each, name) for _, each in of) for name in names] for key, of in alike.items()}
-    reserving = {name.partition("/")[0] for cluster in diff.clusters for name in cluster.placeholders}
-    keys = sorted(sums, key=lambda key: (key[0] in reserving, [-number for number in sums[key]], key))
+    keys = sorted((key for key in sums if any(sums[key])), key=lambda key: ([-number for number in sums[key]], key))
     clusters = {key: listed([name for name, _ in of]) if diff.clusters[1:] else "" for key, of in alike.items()}
     return _shown(
         [*_TEXTS[2:], *(_COLUMNS[name][0] for name in names)], [(*key, clusters[key], *sums[key]) for key in keys]

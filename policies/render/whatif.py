@@ -323,7 +323,7 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
     yield from (paint(line, "warning") for line in _unfinished(answer))
 
 
-def _is_affected(workload: WorkloadCount) -> bool:
+def is_affected(workload: WorkloadCount) -> bool:
     return bool(workload.lost or workload.pending or workload.unreplaced)
 
 
@@ -332,7 +332,7 @@ def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     counts = f"{plural(answer.running_before, 'Pod')} before, {answer.running_after} after{_lost(answer)}"
     yield from without_it(answer)
     yield paint(f"running: {counts}", "warning" if fewer else "good")
-    rows = [*filter(_is_affected, answer.workloads)]
+    rows = [*filter(is_affected, answer.workloads)]
     one, many = "workload with fewer or Pending Pods", "workloads with fewer or Pending Pods"
     yield from limited(_each_reason_once(rows[:MAX_LINES], _affected_text), len(rows), one, many)
     pending = [standing for standing in rows if standing.pending]
@@ -630,7 +630,7 @@ def counts_and_tables(answer: Answer, most: int = MAX_LINES) -> list[str]:
     progress = [f"- {text_of(line.strip())}" for line in (*priorities, *emptied(answer), *new_node_lines(answer))]
     lines += [*progress, ""] if progress else []
     lines += [*(line for each in both for line in each.markdown()), *_upgrade_markdown(answer)]
-    affected_workloads = [*filter(_is_affected, answer.workloads)]
+    affected_workloads = [*filter(is_affected, answer.workloads)]
     if affected_workloads:
         lines += ["| workload | class | priority | running | Pending | reason |", "|---|---|---|---|---|---|"]
         lines += _each_reason_once(affected_workloads[:most], _row)

@@ -68,6 +68,7 @@ NOT_HELPFUL: Final = Reason("Preemption is not helpful for scheduling")
 NO_VICTIMS_IN_SHORT: Final = "no Pod of lower priority"
 """The reason of nodes on which preemption is not tried."""
 TOO_SMALL: Final = "too small even when empty: "
+_WITHOUT_OTHERS: Final = "even without Pods of lower priority"
 
 
 class FitError(str):
@@ -89,8 +90,7 @@ class FitError(str):
     @property
     def short(self) -> str:
         """The message in forewarn's words: `20 nodes: insufficient cpu; no Pod of lower priority`."""
-        counted = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
-        reasons = [(as_reason(reason), nodes) for reason, nodes in counted]
+        reasons = self._counted
         if of_volumes := self._of_volumes:
             first = FitError("", self.reasons).short
             return f"{FitError('', of_volumes).short} (without preemption: {first})"
@@ -100,6 +100,20 @@ class FitError(str):
             for short, (_, nodes) in zip(shorts, reasons, strict=True)
         ]
         return "; ".join([*parts, *filter(None, [why])])
+
+    @property
+    def without_counts(self) -> str:
+        """As `short`, but without the numbers of nodes, of which one can have several reasons."""
+        if self._of_volumes:
+            return self.short
+        shorts, why = _with_preemption(self._counted, self.preemption)
+        why = next((end for end in (_WITHOUT_OTHERS, TOO_SMALL.removesuffix(": ")) if why.endswith(end)), why)
+        return "; ".join(filter(None, (", ".join(shorts), why)))
+
+    @property
+    def _counted(self) -> list[tuple[Reason, int]]:
+        counted = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
+        return [(as_reason(reason), nodes) for reason, nodes in counted]
 
     @property
     def _of_volumes(self) -> Mapping[str, int]:
@@ -133,7 +147,7 @@ def _with_preemption(reasons: Sequence[tuple[Reason, int]], why: str) -> tuple[l
     if len(shorts) == 1 and others == shorts:
         return [f"{shorts[0]} even after preempting all Pods of lower priority"], ""
     if not why.reasons:
-        others = ["no node fits the Pod even without Pods of lower priority"]
+        others = [f"no node fits the Pod {_WITHOUT_OTHERS}"]
     elif not others and any(reason.resource for reason, _ in reasons):
         others = [TOO_SMALL.removesuffix(": ")]
     named = " or ".join(others)

@@ -1009,7 +1009,7 @@ class StorageControllers:
         """Sentences about claims whose outcome forewarn cannot simulate."""
         reasons = [*self._missing.items()]
         if self._api.storage.unlisted:
-            why = "not in the cluster snapshot, so Pods are simulated without their volumes"
+            why = "not in the snapshot, so Pods are simulated without their volumes"
             reasons.append((why, ["/".join(key) for key in sorted(self._api.storage.unlisted)]))
         rows = ((plural(len(names), "PersistentVolumeClaim"), listed(names, _MAX_NAMED), why) for why, names in reasons)
         return [f"not modelled: {count} ({names}): {why}" for count, names, why in rows]

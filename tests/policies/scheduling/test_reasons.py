@@ -123,3 +123,19 @@ CORDONED = node_unschedulable.REASON.reasons[0]
 def test_a_message_of_kube_scheduler_is_told_in_short(counts: dict[str, int], why: str, short: str) -> None:
     message = FitError("0/3 nodes are available: …", counts, why)
     assert (message, message.short) == ("0/3 nodes are available: …", short)
+
+
+@pytest.mark.parametrize(
+    ("why", "short"),
+    [
+        (preemption.NEVER, "maximum number of Pods reached, insufficient cpu; preemptionPolicy is Never"),
+        (FitError("raw"), "maximum number of Pods reached, insufficient cpu; even without Pods of lower priority"),
+        (
+            FitError("raw", {NOT_HELPFUL: 2}),
+            "maximum number of Pods reached, insufficient cpu; too small even when empty",
+        ),
+        (FitError("raw", {NO_VICTIMS: 2}), f"maximum number of Pods reached, insufficient cpu; {NO_POD}"),
+    ],
+)
+def test_a_message_without_numbers_of_nodes(why: str, short: str) -> None:
+    assert FitError("raw", {reason_of("cpu"): 1, reason_of("pods"): 2}, why).without_counts == short
