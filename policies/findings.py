@@ -362,3 +362,17 @@ def listed(items: list[str], limit: int = 3) -> str:
     if len(items) <= limit:
         return ", ".join(items)
     return f"{', '.join(items[:limit])} and {len(items) - limit} more"
+
+
+NAMED: Final = 3
+"""Number of items that `first_of` names, if there are more."""
+
+
+def first_of(items: list[str], noun: str) -> str:
+    """The first items, and the number of the others: `a, b, c and 4 more PDBs`."""
+    if not items:
+        return ""
+    if len(items) > NAMED + 1:
+        items = [*items[:NAMED], plural(len(items) - NAMED, f"more {noun}")]
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
 ALSO: Final = "; also in "
+CHART_VALUES: Final = "values of a chart"
 """The end of a note, with the names of other directories that have the same problem."""
 _MAX_DIRECTORIES: Final = 20
 _WORK_TREE: Final = "working tree"
@@ -208,7 +209,7 @@ def _others(path: str) -> Mapping[str, list[Any]]:
     with suppress(SourceError, Fault, ValueError, RecursionError):  # the comparison names it
         texts = [value for value, _ in values(read_file(path), path)]
         if _VALUES.search(os.path.basename(path)) and not _is_rendered(path):
-            return {"values of a chart": fields_about_pods(texts)}
+            return {CHART_VALUES: fields_about_pods(texts)}
         return other_objects(texts)
     return {}
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
-from html import escape
 from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.diff import FIX_OF_DIRECTORIES, OF_NEW_VOLUMES, AffectedNamespace
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.findings import capital, cut, listed, one_line, plural
+from forewarn.policies.findings import NAMED, capital, cut, first_of, listed, one_line, plural
 from forewarn.policies.kinds.registry import STATEFUL_SET
-from forewarn.policies.lint.versions import ALSO
+from forewarn.policies.lint.versions import ALSO, CHART_VALUES
 from forewarn.policies.objects.fields import int32
 from forewarn.policies.objects.workload import NO_EVICTION
 from forewarn.policies.quantity import parse_quantity
@@ -22,7 +21,7 @@ from forewarn.policies.render import Painter, autoscalers, plain, whatif
 from forewarn.policies.render.head import line_of
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.simulation import missing
-from forewarn.policies.render.table import limited, markdown_table, table, titles
+from forewarn.policies.render.table import first_rows, fitting, folded, limited, not_empty, table, titles
 from forewarn.policies.scheduling.reasons import TOO_SMALL, FitError, in_short
 from forewarn.policies.whatif.answer import NO_CLASS
 
@@ -39,7 +38,6 @@ MAX_BYTES: Final = 60_000
 _MAX_OBJECTS: Final = 50
 _MAX_FIELDS: Final = 6
 _FEW_ROWS: Final = 10
-_NAMED: Final = 3
 _EFFECTS: Final = 3
 """Maximum number of effects in a line."""
 _LONGEST_REASON: Final = 300
@@ -171,11 +169,11 @@ class _Told(NamedTuple):
     @property
     def short(self) -> str:
         """The sentence with the first items, and the number of the others."""
-        return f"{self.text}{_all_of([*map(one_line, self.items)], self.noun)}{self.rest}"
+        return f"{self.text}{first_of([*map(one_line, self.items)], self.noun)}{self.rest}"
 
     @property
     def is_cut(self) -> bool:
-        return len(self.items) > _NAMED + 1
+        return len(self.items) > NAMED + 1
 
     @property
     def full(self) -> str:
@@ -190,10 +188,11 @@ def _told(text: str, items: Iterable[str], noun: str, rest: str = "") -> Iterato
 
 def _gaps(diff: Diff) -> list[_Told]:
     """What the comparison and the simulations lack, each once, with the names of the clusters if not of all."""
-    gaps = [_Told(f"not compared: {cut(note.partition(ALSO)[0], 2 * _LONGEST_REASON)}") for note in diff.notes[:_NAMED]]
-    if more := diff.notes[_NAMED:]:
+    gaps = [_Told(f"not compared: {cut(note.partition(ALSO)[0], 2 * _LONGEST_REASON)}") for note in diff.notes[:NAMED]]
+    if more := diff.notes[NAMED:]:
         gaps.append(_Told(f"not compared: {plural(len(more), 'more file or directory', 'more files or directories')}"))
-    kinds = Counter(name.rpartition(": ")[2].partition(" ")[0] for name in map(one_line, diff.not_compared))
+    objects = [one_line(name).rpartition(": ")[2] for name in diff.not_compared]
+    kinds = Counter(name if name == CHART_VALUES else name.partition(" ")[0] for name in objects)
     names = [f"{name} ({count})" for name, count in kinds.items()]
     gaps += _told(f"{plural(len(diff.not_compared), 'changed object')} not compared: ", names, "kind")
     unanswered = [_title(cluster) for cluster in diff.clusters if cluster.reason]
@@ -220,7 +219,7 @@ def _lacking(cluster: OnCluster) -> Iterator[_Told]:
     taken, others = _directories(cluster)
     if others:
         count = f"unknown which of {len({*taken, *others})} directories the cluster gets"
-        versions = f"{_all_of(taken, 'directory')} (simulated) or {_all_of(others, 'directory')} (then these numbers"
+        versions = f"{first_of(taken, 'directory')} (simulated) or {first_of(others, 'directory')} (then these numbers"
         yield gap(count, f": {versions} do not hold). {FIX_OF_DIRECTORIES}")
     if cluster.answer is None:
         return
@@ -404,12 +403,11 @@ def _explained(diff: Diff, cluster: OnCluster, *, rejections: bool = True) -> di
         _EFFECT_AND_DRIFT if of.drift else _EFFECT: chain(rejected, of.effects()),
         f"{_DRIFT}{diff.base} (now → after the apply)": of.of_drift(),
     }  # in this order, because only the first mention of a workload has its change
-    found = {title: [_as_told(each) for each in sentences if each] for title, sentences in groups.items()}
+    found = {
+        title: [each if isinstance(each, _Told) else _Told(each) for each in sentences if each]
+        for title, sentences in groups.items()
+    }
     return {title: sentences for title, sentences in found.items() if sentences}
-
-
-def _as_told(sentence: str | _Told) -> _Told:
-    return _Told(sentence) if isinstance(sentence, str) else sentence
 
 
 def _rejected(diff: Diff, cluster: OnCluster) -> Iterator[_Told]:
@@ -440,7 +438,7 @@ class _Explanation:
         yield from phrases[:-1]
         yield f"{phrases[-1]}{_passed(cluster)}" if phrases else ""
         classes = {of.before.priority_class_name for of in answer.new_pods if of.after is None and of.before}
-        yield f"Fix: keep {_all_of(sorted(classes), 'PriorityClass')} until no workload has it" if classes else ""
+        yield f"Fix: keep {first_of(sorted(classes), 'PriorityClass')} until no workload has it" if classes else ""
         yield self._running()
         losing = [workload for workload in _workloads(cluster) if workload.missed]
         waiting = [workload for workload in _workloads(cluster) if workload.not_started and not workload.missed]
@@ -527,8 +525,8 @@ class _Explanation:
         if not running or self.answer.over_quota:
             return ""
         is_whole = not _gaps(self.diff)
-        if len(running) <= _NAMED:
-            return f"{'All' if is_whole else 'As far as simulated, all'} Pods of {_all_of(running, 'workload')} run"
+        if len(running) <= NAMED:
+            return f"{'All' if is_whole else 'As far as simulated, all'} Pods of {first_of(running, 'workload')} run"
         count = f"All {len(running)}" if len(running) == len(names) else f"{len(running)} of {len(names)}"
         return f"{count} {'changed' if is_whole else 'simulated'} workloads get all Pods of their manifests"
 
@@ -544,7 +542,7 @@ class _Explanation:
             for kind, each in zip(kinds, of, strict=True)
         ]
         groups: dict[tuple[object, ...], list[WorkloadCount]] = defaultdict(list)
-        for key, each in zip(causes if len({*causes}) <= _NAMED + 1 else kinds, of, strict=True):
+        for key, each in zip(causes if len({*causes}) <= NAMED + 1 else kinds, of, strict=True):
             groups[key].append(each)
         yield from map(self._end, sorted(groups.values(), key=lambda of: -sum(max(w.missed, w.pending) for w in of)))
 
@@ -572,22 +570,22 @@ class _Explanation:
         noun = kinds.pop() if len(kinds) == 1 and first.kind.endswith("Job") else "workload"
         counts = [f"{each.missed} of {each.before}" if each.missed else f"{each.pending}" for each in group]
         names = [f"{one_line(each.workload)}: {count}" for each, count in zip(group, counts, strict=True)]
-        about.append(cut(_all_of(names, noun), _LONGEST_REASON))
+        about.append(cut(first_of(names, noun), _LONGEST_REASON))
         return f"{plural(len(group), noun)} ({'; '.join(about)})"
 
     def _causes(self, group: Sequence[WorkloadCount]) -> Iterator[str]:
         """By which workloads Pods are preempted, failing Jobs, and what becomes of replacements."""
         names, lost = {workload.workload for workload in group}, sum(workload.missed for workload in group)
         by = Counter(preemption.by_workload for preemption in self.answer.preempted if preemption.workload in names)
-        preemptors = _all_of([self._name(name) for name, _ in by.most_common()], "workload")
+        preemptors = first_of([self._name(name) for name, _ in by.most_common()], "workload")
         yield from [f"{by.total()} preempted by {preemptors}"] if by else []
         replaced = sum(self.answer.replaced[name] for name in names)
         if failure := group[0].failure:
             why = one_line(failure).removeprefix("the Job fails: ")
             jobs, whose = ("the Job fails", "its") if len(group) == 1 else ("the Jobs fail", "their")
             others = max(lost - by.total() + replaced, 0)
-            deleted = f", so {whose} other {plural(others, 'Pod')} {'is' if others == 1 else 'are'} deleted"
-            yield f"{jobs} ({why}){deleted if others else ''}"
+            pods = "other Pod is" if others == 1 else f"other {others} Pods are"
+            yield f"{jobs} ({why}){f', so {whose} {pods} deleted' if others else ''}"
         waiting = sum(max(workload.pending - workload.pending_before, 0) for workload in group)
         are = "is" if waiting == 1 else "are"
         whose = f"{waiting} of {waiting + replaced} replacements"
@@ -623,7 +621,7 @@ class _Explanation:
             by = [self._name(name) for name, _ in Counter(each.by_workload for each in preempted).most_common()]
             of = counts.get(name)
             end = f"{of.before} → {of.after} running" if of else f"{plural(len(preempted), 'replacement')} running"
-            yield f"{name} ({end}, preempted by {_all_of(by, 'workload')})"
+            yield f"{name} ({end}, preempted by {first_of(by, 'workload')})"
 
     def _changes(self) -> Iterator[tuple[str, str]]:
         """Workload of the change -> its name with what changes in the cluster."""
@@ -645,7 +643,7 @@ class _Explanation:
                 if is_new := changed.operation == "created":
                     fields = [f"new {changed.kind}", *(f"{key} {after[key]}" for key in _OF_NEW if after.get(key))]
                 rollout = "rollout: " if not is_new and (changed.is_rollout or name in self.drift) else ""
-                what = listed([*map(one_line, fields)], _NAMED + 1)
+                what = listed([*map(one_line, fields)], NAMED + 1)
                 yield name, f"{one_line(name)} ({rollout}{what})" if what else one_line(name)
 
     def _preempting(self, preemptions: Sequence[Preemption]) -> Iterator[str]:
@@ -656,9 +654,9 @@ class _Explanation:
         names = sorted(by, key=lambda name: -len(by[name]))
         in_turn = [name for name in names if all(preemption.cascade_depth > 1 for preemption in by[name])]
         names = [name for name in names if name not in in_turn]
-        for group in filter(None, (*([name] for name in names[:_NAMED]), names[_NAMED:], in_turn)):
+        for group in filter(None, (*([name] for name in names[:NAMED]), names[NAMED:], in_turn)):
             own = [preemption for name in group for preemption in by[name]]
-            preemptors = _all_of([self._name(name) for name in group], "workload")
+            preemptors = first_of([self._name(name) for name in group], "workload")
             first = "In turn, " if group is in_turn else ""
             verb = "preempts" if len(group) == 1 else "preempt"
             yield f"{first}{preemptors} {verb} {_victims(own, 'Pod')}, whose replacements run"
@@ -707,7 +705,7 @@ def _passed(cluster: OnCluster) -> str:
             names = ["no class" if name == NO_CLASS else f"PriorityClass {one_line(name)}" for _, name in of]
             counted = [f"{f'{count} ' if of[1:] else ''}of {name}" for (count, _), name in zip(of, names, strict=True)]
             pods = f"{plural(sum(count for count, _ in of), 'running Pod')} of others"
-            text += f", and {'also' if text else 'now'} {verb} {pods} ({_all_of(counted, 'PriorityClass')})"
+            text += f", and {'also' if text else 'now'} {verb} {pods} ({first_of(counted, 'PriorityClass')})"
     return text
 
 
@@ -724,22 +722,12 @@ def _health(answer: Answer, pdb: str) -> str:
     return f"requires {plural(desired, 'healthy Pod')}, has {healthy} at the end"
 
 
-def _all_of(items: Sequence[str], noun: str) -> str:
-    """The first items, and the number of the others: `a, b, c and 4 more PDBs`."""
-    if not items:
-        return ""
-    if len(items) > _NAMED + 1:
-        items = [*items[:_NAMED], plural(len(items) - _NAMED, f"more {noun}")]
-    *first, last = items
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
     """The number of preempted Pods, and of which workloads; "" for none."""
     of = Counter(one_line(preemption.workload) for preemption in preemptions).most_common()
     if len(of) == 1:
         return f"{plural(of[0][1], noun)} of {of[0][0]}"
-    shown = len(of) if len(of) == _NAMED + 1 else _NAMED
+    shown = len(of) if len(of) == NAMED + 1 else NAMED
     names = [f"{count} of {name}" for name, count in of[:shown]]
     if others := of[shown:]:
         names.append(f"{sum(count for _, count in others)} in {plural(len(others), 'other workload')}")
@@ -799,21 +787,7 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
     parts = chain(
         _summary(diff, clusters, details=details), (_details_of(diff, cluster, details=details) for cluster in clusters)
     )
-    return "\n\n".join(_fitting(filter(None, parts), MAX_BYTES, "part"))
-
-
-def _fitting(texts: Iterable[str], limit: int, noun: str) -> Iterator[str]:
-    """Yield the texts that have room in so many bytes, and the number of the others."""
-    size = more = 0
-    for text in texts:
-        grown = size + len(text.encode()) + 2
-        if grown > limit:
-            more += 1
-        else:
-            size = grown
-            yield text
-    if more:
-        yield f"and {plural(more, f'more {noun}')}; use -o json for all"
+    return "\n\n".join(fitting(filter(None, parts), MAX_BYTES, "part"))
 
 
 def _details_of(diff: Diff, cluster: OnCluster, *, details: bool) -> str:
@@ -825,11 +799,11 @@ def _details_of(diff: Diff, cluster: OnCluster, *, details: bool) -> str:
     cuts = [f"- {text_of(told.full)}" for told in chain(*_explained(diff, cluster).values()) if told.is_cut]
     notes = [f"- {text_of(note)}" for note in cluster.answer.notes_without_faults]
     rows = sum(map(whatif.is_affected, cluster.answer.answer.workloads))
-    if not (cuts or notes or rows > _NAMED + 1):
+    if not (cuts or notes or rows > NAMED + 1):
         return ""
     tables = whatif.counts_and_tables(cluster.answer.answer, _MAX_OBJECTS)
     body = "\n\n".join(filter(None, ("\n".join(tables).strip(), "\n".join([*cuts, *notes]))))
-    return _folded(f"{cluster.cluster}: all affected workloads", body)
+    return folded(f"{cluster.cluster}: all affected workloads", body)
 
 
 def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
@@ -866,13 +840,13 @@ def _summary(diff: Diff, affected: Sequence[OnCluster], *, details: bool) -> Ite
     title, names = verdict(diff), tuple(name for name in map(_title, diff.clusters) if not name.startswith("cluster "))
     yield f"### {text_of(title if title.startswith(names) else capital(title))}"
     if affected and diff.clusters[1:]:
-        yield _rows(*_table(affected), "cluster")
+        yield first_rows(*_table(affected), _MAX_OBJECTS, "cluster")
     yield "\n".join(f"- {_sentence(sentence.short)}" for sentence in _on_all(diff))
     if details:
-        yield "\n".join(_fitting(_sentences(diff, affected), MAX_BYTES // 2, "line")).strip("\n")
+        yield "\n".join(fitting(_sentences(diff, affected), MAX_BYTES // 2, "line")).strip("\n")
     if gaps := _gaps(diff):
         told = [capital(gap.short if details else gap.brief or gap.short) for gap in gaps]
-        lines = _fitting((f"- {_sentence(text)}" for text in told), MAX_BYTES // 8, "line")
+        lines = fitting((f"- {_sentence(text)}" for text in told), MAX_BYTES // 8, "line")
         yield "\n".join([f"**{capital(_GAPS)}**\n", *lines])
     yield from _namespaces(diff, affected, is_whole=not details)
     yield _simulated(diff)
@@ -890,7 +864,7 @@ def _simulated(diff: Diff) -> str:
     assumed = listed([*dict.fromkeys(text for head in heads for text in head.assumes)], _MAX_OBJECTS)
     lacking = f" Assumed, because the snapshot lacks this information: {assumed}." if assumed else ""
     rest = [cluster.cluster for cluster in diff.clusters[1:] and diff.clusters if not needs_attention(cluster)]
-    nothing = f" No effect in {listed(rest)}." if rest else ""
+    nothing = f" No effect found in {listed(rest)}." if rest else ""
     return text_of(f"Simulated on the snapshot{whose}.{lacking}{nothing}")
 
 
@@ -900,25 +874,25 @@ def _namespaces(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) ->
     heads, rows = _affected(diff, is_whole=is_whole)
     if rows:
         known.update(heads)
-        text = _rows(heads, rows, "namespace")
-        yield text if len(rows) <= _FEW_ROWS else _folded(plural(len(rows), "affected namespace"), text)
+        text = first_rows(heads, rows, _MAX_OBJECTS, "namespace")
+        yield text if len(rows) <= _FEW_ROWS else folded(plural(len(rows), "affected namespace"), text)
     meanings = [f"{titles([head])[0]}: {meaning}" for head, meaning in _COLUMNS.values() if head in known and meaning]
     if meanings:
-        yield _folded("What the numbers mean", " ".join([*meanings, *([_SUMS] if len(affected) > 1 else [])]))
+        yield folded("What the numbers mean", " ".join([*meanings, *([_SUMS] if len(affected) > 1 else [])]))
 
 
 def _details_of_objects(diff: Diff) -> Iterator[str]:
     """The changed objects, folded if there are clusters, and folded what was not compared."""
     if diff.objects:
         objects = [f"- {text_of(line)}" for line in _objects(diff)]
-        body = "\n".join(_fitting(objects, MAX_BYTES // 4, "object"))
+        body = "\n".join(fitting(objects, MAX_BYTES // 4, "object"))
         versions = f"{diff.base} → {diff.head}"
         text = f"{_counts(diff) if diff.clusters else 'Changed objects'} ({versions})"
         is_open = len(objects) <= _FEW_ROWS and not diff.clusters
-        yield f"{text_of(text)}:\n\n{body}" if is_open else _folded(text, body)
-    notes = diff.notes if len(diff.notes) > _NAMED else [note for note in diff.notes if ALSO in note]
+        yield f"{text_of(text)}:\n\n{body}" if is_open else folded(text, body)
+    notes = diff.notes if len(diff.notes) > NAMED else [note for note in diff.notes if ALSO in note]
     if lines := [*notes, *limited(diff.not_compared, len(diff.not_compared), "object", "objects", "")]:
-        yield _folded("Not compared", "\n".join(f"- {text_of(line)}" for line in lines))
+        yield folded("Not compared", "\n".join(f"- {text_of(line)}" for line in lines))
 
 
 def _affected(diff: Diff, *, is_whole: bool) -> tuple[list[str], list[tuple[str | int, ...]]]:
@@ -935,21 +909,6 @@ def _affected(diff: Diff, *, is_whole: bool) -> tuple[list[str], list[tuple[str 
     sums = {key: [sum(getattr(each, name) for _, each in of) for name in names] for key, of in alike.items()}
     keys = sorted((key for key in sums if any(sums[key])), key=lambda key: ([-number for number in sums[key]], key))
     clusters = {key: listed([name for name, _ in of]) if diff.clusters[1:] else "" for key, of in alike.items()}
-    return _shown(
+    return not_empty(
         [*_TEXTS[2:], *(_COLUMNS[name][0] for name in names)], [(*key, clusters[key], *sums[key]) for key in keys]
     )
-
-
-def _shown(heads: list[str], rows: list[tuple[str | int, ...]]) -> tuple[list[str], list[tuple[str | int, ...]]]:
-    """The columns that are not empty."""
-    shown = [column for column in range(len(heads)) if any(row[column] for row in rows)]
-    return [heads[column] for column in shown], [tuple(row[column] for column in shown) for row in rows]
-
-
-def _rows(heads: Sequence[str], rows: Sequence[tuple[str | int, ...]], noun: str) -> str:
-    more = f"\n\nand {plural(len(rows) - _MAX_OBJECTS, f'more {noun}')}" if len(rows) > _MAX_OBJECTS else ""
-    return "\n".join(markdown_table(titles(heads), rows[:_MAX_OBJECTS])) + more
-
-
-def _folded(summary: str, body: str) -> str:
-    return f"<details><summary>{escape(cut(summary, 300), quote=False)}</summary>\n\n{body}\n\n</details>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -114,3 +115,34 @@ def limited(lines: Iterable[str], count: int, one: str, many: str, indent: str =
     yield from (f"{indent}{line}" for line in islice(lines, MAX_LINES))
     if count > MAX_LINES:
         yield f"{indent}and {plural(count - MAX_LINES, f'more {one}', f'more {many}')}; use -o json for all"
+
+
+def fitting(texts: Iterable[str], limit: int, noun: str) -> Iterator[str]:
+    """Yield the texts that have room in so many bytes, and the number of the others."""
+    size = more = 0
+    for text in texts:
+        grown = size + len(text.encode()) + 2
+        if grown > limit:
+            more += 1
+        else:
+            size = grown
+            yield text
+    if more:
+        yield f"and {plural(more, f'more {noun}')}; use -o json for all"
+
+
+def not_empty(heads: list[str], rows: list[tuple[str | int, ...]]) -> tuple[list[str], list[tuple[str | int, ...]]]:
+    """The columns that are not empty."""
+    shown = [column for column in range(len(heads)) if any(row[column] for row in rows)]
+    return [heads[column] for column in shown], [tuple(row[column] for column in shown) for row in rows]
+
+
+def first_rows(heads: Sequence[str], rows: Rows, most: int, noun: str) -> str:
+    """A Markdown table of the first rows, and the number of the others."""
+    more = f"\n\nand {plural(len(rows) - most, f'more {noun}')}" if len(rows) > most else ""
+    return "\n".join(markdown_table(titles(heads), rows[:most])) + more
+
+
+def folded(summary: str, body: str) -> str:
+    """Markdown that GitHub and GitLab show only after a click on the summary."""
+    return f"<details><summary>{escape(cut(summary, 300), quote=False)}</summary>\n\n{body}\n\n</details>"

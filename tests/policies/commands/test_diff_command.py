@@ -525,7 +525,8 @@ def test_changed_objects_that_are_not_compared_are_named(
     assert lines[1] == f"{GAPS.lower()}:"
     assert lines[2].startswith("  not compared: ")
     assert ": d.yaml:" in lines[2]
-    assert lines[3] == "  3 changed objects not compared: HorizontalPodAutoscaler (1), HelmRelease (1), values (1)"
+    kinds = "HorizontalPodAutoscaler (1), HelmRelease (1), values of a chart (1)"
+    assert lines[3] == f"  3 changed objects not compared: {kinds}"
     assert [line.removeprefix("not compared: ") for line in lines[5:]] == [
         *("a.yaml: HorizontalPodAutoscaler shop/web", "b.yaml: HelmRelease loki"),
         "prod/values.yaml: values of a chart",
@@ -1199,7 +1200,7 @@ def test_what_a_simulation_lacks_is_first_and_explained(
         assert [told.partition(". Fix: ")[2]] == fixes
 
 
-@pytest.mark.parametrize(("cpu", "others"), [("2", ", so its other 1 Pod is deleted"), ("4", "")])
+@pytest.mark.parametrize(("cpu", "others"), [("2", ", so its other Pod is deleted"), ("4", "")])
 def test_pods_that_are_deleted_because_their_job_fails_are_explained(
     cpu: str, others: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
