@@ -38,7 +38,6 @@ from forewarn.policies.documents import VERSION, Always, Sparse, Spelled, fields
 from forewarn.policies.documents.answers import DryRun, Head
 from forewarn.policies.documents.findings import Detail
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
-from forewarn.policies.documents.ui import UiCluster, UiFault, UiPrediction, UiWarnings
 from forewarn.policies.documents.webhook import Accuracy, Checks
 from forewarn.policies.expectations import Expectations
 from forewarn.policies.findings import Finding
@@ -48,6 +47,9 @@ from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 from forewarn.policies.whatif.sweep import Sweep
 from forewarn.webhook.commands.review import Review
+from forewarn.webhook.ui.answers import UiPrediction
+from forewarn.webhook.ui.app import UiFault, UiWarnings
+from forewarn.webhook.ui.pictures import UiCluster
 
 DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "lint": ("`lint` and `audit`", Report),

@@ -19,6 +19,7 @@ from forewarn.policies.config import RepeatedWarnings
 from forewarn.policies.config.model import DiscloseTo
 from forewarn.policies.copies import replace
 from forewarn.policies.disclosure import EXACT, Disclose
+from forewarn.policies.documents import in_json, to_dict
 from forewarn.policies.findings import Action, Severity, Text, cut, one_line
 from forewarn.policies.objects.fields import at
 from forewarn.webhook.admission import impact_annotation
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
     from forewarn.policies.disclosure import Shown
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.webhook.accuracy import Expectation
@@ -87,20 +89,32 @@ _MAX_RESPONSE: Final = 16 * 1024
 _EXEMPT: Final = "exempt"
 
 
-class _Decided(NamedTuple):
+class RecentDecision(NamedTuple):
+    """A decision of the webhook. `at`: seconds since 1970. `resource`: group, version and name.
+
+    Without the permission to list everything, `user` is null, and `rules`, `messages` and `withheld` are empty.
+    `withheld`: full texts that the requester did not see.
+    """
+
     at: float
-    resource: tuple[str, str, str]
-    """Group, version and name in the API."""
+    resource: Sequence[str]
     kind: str
     namespace: str
     name: str
     operation: str
-    user: str
+    user: str | None
     dry_run: bool
     verdict: str
-    rules: tuple[tuple[str, str], ...]
-    withheld: tuple[tuple[str, str], ...]
-    response: bytes
+    rules: Mapping[str, str]
+    withheld: Sequence[str]
+    response: Hidden[bytes]
+
+    @in_json
+    def messages(self) -> Sequence[str]:
+        """Warnings, or the reason of a denial."""
+        response = json.loads(self.response) if self.response else {}
+        denial = at(response, "status", "message")
+        return [*response.get("warnings", ()), *([denial] if denial else ())]
 
 
 class RecentDecisions:
@@ -108,7 +122,7 @@ class RecentDecisions:
 
     def __init__(self, clock: Callable[[], float] = time) -> None:
         self._clock = clock
-        self._decided: deque[_Decided] = deque(maxlen=MAX_DECISIONS)
+        self._decided: deque[RecentDecision] = deque(maxlen=MAX_DECISIONS)
 
     def add(self, hook: Hook, request: AdmissionRequest, answered: Answered) -> None:
         """Store a decision. Ignores exempt requests, and admissions of `/mutate`: `/validate` follows."""
@@ -118,7 +132,7 @@ class RecentDecisions:
         size = len(answered.body) + sum(len(text) for _, text in answered.withheld)
         has_texts = size <= _MAX_RESPONSE
         self._decided.append(
-            _Decided(
+            RecentDecision(
                 self._clock(),
                 (cut(resource.group, MAX_TEXT), cut(resource.version, MAX_TEXT), cut(resource.resource, MAX_TEXT)),
                 cut(request.kind.kind, MAX_TEXT),
@@ -128,37 +142,15 @@ class RecentDecisions:
                 cut(request.user.name, MAX_TEXT),
                 request.dry_run,
                 answered.verdict,
-                answered.findings,
-                answered.withheld if has_texts else (),
+                dict(answered.findings),
+                [text for _, text in answered.withheld] if has_texts else (),
                 answered.body if has_texts else b"",
             )
         )
 
     def table(self) -> list[dict[str, Any]]:
-        """The decisions as JSON data, newest first. `messages`: warnings, or the reason of a denial; then the full
-        texts that the requester did not see.
-        """
-        return [_row(item) for item in reversed(list(self._decided))]
-
-
-def _row(decided: _Decided) -> dict[str, Any]:
-    response = json.loads(decided.response) if decided.response else {}
-    denial = at(response, "status", "message")
-    messages = [*response.get("warnings", ()), *([denial] if denial else ())]
-    return {
-        "at": decided.at,
-        "resource": list(decided.resource),
-        "kind": decided.kind,
-        "namespace": decided.namespace,
-        "name": decided.name,
-        "operation": decided.operation,
-        "user": decided.user,
-        "dryRun": decided.dry_run,
-        "verdict": decided.verdict,
-        "rules": dict(decided.rules),
-        "messages": messages,
-        "withheld": [text for _, text in decided.withheld],
-    }
+        """The decisions as JSON data, newest first."""
+        return [to_dict(item) for item in reversed(list(self._decided))]
 
 
 SECONDS: Final = 60.0

@@ -9,6 +9,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
@@ -29,6 +30,7 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.commands import info_node_groups
 from forewarn.policies.commands.autoscaling import parsed_instance_types
 from forewarn.policies.commands.consolidate import lines as consolidation_lines
+from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.kinds.registry import POD, POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, items_of, values
@@ -62,10 +64,10 @@ if TYPE_CHECKING:
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.config.model import Config
-    from forewarn.policies.documents.ui import EditableObject, UiPrediction
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
+    from forewarn.webhook.ui.pictures import UiVictim
 
     PrintNotice = Callable[[str], None]
 
@@ -75,6 +77,37 @@ NEW_CLASS: Final = "forewarn-ui-new-class"
 NO_NODE_GROUPS: Final = "no new nodes (no node groups found; on the command line, --node-templates describes them)"
 NOT_READ: Final = "no new nodes (these pages do not read node groups; the command line does)"
 _REPLICAS: Final = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
+
+
+class EditableObject(NamedTuple):
+    """An object of a manifest, with the fields that the Predict page can change. `container`: the first container."""
+
+    kind: str
+    namespace: str
+    name: str
+    replicas: int | None
+    priority_class: str
+    container: str
+    cpu: str
+    memory: str
+
+
+class UiPrediction(NamedTuple):
+    """The answer of the Predict page of `forewarn ui`.
+
+    `outcomes`: the number of new Pods by outcome, as in `predict`. `lines`: the text of `predict`. `manifest`: the
+    manifest with changes. `command`: the equivalent shell command. `nodes`: data of the drawing, whose format can
+    change.
+    """
+
+    objects: Sequence[EditableObject]
+    manifest: str
+    command: str
+    outcomes: Mapping[str, int]
+    lines: Sequence[str]
+    faults: Sequence[str]
+    victims: Sequence[UiVictim]
+    nodes: dict[str, Any]
 
 
 def edited(text: str, edits: Mapping[str, Any]) -> tuple[str, list[EditableObject]]:
@@ -162,16 +195,16 @@ def _editable(obj: dict[str, Any]) -> EditableObject:
     replicas = at(obj, "spec", field) if field else None
     requests = at(_container(obj), "resources", "requests")
     requests = requests if isinstance(requests, dict) else {}
-    return {
-        "kind": str(obj.get("kind")),
-        "namespace": str(at(obj, "metadata", "namespace") or "default"),
-        "name": str(at(obj, "metadata", "name") or at(obj, "metadata", "generateName") or ""),
-        "replicas": (replicas if isinstance(replicas, int) else 1) if field else None,
-        "priorityClass": str(_spec(obj).get("priorityClassName") or ""),
-        "container": str(_container(obj).get("name") or ""),
-        "cpu": str(requests.get("cpu", "")),
-        "memory": str(requests.get("memory", "")),
-    }
+    return EditableObject(
+        str(obj.get("kind")),
+        str(at(obj, "metadata", "namespace") or "default"),
+        str(at(obj, "metadata", "name") or at(obj, "metadata", "generateName") or ""),
+        (replicas if isinstance(replicas, int) else 1) if field else None,
+        str(_spec(obj).get("priorityClassName") or ""),
+        str(_container(obj).get("name") or ""),
+        str(requests.get("cpu", "")),
+        str(requests.get("memory", "")),
+    )
 
 
 _MAX_LINES: Final = 500
@@ -341,25 +374,21 @@ class State(NamedTuple):
                 "these pages do not read all objects of the answer. Fix: copy the question to the command line"
             )
 
-    def prediction(self, manifest: str, edits: Mapping[str, Any]) -> UiPrediction:
+    def prediction(self, manifest: str, edits: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""
         text, objects = edited(manifest, edits)
         result = self._predicted(text)
-        return {
-            "objects": objects,
-            "manifest": text,
-            "command": on_standard_input(CommandLine("predict", ("-f", "-")), self.named, text),
-            "outcomes": dict(result.outcomes),
-            "lines": [
-                _indented(line)
-                for line, _ in zip(after_verdict(lines(result), result.head), range(_MAX_LINES), strict=False)
-            ],
-            "faults": [
-                _one_line(str(fault if text != manifest else result.places.located(fault))) for fault in result.faults
-            ],
-            "victims": touched(result.applied, result.cluster),
-            "nodes": of_predictions(result.applied, result.cluster),
-        }
+        prediction = UiPrediction(
+            objects,
+            text,
+            on_standard_input(CommandLine("predict", ("-f", "-")), self.named, text),
+            result.outcomes,
+            [_indented(line) for line in islice(after_verdict(lines(result), result.head), _MAX_LINES)],
+            [_one_line(str(fault if text != manifest else result.places.located(fault))) for fault in result.faults],
+            touched(result.applied, result.cluster),
+            {},
+        )
+        return {**to_dict(prediction), "nodes": of_predictions(result.applied, result.cluster)}
 
     def prediction_document(self, manifest: str, edits: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the rows of `forewarn predict -o json` for a manifest with changes (`edits`)."""

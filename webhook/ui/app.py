@@ -7,24 +7,26 @@ import select
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from flask import Flask, Response, abort, render_template, request
 from markupsafe import Markup
 from werkzeug.exceptions import HTTPException, UnprocessableEntity
 
+from forewarn.policies.documents import to_dict
 from forewarn.policies.render.html.elements import display_text
 from forewarn.policies.render.html.nodes import nodes
 from forewarn.webhook.accuracy import headlines
 from forewarn.webhook.ui.access import MAX_BYTES, PAGES, protect
 from forewarn.webhook.ui.processes import Processes, Unanswered
-from forewarn.webhook.ui.questions import OTHERS, POLICIES, QUESTIONS, BadLink, CommandLine, command_line_of
+from forewarn.webhook.ui.questions import EDITS, OTHERS, POLICIES, QUESTIONS, BadLink, CommandLine, command_line_of
 from forewarn.webhook.ui.shown import markup_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from forewarn.webhook.admission.services import RecentDecision
     from forewarn.webhook.ui.shown import Cluster, Shown, View
 
 
@@ -37,6 +39,23 @@ COMMAND: Final = "kubectl -n forewarn exec deploy/forewarn -- forewarn webhook a
 _FILTERS: Final = ("verdict", "namespace", "text")
 _VERDICTS: Final = ("denied", "warned", "patched", "allowed", "admitted")
 _LONGEST: Final = 253
+
+
+class UiWarnings(NamedTuple):
+    """The page "Accuracy and warnings" of the webhook. `accuracy`: as `webhook accuracy`, or null without permission.
+
+    `complete`: false if forewarn did not review the permissions for all decisions.
+    """
+
+    decisions: Sequence[RecentDecision]
+    complete: bool
+    accuracy: dict[str, Any] | None
+
+
+class UiFault(NamedTuple):
+    """The reason why `forewarn ui` has no answer."""
+
+    error: str
 
 
 class Warnings:
@@ -80,11 +99,8 @@ class Warnings:
         chosen = [row for row in table["decisions"] if query["namespace"] in ("", row["namespace"])]
         decisions, is_complete = self._readable(chosen)
         sees_all = "cluster" in self._pages()
-        return {
-            "decisions": [row for row in decisions if _matches(row, query)],
-            "complete": is_complete,
-            "accuracy": table["accuracy"] if sees_all else None,
-        }
+        shown: Any = [row for row in decisions if _matches(row, query)]
+        return to_dict(UiWarnings(shown, is_complete, table["accuracy"] if sees_all else None))
 
 
 def _query() -> dict[str, str]:
@@ -119,9 +135,6 @@ _SHIPPED: Final = {
     ),
 }
 _TYPES: Final = {"css": "text/css", "js": "text/javascript"}
-_NUMBERS: Final = {"object": range(100_001), "replicas": range(100_001), "value": range(-(2**31), 10**9 + 1)}
-_TEXTS: Final = ("priorityClass", "policy", "cpu", "memory")
-_POLICIES: Final = ("", "PreemptLowerPriority", "Never")
 _LONGEST_EDIT: Final = 253
 
 
@@ -193,7 +206,8 @@ class _Pages:
     def predict(self) -> str:
         """A manifest, and its prediction."""
         picture = markup_of(nodes({"notDrawn": 0}))
-        return self._page("predict", self._cluster.view(), picture=picture, scripts=("page.js", "predict.js"))
+        own: dict[str, Any] = {"picture": picture, "edits": EDITS.values(), "policies": POLICIES}
+        return self._page("predict", self._cluster.view(), scripts=("page.js", "predict.js"), **own)
 
     def question(self, page: str) -> str:
         """A report, or the progress of the question."""
@@ -251,7 +265,7 @@ class _Pages:
         except RecursionError:
             abort(400, "the body is nested too deeply")
         manifest, edits = (body.get("manifest"), body.get("edits", {})) if isinstance(body, dict) else (None, None)
-        if not isinstance(manifest, str) or not isinstance(edits, dict) or not edits.keys() <= {*_NUMBERS, *_TEXTS}:
+        if not isinstance(manifest, str) or not isinstance(edits, dict) or not edits.keys() <= EDITS.keys():
             abort(400, "the body must have a manifest, and edits of the fields of an object")
         if fault := next(_faults_of(edits), ""):
             abort(400, fault)
@@ -322,13 +336,14 @@ def _faults_of(edits: dict[str, Any]) -> Iterator[str]:
     for key, value in edits.items():
         if value is None:
             continue
-        if key in _TEXTS:
-            if not isinstance(value, str) or len(value) > _LONGEST_EDIT:
-                yield f"{key}: must be a text of at most {_LONGEST_EDIT} characters"
-            elif key == "policy" and value not in _POLICIES:
-                yield f"{key}: must be PreemptLowerPriority or Never"
-        elif type(value) is not int or value not in _NUMBERS[key]:
-            yield f"{key}: must be an integer from {_NUMBERS[key].start} to {_NUMBERS[key].stop - 1}"
+        field = EDITS[key]
+        if field.kind in ("number", "object"):
+            if type(value) is not int or not field.least <= value <= field.most:
+                yield f"{key}: must be an integer from {field.least} to {field.most}"
+        elif not isinstance(value, str) or len(value) > _LONGEST_EDIT:
+            yield f"{key}: must be a text of at most {_LONGEST_EDIT} characters"
+        elif field.kind == "policy" and value not in ("", *POLICIES):
+            yield f"{key}: must be {' or '.join(POLICIES)}"
 
 
 def _is_gone() -> bool:
@@ -358,5 +373,5 @@ def _fault(error: HTTPException) -> Response:
         return Response(status=error.code or error.response.status_code)
     reason = error.description or error.name
     if request.path.startswith(("/api/", "/events/")):
-        return Response(json.dumps({"error": reason}), error.code, mimetype="application/json")
+        return Response(json.dumps(to_dict(UiFault(reason))), error.code, mimetype="application/json")
     return Response(render_template("error.html", reason=reason, name=error.name), error.code)

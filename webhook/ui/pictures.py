@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.documents import to_dict
 from forewarn.policies.render.html.elements import display_text
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.preempt import arrivals, preemptions_of
@@ -13,13 +15,54 @@ from forewarn.policies.whatif.node_groups import POOL_LABELS, pool_of
 from forewarn.policies.whatif.occupancy import Placed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents.ui import UiCluster, UiVictim
     from forewarn.policies.forecast.apply_order import Applied
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.whatif.answer import Preemption
 
 _MAX_NODES: Final = 60
 """In the picture of a prediction."""
 _MAX_VICTIMS: Final = 500
+
+
+class ClassOnNode(NamedTuple):
+    """The Pods of a PriorityClass on a node. An empty `priorityClass`: Pods without a class."""
+
+    priority_class: str
+    priority: int
+    pods: int
+
+
+class UiNode(NamedTuple):
+    """A node. `milli_cpu` and `memory` (bytes): allocatable."""
+
+    name: str
+    pool: str
+    zone: str
+    cordoned: bool
+    milli_cpu: int
+    memory: int
+    classes: Sequence[ClassOnNode]
+
+
+class UiCluster(NamedTuple):
+    """The nodes of the Cluster page of `forewarn ui`, by name."""
+
+    nodes: Sequence[UiNode]
+
+
+class UiVictim(NamedTuple):
+    """A victim. `by`: the preemptor."""
+
+    pod: str
+    workload: str
+    priority_class: str
+    priority: int
+    node: str
+    by: str
 
 
 def of_cluster(cluster: ClusterSnapshot) -> dict[str, Any]:
@@ -51,39 +94,24 @@ def touched(applied: Applied, cluster: ClusterSnapshot) -> list[UiVictim]:
     Skips victims that are already terminating. `cluster`: provides the workload of each victim.
     """
     every = ((placement, prediction) for placement in applied.placed for prediction in placement.predictions)
-    victims: list[UiVictim] = [
-        {
-            "pod": display_text(preemption.victim),
-            "workload": display_text(preemption.workload),
-            "priorityClass": display_text(preemption.priority_class),
-            "priority": preemption.priority,
-            "node": display_text(preemption.node),
-            "by": display_text(preemption.by),
-        }
-        for preemption in preemptions_of(every, cluster)
-    ]
-    return victims[:_MAX_VICTIMS]
+    return [_victim(preemption) for preemption in islice(preemptions_of(every, cluster), _MAX_VICTIMS)]
 
 
-def document_of(cluster: ClusterSnapshot) -> UiCluster:
-    """Return the nodes with the number of Pods of each PriorityClass."""
-    return {
-        "nodes": [
-            {
-                "name": info.node.name,
-                "pool": pool_of(info.node),
-                "zone": zone_of(info.node),
-                "cordoned": info.node.unschedulable,
-                "milliCpu": info.node.allocatable.milli_cpu,
-                "memory": info.node.allocatable.memory,
-                "classes": [
-                    {"priorityClass": name, "priority": priority, "pods": pods}
-                    for (name, priority), pods in sorted(
-                        Counter((pod.priority_class_name, pod.effective_priority) for pod in info.pods).items(),
-                        key=lambda item: (-item[0][1], item[0][0]),
-                    )
-                ],
-            }
-            for info in sorted(cluster.scheduling.node_infos, key=lambda info: info.node.name)
-        ]
-    }
+def _victim(preemption: Preemption) -> UiVictim:
+    texts = preemption.victim, preemption.workload, preemption.priority_class, preemption.node, preemption.by
+    pod, workload, priority_class, node, by = map(display_text, texts)
+    return UiVictim(pod, workload, priority_class, preemption.priority, node, by)
+
+
+def document_of(cluster: ClusterSnapshot) -> dict[str, Any]:
+    """Return the nodes with the number of Pods of each PriorityClass, as JSON."""
+    infos = sorted(cluster.scheduling.node_infos, key=lambda info: info.node.name)
+    return to_dict(UiCluster([_node(info.node, info.pods) for info in infos]))
+
+
+def _node(node: Node, pods: Iterable[Pod]) -> UiNode:
+    counts = Counter((pod.priority_class_name, pod.effective_priority) for pod in pods)
+    ordered = sorted(counts.items(), key=lambda item: (-item[0][1], item[0][0]))
+    classes = [ClassOnNode(name, priority, number) for (name, priority), number in ordered]
+    size = node.allocatable
+    return UiNode(node.name, pool_of(node), zone_of(node), node.unschedulable, size.milli_cpu, size.memory, classes)

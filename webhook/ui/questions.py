@@ -19,12 +19,12 @@ class Field(NamedTuple):
     """An input of a question. `key`: its name in the address. `field`: of the request. `option`: of the command; "" for
     an argument.
 
-    `kind`: `word`, `words`, `number`, `flag`, `policy` or `text`. `names`: the list of suggestions.
+    `kind`: `word`, `words`, `number`, `flag`, `policy`, `class`, `object` or `text`. `names`: the list of suggestions.
     """
 
     key: str
     label: str
-    field: str
+    field: str = ""
     option: str = ""
     kind: str = "word"
     names: str = ""
@@ -225,6 +225,19 @@ OTHERS: Final = {
     "audit": Question("Audit", "audit", answer="audit"),
 }
 """Page of one question -> the question."""
+EDITS: Final = {
+    each.key: each
+    for each in (
+        Field("object", "object", kind="object", most=100_000),
+        Field("replicas", "replicas", kind="number", most=100_000),
+        Field("priorityClass", "PriorityClass", kind="class"),
+        Field("value", "or a new class, value", kind="number", least=-(2**31), most=10**9),
+        Field("policy", "its preemptionPolicy", kind="policy"),
+        Field("cpu", "cpu request"),
+        Field("memory", "memory request"),
+    )
+}
+"""The fields of an object that the Predict page can change, by key."""
 
 
 class BadLink(Exception):

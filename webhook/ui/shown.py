@@ -18,7 +18,6 @@ from forewarn.policies.render.html.nodes import nodes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from forewarn.policies.documents.ui import UiCluster
     from forewarn.webhook.ui.processes import Processes
     from forewarn.webhook.ui.questions import CommandLine
 
@@ -85,7 +84,7 @@ class Shown(NamedTuple):
     counts: str
     named: Sequence[str]
     picture: dict[str, Any]
-    document: UiCluster
+    document: dict[str, Any]
     classes: Sequence[tuple[str, int]]
     names: Mapping[str, Sequence[str]] = NOTHING
     """The suggestions for inputs: `zones`, `pools`, `nodes`, `pods` …"""

@@ -1,7 +1,7 @@
 // The Predict page: what is typed is predicted at once, and stands in the address, which restores it.
 const byId = (id) => document.getElementById(id);
-const KEYS = ["replicas", "priorityClass", "value", "policy", "cpu", "memory"];
-const fields = { object: byId("object"), replicas: byId("replicas"), priorityClass: byId("class"), value: byId("value"), policy: byId("policy"), cpu: byId("cpu"), memory: byId("memory") };
+const fields = Object.fromEntries([...byId("edit").elements].map((field) => [field.id, field]));
+const KEYS = Object.keys(fields).filter((key) => key !== "object");
 const manifest = byId("manifest");
 const PAUSE = 60;
 const BUSY_AFTER = 400;
@@ -32,17 +32,13 @@ const make = (tag, name, text) => {
   return made;
 };
 
-const number = (field) => (field.value === "" ? null : Number(field.value));
+const valueOf = (field) => {
+  if (field === fields.object) return Math.max(field.selectedIndex, 0);
+  if (field.type === "number") return field.value === "" ? null : Number(field.value);
+  return field.value.trim();
+};
 
-const edits = () => ({
-  object: Math.max(fields.object.selectedIndex, 0),
-  replicas: number(fields.replicas),
-  value: number(fields.value),
-  priorityClass: fields.priorityClass.value,
-  policy: fields.policy.value,
-  cpu: fields.cpu.value.trim(),
-  memory: fields.memory.value.trim(),
-});
+const edits = () => Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, valueOf(field)]));
 
 const HEADLINES = [
   ["not-predicted", "are not predicted"],
@@ -75,7 +71,7 @@ const fill = (found) => {
   const object = found.objects[fields.object.selectedIndex];
   fields.policy.disabled = fields.value.value === "";
   fields.replicas.disabled = !object || object.replicas === null;
-  for (const key of ["replicas", "cpu", "memory"]) fields[key].placeholder = object?.[key] ?? "";
+  for (const key of KEYS) fields[key].placeholder = object?.[key] ?? "";
   byId("container").textContent = object
     ? `Empty fields: as in the manifest. Requests apply to container ${object.container || "(none)"}.`
     : "The manifest has no Pod or workload.";
