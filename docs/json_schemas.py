@@ -38,7 +38,6 @@ from forewarn.policies.documents import VERSION, Always, Sparse, Spelled, fields
 from forewarn.policies.documents.answers import DryRun, Head
 from forewarn.policies.documents.findings import Detail
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
-from forewarn.policies.documents.webhook import Accuracy, Checks
 from forewarn.policies.expectations import Expectations
 from forewarn.policies.findings import Finding
 from forewarn.policies.forecast.impact import ImpactDocument
@@ -46,7 +45,9 @@ from forewarn.policies.render.several_clusters import SeveralClusters
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 from forewarn.policies.whatif.sweep import Sweep
+from forewarn.webhook.accuracy import AccuracyTable
 from forewarn.webhook.commands.review import Review
+from forewarn.webhook.doctor.report import Checks
 from forewarn.webhook.ui.answers import UiPrediction
 from forewarn.webhook.ui.app import UiFault, UiWarnings
 from forewarn.webhook.ui.pictures import UiCluster
@@ -76,7 +77,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "info-releases": ("`info releases`", list[Release]),
     "info-scheduler": ("`info scheduler`", Scheduler),
     "webhook-review": ("each line of `webhook review -o json`", Review),
-    "webhook-accuracy": ("`webhook accuracy`", Accuracy),
+    "webhook-accuracy": ("`webhook accuracy`", AccuracyTable),
     "webhook-doctor": ("`webhook doctor`", Checks),
     "ui-cluster": ("the Cluster page of `ui`", UiCluster),
     "ui-predict": ("the Predict page of `ui`", UiPrediction),

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import Action, Severity
-from forewarn.webhook.accuracy import RESULTS
+from forewarn.webhook.accuracy import RESULTS, Outcome
 from forewarn.webhook.admission.decision import Verdict
 from forewarn.webhook.admission.review import Hook, Operation
-from forewarn.webhook.metrics import AUDITS, DETAILS, OUTCOMES, Metrics, RejectionReason
+from forewarn.webhook.metrics import AUDITS, DETAILS, Metrics, RejectionReason
 from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ LABELS: Final[Mapping[str, str]] = {
     "kubernetes": "Kubernetes version",
     "mode": _codes(Disclose),
     "operation": f"{_codes(Operation)}; `other` if forewarn did not read the request",
-    "outcome": f"for predictions {_codes(OUTCOMES)}; for audits {_codes(AUDITS)}; for file reloads `loaded`, "
+    "outcome": f"for predictions {_codes(Outcome)}; for audits {_codes(AUDITS)}; for file reloads `loaded`, "
     "`rejected`; for reservations `granted`, `taken` (by another request), `rejected` (another PriorityClass is the "
     "default), `failed`, `confirmed` (the request is complete), `expired`",
     "phase": _codes(Hook),

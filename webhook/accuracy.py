@@ -20,12 +20,14 @@ import socketserver
 import tempfile
 from collections import OrderedDict, deque
 from datetime import UTC, datetime
+from enum import StrEnum
 from itertools import takewhile
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.documents import to_dict
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, KINDS, POD, SERVICE
 from forewarn.policies.objects.fields import InvalidObject, at, items, sequence
 from forewarn.policies.objects.reviewed_object import Operation
@@ -42,17 +44,30 @@ from forewarn.webhook.workload_accuracy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from forewarn.policies.documents import webhook as documents
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.webhook.workload_accuracy import AccuracyExample, WorkloadTable
 
 _LONGEST: Final = 64
 FITS, PREEMPTS, PENDING = "fits", "preempts", "pending"
+
+
+class Outcome(StrEnum):
+    """The outcome of a prediction, as a label of metrics. SKIPPED: the queue was too long."""
+
+    NO_PREEMPTION = "no-preemption"
+    PREEMPTS = "preempts"
+    PENDING = "pending"
+    NOT_PREDICTED = "not-predicted"
+    INCOMPLETE = "incomplete"
+    SKIPPED = "skipped"
+
+
 NAMED: Final = 32
 """Maximum nodes or victims of a prediction that are recorded; with more, they are not compared."""
 VOLUMES: Final = 64
@@ -261,6 +276,22 @@ class _Followed:
         self.pod = ""
 
 
+class AccuracyTable(NamedTuple):
+    """The output of `forewarn webhook accuracy`.
+
+    `results`: number of Pods by result ("matched", "explained", "wrong", "unknown"). `open`: number of predictions
+    without a result yet. `not_compared`: number of predictions that forewarn cannot compare. `examples`: the last 20
+    with the result "wrong" or "explained", newest first. `workloads`: the same for workloads and Pods without a
+    controller.
+    """
+
+    results: Mapping[str, int]
+    open: int
+    not_compared: int
+    examples: Sequence[AccuracyExample]
+    workloads: WorkloadTable
+
+
 class Accuracy:
     """Follows predictions until their result is known. Safe from any thread.
 
@@ -346,22 +377,13 @@ class Accuracy:
         with self._lock:
             self._settle()
 
-    def table(self) -> documents.Accuracy:
-        """Return the results so far as JSON: counts of results, of predictions without result and of predictions that
-        cannot be compared, and examples, newest first.
-
-        `workloads`: the same counts and examples for workloads.
-        """
+    def table(self) -> dict[str, Any]:
+        """Return the results so far as JSON."""
         workloads = self._workloads.table()
         with self._lock:
             self._settle()
-            return {
-                "results": dict(self._results.counts),
-                "open": len(self._waiting) + len(self._decided),
-                "notCompared": self._not_compared,
-                "examples": self._results.examples(),
-                "workloads": workloads,
-            }
+            number, examples = len(self._waiting) + len(self._decided), self._results.examples()
+            return to_dict(AccuracyTable(self._results.counts, number, self._not_compared, examples, workloads))
 
     def _pod_changed(self, before: Pod | None, after: Pod | None, now: float) -> None:
         pod = after or before

@@ -19,7 +19,7 @@ from prometheus_client import (
 from forewarn.policies import VERSION
 from forewarn.policies.cli import KUBERNETES
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, CONTROLLER_REVISION
-from forewarn.webhook.accuracy import RESULTS
+from forewarn.webhook.accuracy import RESULTS, Outcome
 from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ KINDS: Final = {kind: spec.kind for kind, spec in BY_GROUP_KIND.items() if spec.
 OTHER: Final = "other"
 AUDITS: Final = ("completed", "incomplete", "failed")
 """Values of the label outcome of `forewarn_audits_total`."""
-OUTCOMES: Final = ("no-preemption", "preempts", "pending", "not-predicted", "incomplete", "skipped")
-"""Values of the label outcome of `forewarn_predictions_total`."""
 DETAILS: Final = ("exact", "coarse", "budget", "affinity")
 """Values of the label detail of `forewarn_predictions_shown_total`."""
 _SECONDS: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -163,7 +161,7 @@ class Metrics:
             'Number of predictions for /validate, by outcome. `outcome="skipped"`: not started, because the queue was '
             "too long.",
             "outcome",
-            OUTCOMES,
+            Outcome,
         )
         self.predictions_shown = self._closed(
             Counter,

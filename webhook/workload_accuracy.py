@@ -17,16 +17,16 @@ from collections import Counter, OrderedDict, deque
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.documents import Exact
 from forewarn.policies.kinds.registry import CLAIM, DISRUPTION_BUDGET, KINDS, POD, RESOURCE_QUOTA, SERVICE
 from forewarn.policies.objects.fields import at, group_kind, has_controller, int32
 from forewarn.policies.objects.resource_quota import ResourceQuota
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
     from typing import Literal
 
-    from forewarn.policies.documents import webhook as documents
-    from forewarn.policies.documents.webhook import AccuracyExample
+    from forewarn.policies.documents import Always
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
@@ -279,6 +279,18 @@ def _is_starting(pod: Pod) -> bool:
     return bool(pod.node_name) and not pod.ready
 
 
+class AccuracyExample(NamedTuple):
+    """A prediction and the actual result. `at`: seconds since 1970."""
+
+    result: str
+    predicted: str
+    happened: str
+    at: float
+    change: Always[str] = ""
+    pod: str = ""
+    workload: str = ""
+
+
 class Results:
     """Counts of results, and the latest examples of differences, which name a Pod or workload. `count`: called with
     each result. `wall`: seconds since 1970.
@@ -297,15 +309,27 @@ class Results:
 
     def differ(self, name: str, predicted: str, happened: str, change: str) -> None:
         """Count a difference. `change`: what explains it, or ""."""
-        result, at = EXPLAINED if change else WRONG, self._wall()
-        example: AccuracyExample = {"result": result, "predicted": predicted, "happened": happened, "at": at}
-        example["change"], example[self._of] = change, name
+        result, named = EXPLAINED if change else WRONG, {self._of: name}
+        example = AccuracyExample(result, predicted, happened, Exact(self._wall()), change, **named)
         self._examples[result].append(example)
         self.end(result)
 
     def examples(self) -> list[AccuracyExample]:
         """The examples of each result, newest first."""
         return [example for kept in self._examples.values() for example in reversed(kept)]
+
+
+class WorkloadTable(NamedTuple):
+    """The results for workloads and Pods without a controller.
+
+    `results`: also "incomplete". `not_judged`: unknown results by reason. `explained_by`: explained results by cause.
+    """
+
+    results: Mapping[str, int]
+    open: int
+    not_judged: Mapping[str, int]
+    explained_by: Mapping[str, int]
+    examples: Sequence[AccuracyExample]
 
 
 class WorkloadAccuracy:
@@ -368,19 +392,17 @@ class WorkloadAccuracy:
         with self._lock:
             self._settle()
 
-    def table(self) -> documents.WorkloadAccuracy:
-        """Return the results so far as JSON, with reasons for unknown results, the number of open predictions, and
-        examples (newest first).
-        """
+    def table(self) -> WorkloadTable:
+        """Return the results so far."""
         with self._lock:
             self._settle()
-            return {
-                "results": dict(self._results.counts),
-                "open": len(self._open),
-                "notJudged": dict(sorted(self._reasons.items())),
-                "explainedBy": {cause: self._causes[cause] for cause in CAUSES if self._causes[cause]},
-                "examples": self._results.examples(),
-            }
+            return WorkloadTable(
+                dict(self._results.counts),
+                len(self._open),
+                dict(sorted(self._reasons.items())),
+                {cause: self._causes[cause] for cause in CAUSES if self._causes[cause]},
+                self._results.examples(),
+            )
 
     # What happens
 

@@ -10,8 +10,9 @@ import pytest
 
 from forewarn.policies import VERSION
 from forewarn.policies.cli import KUBERNETES
+from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.admission.review import MAX_DECODED
-from forewarn.webhook.metrics import OUTCOMES, Metrics, RejectionReason
+from forewarn.webhook.metrics import Metrics, RejectionReason
 from tests.webhook.builders import body, endpoint, pod
 from tests.webhook.running import begin, read_answer, running
 
@@ -51,7 +52,7 @@ def test_what_may_happen_once_is_there_before_it_happens() -> None:
     """A counter that appears with its first event has no increase in Prometheus' eyes."""
     found = samples(Metrics())
     assert {f'{REFUSED}{{reason="{reason}"}}' for reason in RejectionReason} <= found.keys()
-    assert {f'forewarn_predictions_total{{outcome="{outcome}"}}' for outcome in OUTCOMES} <= found.keys()
+    assert {f'forewarn_predictions_total{{outcome="{outcome}"}}' for outcome in Outcome} <= found.keys()
     assert found["forewarn_log_lines_dropped_total"] == 0
 
 

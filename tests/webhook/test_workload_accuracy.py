@@ -564,16 +564,16 @@ def test_each_prediction_gets_one_result_and_what_is_kept_is_bounded(history: It
             else:
                 scene.watch(value)
             table = tracker.table()
-            assert sum(table["results"].values()) + table["open"] == taken
-            assert table["open"] <= 2
-            assert len(table["examples"]) <= 2 * 2
+            assert sum(table.results.values()) + table.open == taken
+            assert table.open <= 2
+            assert len(table.examples) <= 2 * 2
             events = tracker._changes, tracker._preempted, tracker._nominated
             assert max(len(kept) for kept in (*events, tracker._placed, tracker._terminating)) <= 5
             assert all(len(rollout.pods) <= 2 * 3 for rollout in tracker._open.values())
         scene.now += 2 * MAX_SECONDS
         scene.accuracy.settle()
         assert scene.counted.total() == taken
-        assert scene.counted == +Counter(tracker.table()["results"])
+        assert scene.counted == +Counter(tracker.table().results)
 
 
 # Who is told

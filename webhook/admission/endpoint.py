@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.copies import replace
 from forewarn.policies.metering import CutShort, metered
+from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.admitted_pods import key_of_object
 from forewarn.webhook.admission.answer_cache import Answered, key_of
@@ -189,7 +190,7 @@ class Evaluation:
             return decision
         carried = self.services.memory.recent(self.request.subject)
         predict = partial(self._predicted, decision, carried, self.access.settle(self.request.subject), monotonic())
-        skipped = replace(decision, outcome=decision.outcome and "skipped")
+        skipped = replace(decision, outcome=decision.outcome and Outcome.SKIPPED)
         predicted: Decision | str = yield Step(predict, Where.PREDICT, self.cost, lambda: skipped, left)
         return predicted
 

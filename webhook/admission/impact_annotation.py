@@ -24,6 +24,7 @@ from forewarn.policies.objects.fields import NOTHING, at
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import ALL_SCHEDULED
+from forewarn.webhook.accuracy import FITS, Outcome
 from forewarn.webhook.admission.lanes import Cost
 
 if TYPE_CHECKING:
@@ -109,15 +110,15 @@ def _weight(impact: Impact | None) -> int:
     return len(impact.predictions) if impact else 0
 
 
-def outcome_of(impact: Impact) -> str:
-    """The outcome of a prediction, as a label of metrics."""
+def outcome_of(impact: Impact) -> Outcome:
+    """The outcome of a prediction."""
     if impact.rest == "unknown":
-        return "incomplete"
+        return Outcome.INCOMPLETE
     if impact.why_not:
-        return "not-predicted"
+        return Outcome.NOT_PREDICTED
     if impact.group is not None:
-        return "no-preemption" if impact.group.outcome == "fits" else impact.group.outcome
-    return "preempts" if impact.preempting else "pending" if impact.pending else "no-preemption"
+        return Outcome.NO_PREEMPTION if impact.group.outcome == FITS else Outcome(impact.group.outcome)
+    return Outcome.PREEMPTS if impact.preempting else Outcome.PENDING if impact.pending else Outcome.NO_PREEMPTION
 
 
 def wanted(subject: ReviewedObject, config: Config) -> bool:

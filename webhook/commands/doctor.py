@@ -15,12 +15,13 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.parser import Parser, duration_between
 from forewarn.policies.commands.printing import print_lines
+from forewarn.policies.documents import to_dict
 from forewarn.policies.sources import SourceError
 from forewarn.policies.terminal import as_json, complain
 from forewarn.webhook.apiserver.client import ApiError, ApiServer, Timeouts, UnknownContext, connect
 from forewarn.webhook.doctor import answers, configuration, installation, predictions, registration, trust
 from forewarn.webhook.doctor.client import Client, seconds_ahead
-from forewarn.webhook.doctor.report import Status, bounded, summary
+from forewarn.webhook.doctor.report import Checks, Status, bounded, summary
 
 if TYPE_CHECKING:
     import argparse
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _print(output: Output, lines: Sequence[Line]) -> None:
     if output.form == "json":
-        sys.stdout.write(as_json({"checks": [_as_json(line) for line in lines]}, indent=2))
+        sys.stdout.write(as_json(to_dict(Checks(lines)), indent=2))
         return
     print_lines(output, lambda paint: (paint(summary(lines), "bold"), *rendered(lines, paint)))
 
@@ -116,10 +117,6 @@ def rendered(lines: Sequence[Line], paint: Callable[[str, str], str]) -> Iterato
         yield f"{line.area:{areas}}  {status}  {line.check:{checks}}  {line.message}"
         if line.fix:
             yield f"{'':{areas + words + 4}}Fix: {line.fix}"
-
-
-def _as_json(line: Line) -> dict[str, str]:
-    return {**line._asdict(), "status": line.status.value}
 
 
 def _parser() -> argparse.ArgumentParser:

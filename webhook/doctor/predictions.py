@@ -11,7 +11,7 @@ from forewarn.policies.findings import listed, one_line, plural
 from forewarn.policies.objects.fields import at
 from forewarn.policies.releases.release import UnknownRelease, known_minor
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.webhook.accuracy import as_predicted
+from forewarn.webhook.accuracy import Outcome, as_predicted
 from forewarn.webhook.doctor.report import Area
 from forewarn.webhook.workload_accuracy import EXPLAINED, MATCHED, WRONG
 
@@ -65,12 +65,13 @@ def _counted(replicas: Sequence[Replica]) -> Iterator[Line]:
         for name, labels in (
             ("admission_requests", {}),
             ("predictions", {}),
-            ("predictions", {"outcome": "skipped"}),
+            ("predictions", {"outcome": Outcome.SKIPPED}),
         )
     )
     words = {
         outcome: sum(replica.total("forewarn_predictions_total", outcome=outcome) or 0 for replica in replicas)
-        for outcome in ("no-preemption", "preempts", "pending", "not-predicted", "incomplete")
+        for outcome in Outcome
+        if outcome is not Outcome.SKIPPED
     }
     text = ", ".join(f"{count:.0f} {outcome}" for outcome, count in words.items() if count) or "none yet"
     yield AREA.ok("predictions", f"{requests:.0f} requests answered, {made - shed:.0f} predictions ({text})")

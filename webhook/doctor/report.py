@@ -12,6 +12,8 @@ from forewarn.policies.findings import cut, one_line, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from forewarn.policies.documents import Always
+
 MAX_PER_CHECK: Final = 10
 """Maximum lines of one check in the report; the last one gives the number of the others."""
 AGAIN: Final = "apply the manifests or the chart again (docs/guides/run-the-webhook.md)"
@@ -39,7 +41,13 @@ class Line(NamedTuple):
     check: str
     status: Status
     message: str
-    fix: str = ""
+    fix: Always[str] = ""
+
+
+class Checks(NamedTuple):
+    """The output of `forewarn webhook doctor`."""
+
+    checks: Sequence[Line]
 
 
 class Area(NamedTuple):
