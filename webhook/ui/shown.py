@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.render.classes import HEADS
-from forewarn.policies.render.html.elements import Page, data, element, section, table, tile
+from forewarn.policies.render.html.elements import Page, data, figures, section, table
 from forewarn.policies.render.html.nodes import nodes
 
 if TYPE_CHECKING:
@@ -130,12 +130,12 @@ def markup_of(*parts: Any) -> Markup:
 
 
 def _view(shown: Shown) -> View:
-    tiles = (tile(name, value, name == "Pending" and value[:2] != "0 ") for name, value in shown.totals.items())
+    tiles = ((name, value, name == "Pending" and value[:2] != "0 ") for name, value in shown.totals.items())
     levels = table("PriorityClasses", HEADS[1:], (row[1:] for row in shown.levels), len(shown.levels))
     return View(
         shown,
         markup_of(nodes(shown.picture), data("nodes-data", shown.picture)),
-        markup_of(element("dl", *tiles, class_="tiles")),
+        markup_of(figures(tiles)),
         markup_of(section("PriorityClasses", "levels", levels)),
         json.dumps(shown.document),
     )

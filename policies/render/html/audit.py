@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.application.findings import counts
 from forewarn.policies.findings import Severity, plural
 from forewarn.policies.render.audit import found
-from forewarn.policies.render.html.elements import MAX_ROWS, Page, display_text, element, section, table, tile
+from forewarn.policies.render.html.elements import MAX_ROWS, Page, element, page_header, section, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,20 +24,15 @@ _NAMED_BY: Final = _HEADS.index("object")
 def report(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> Page:
     """Return the page. `findings`: in the order of `audit`. `unknown`: why predictions are missing, or ""."""
     by_severity, shown = counts(findings), _listed_findings(findings)
-    figures = element(
-        "dl",
-        tile("errors", f"{by_severity[Severity.ERROR]}", bad=by_severity[Severity.ERROR] > 0),
-        tile("warnings", f"{by_severity[Severity.WARNING]}", bad=False),
-        tile("notes", f"{by_severity[Severity.NOTE]}", bad=False),
-        tile("suppressed", f"{suppressed}", bad=False),
-        tile("objects checked", f"{objects}", bad=False),
-        tile("Pods checked", f"{pods}", bad=False),
-        class_="tiles",
+    tiles = (
+        ("errors", by_severity[Severity.ERROR], by_severity[Severity.ERROR] > 0),
+        ("warnings", by_severity[Severity.WARNING], False),
+        ("notes", by_severity[Severity.NOTE], False),
+        ("suppressed", suppressed, False),
+        ("objects checked", objects, False),
+        ("Pods checked", pods, False),
     )
-    lead = element("p", display_text(f"No prediction: {unknown}"), class_="lead") if unknown else None
-    header = element(
-        "header", element("p", "forewarn", class_="brand"), element("h1", found(findings, suppressed)), lead, figures
-    )
+    header = page_header(found(findings, suppressed), tiles, f"No prediction: {unknown}" if unknown else "")
     parts = [_by_rule(findings, shown), _findings(findings, shown)]
     if not findings:
         parts = [section("Findings", "findings", element("p", "No findings."))]

@@ -106,8 +106,33 @@ def chart(title: str, drawn: Element) -> Element:
     return element("div", drawn, class_="chart", tabindex=0, role="group", aria_label=title)
 
 
-def tile(name: str, value: str, bad: bool) -> Element:
-    return element("div", element("dt", name), element("dd", value), class_="tile bad" if bad else "tile")
+def figures(tiles: Iterable[tuple[str, object, bool]]) -> Element:
+    """The figures of a page: name, value, and whether the value is bad."""
+    shown = (
+        element("div", element("dt", name), element("dd", str(value)), class_="tile bad" if bad else "tile")
+        for name, value, bad in tiles
+    )
+    return element("dl", *shown, class_="tiles")
+
+
+def page_header(
+    title: str, tiles: Iterable[tuple[str, object, bool]], lead: str = "", more: Iterable[str] = ()
+) -> Element:
+    """The header of a page. `more`: lines between the lead and the figures."""
+    return element(
+        "header",
+        element("p", "forewarn", class_="brand"),
+        element("h1", display_text(title)),
+        element("p", display_text(lead), class_="lead") if lead else None,
+        *(element("p", display_text(line)) for line in more),
+        figures(tiles),
+    )
+
+
+def notes_section(name: str, notes: Iterable[str]) -> list[Element]:
+    """The section of notes, if there are any."""
+    items = [element("li", display_text(note)) for note in notes]
+    return [section("Notes", name, element("ul", *items, class_="plain"))] if items else []
 
 
 def section(title: str, name: str, *children: Element | str | None) -> Element:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import one_line
 from forewarn.policies.render.headroom import answer_of, limits_text, size_of, stranded_text, with_limits
-from forewarn.policies.render.html.elements import Page, data, display_text, element, section, table, tile
+from forewarn.policies.render.html.elements import (
+    Page,
+    data,
+    display_text,
+    element,
+    notes_section,
+    page_header,
+    section,
+    table,
+)
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes
 from forewarn.policies.scheduling.reasons import in_short
@@ -31,9 +40,10 @@ _TILES: Final = ("more Pods fit", "more Pods with preemption")
 def report(headroom: Headroom, cluster: ClusterSnapshot) -> Page:
     """Return the page, with the nodes now and after adding Pods until no more fit without preemption."""
     drawn = node_data(NodeBands(Placed(cluster, _new_pods(headroom)), ()), (), between=False)
-    below = *_why(headroom), *_classes(headroom), *_groups(headroom), *_where(headroom), *_notes(headroom)
+    below = *_why(headroom), *_classes(headroom), *_groups(headroom), *_where(headroom)
+    notes = notes_section("also-title", headroom.notes)
     skip = element("a", "skip to what runs out", href="#why-title", class_="skip")
-    parts = [_header(headroom), nodes(drawn), *below, data("nodes-data", drawn)]
+    parts = [_header(headroom), nodes(drawn), *below, *notes, data("nodes-data", drawn)]
     return Page(f"headroom: {headroom.name}", parts, skip)
 
 
@@ -54,18 +64,11 @@ def _header(headroom: Headroom) -> Element:
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
     first = " and ".join(headroom.stranded[0].insufficient) if headroom.stranded else "-"
-    figures = element(
-        "dl",
-        *(tile(name, _number(count), not count.pods) for name, count in zip(_TILES, headroom.pods, strict=True)),
-        tile("runs out on most nodes", first, bad=False),
-        class_="tiles",
-    )
-    return element(
-        "header",
-        element("p", "forewarn", class_="brand"),
-        element("h1", display_text(f"{answer_of(headroom)}: {headroom.name}")),
-        element("p", display_text(f"{named}priority {pod.effective_priority}, {size}"), class_="lead"),
-        figures,
+    tiles = ((name, _number(count), not count.pods) for name, count in zip(_TILES, headroom.pods, strict=True))
+    return page_header(
+        f"{answer_of(headroom)}: {headroom.name}",
+        (*tiles, ("runs out on most nodes", first, False)),
+        f"{named}priority {pod.effective_priority}, {size}",
     )
 
 
@@ -114,9 +117,3 @@ def _where(headroom: Headroom) -> Iterator[Element]:
     rows = [(node, count) for node, count in by_node if count]
     if rows:
         yield section("Where", "where", table("By node", ("node", "more Pods"), rows, len(rows)))
-
-
-def _notes(headroom: Headroom) -> Iterator[Element]:
-    if headroom.notes:
-        lines = [element("li", display_text(note)) for note in headroom.notes]
-        yield section("Notes", "also-title", element("ul", *lines, class_="plain"))

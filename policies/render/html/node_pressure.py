@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.findings import plural
-from forewarn.policies.render.html.elements import Amount, Cell, Page, display_text, element, section, table, tile
+from forewarn.policies.render.html.elements import (
+    Amount,
+    Cell,
+    Page,
+    display_text,
+    element,
+    page_header,
+    section,
+    table,
+)
 from forewarn.policies.render.node_pressure import (
     GROUPS,
     PLACES,
@@ -30,13 +39,7 @@ if TYPE_CHECKING:
 def report(answer: NodePressure) -> Page:
     """Return the page."""
     title = display_text(next(verdicts(answer)))
-    header = element(
-        "header",
-        element("p", "forewarn", class_="brand"),
-        element("h1", title),
-        element("dl", *_tiles(answer), class_="tiles"),
-    )
-    parts = [header]
+    parts = [page_header(title, _tiles(answer))]
     if answer.order:
         parts.append(section("Eviction order", "order", *_order(answer.order)))
     if answer.admission:
@@ -46,15 +49,15 @@ def report(answer: NodePressure) -> Page:
     return Page(title, parts, scripts=("tables.js",))
 
 
-def _tiles(answer: NodePressure) -> Iterator[Element]:
+def _tiles(answer: NodePressure) -> Iterator[tuple[str, object, bool]]:
     if answer.order:
         usages = [place.usage for place in answer.order.places if place.usage]
         counted = [usage.exceeds for usage in usages if usage.exceeds is not None]
-        yield tile("Pods that may be evicted", f"{len(answer.order.places)}", bad=False)
+        yield "Pods that may be evicted", len(answer.order.places), False
         if counted:
-            yield tile("above their request", f"{sum(counted)}", bad=any(counted))
-        yield tile("usage unknown", f"{len(answer.order.places) - len(usages)}", bad=False)
-        yield tile("never evicted", f"{len(answer.order.never)}", bad=False)
+            yield "above their request", sum(counted), any(counted)
+        yield "usage unknown", len(answer.order.places) - len(usages), False
+        yield "never evicted", len(answer.order.never), False
     if answer.admission:
         ends = (
             f"preempts {plural(len(answer.admission.preempted), 'Pod')}"
@@ -62,11 +65,10 @@ def _tiles(answer: NodePressure) -> Iterator[Element]:
             else "no preemption"
         )
         rejected = answer.admission.rejection is not None
-        yield tile(
-            "kubelet admission", "rejects it" if rejected else ends, bad=rejected or bool(answer.admission.preempted)
-        )
+        is_bad = rejected or bool(answer.admission.preempted)
+        yield "kubelet admission", "rejects it" if rejected else ends, is_bad
     if answer.shutdown is not None:
-        yield tile("shutdown groups", f"{len(answer.shutdown)}", bad=False)
+        yield "shutdown groups", len(answer.shutdown), False
 
 
 def _order(order: Order) -> Iterator[Element]:

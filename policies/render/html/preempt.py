@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import plural
-from forewarn.policies.render.html.elements import Page, data, display_text, element, section, table, tile
+from forewarn.policies.render.html.elements import Page, data, display_text, element, page_header, section, table
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes, preemption_section
 from forewarn.policies.render.prediction import lines
@@ -37,21 +37,16 @@ def report(result: PredictResult) -> Page:
     names = [placement.name for placement in placements]
     title = names[0] if len(names) == 1 else plural(len(names), "object")
     counts = Counter(prediction.outcome for _, prediction in every)
-    figures = element(
-        "dl",
-        tile("new Pods", f"{len(every)}", bad=False),
-        tile("fit", f"{counts['fits']}", bad=False),
-        tile("preempt other Pods", f"{counts['preempts']}", bool(counts["preempts"])),
-        tile("stay Pending", f"{counts['pending']}", bool(counts["pending"])),
-        tile("victims", f"{len(going)}", bool(going)),
-        class_="tiles",
-    )
-    header = element(
-        "header",
-        element("p", "forewarn", class_="brand"),
-        element("h1", display_text(f"Predicted preemption: {title}")),
-        element("p", "The current cluster with the new Pods placed and their victims removed.", class_="lead"),
-        figures,
+    header = page_header(
+        f"Predicted preemption: {title}",
+        (
+            ("new Pods", len(every), False),
+            ("fit", counts["fits"], False),
+            ("preempt other Pods", counts["preempts"], bool(counts["preempts"])),
+            ("stay Pending", counts["pending"], bool(counts["pending"])),
+            ("victims", len(going), bool(going)),
+        ),
+        "The current cluster with the new Pods placed and their victims removed.",
     )
     rows = [
         (p.pod.key, p.pod.effective_priority, _OUTCOME_TEXTS.get(p.outcome, p.outcome), p.node or "-", len(p.victims))

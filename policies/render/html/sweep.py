@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.findings import duration
-from forewarn.policies.render.html.elements import Page, display_text, element, table
+from forewarn.policies.render.html.elements import Page, notes_section, page_header, section, table
 from forewarn.policies.render.sweep import SETTLED, before, cells_of, harmful, heads_of, verdict, without
 from forewarn.policies.whatif import EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from xml.etree.ElementTree import Element
 
     from forewarn.policies.whatif.sweep import Row, Sweep
 
@@ -20,20 +19,9 @@ def report(sweep: Sweep) -> Page:
     """Return the page."""
     title = f"What if {EVERY[sweep.sweep]}"
     lead = "; ".join(part for part in (f"Before: {before(sweep)}", without(sweep)) if part)
-    header = element(
-        "header",
-        element("p", "forewarn", class_="brand"),
-        element("h1", display_text(verdict(sweep, harmful(sweep)))),
-        element("p", display_text(f"{title}. {lead}."), class_="lead"),
-        element("dl", *_tiles(sweep), class_="tiles"),
-    )
+    header = page_header(verdict(sweep, harmful(sweep)), _tiles(sweep), f"{title}. {lead}.")
     rows = table(title, _heads(sweep), (_cells(sweep, row) for row in sweep.rows), len(sweep.rows))
-    shown = element("section", element("h2", "Cases, worst first", id="rows"), rows, aria_labelledby="rows")
-    parts = [header, shown]
-    items = [element("li", display_text(note)) for note in sweep.notes]
-    if items:
-        also = element("h2", "Notes", id="also")
-        parts.append(element("section", also, element("ul", *items, class_="plain"), aria_labelledby="also"))
+    parts = [header, section("Cases, worst first", "rows", rows), *notes_section("also", sweep.notes)]
     return Page(title, parts, scripts=("tables.js",))
 
 
@@ -49,15 +37,13 @@ def _cells(sweep: Sweep, row: Row) -> list[str | int]:
     return [*cells[:place], *cells[place + 1 :], int(row.settled_at), "yes" if row.settled else "no"]
 
 
-def _tiles(sweep: Sweep) -> Iterable[Element]:
+def _tiles(sweep: Sweep) -> Iterable[tuple[str, object, bool]]:
     bad = len(harmful(sweep))
     longest = max((row.settled_at for row in sweep.rows), default=0.0)
-    figures = (
-        ("cases", f"{len(sweep.rows)}", False),
-        ("with an impact", f"{bad}", bad > 0),
-        ("most replicas lost", f"{max((row.fewer for row in sweep.rows), default=0)}", False),
-        ("most preempted", f"{max((row.preempted for row in sweep.rows), default=0)}", False),
+    return (
+        ("cases", len(sweep.rows), False),
+        ("with an impact", bad, bad > 0),
+        ("most replicas lost", max((row.fewer for row in sweep.rows), default=0), False),
+        ("most preempted", max((row.preempted for row in sweep.rows), default=0), False),
         ("longest time to steady state", duration(longest), False),
     )
-    for name, value, is_bad in figures:
-        yield element("div", element("dt", name), element("dd", value), class_="tile bad" if is_bad else "tile")

@@ -16,9 +16,9 @@ from forewarn.policies.render.html.elements import (
     data,
     display_text,
     element,
+    page_header,
     section,
     table,
-    tile,
 )
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import cascade, nodes, preemption_section
@@ -84,27 +84,17 @@ def _header(answer: Answer, title: str) -> Element:
     preempted, _, _, broken, _ = row(answer)
     reserving = len(answer.preempted) - preempted
     failed = sum(bool(standing.failure) for standing in answer.workloads)
-    tiles = [
-        tile(
-            "running", f"{answer.running_before} → {answer.running_after}", answer.running_after < answer.running_before
-        ),
-        tile("Pending", f"{before} → {pending}" if before else f"{pending}", pending > before),
-        tile("preempted", f"{preempted}", bool(preempted)),
-        tile("PDB violations", f"{broken}", bool(broken)),
-        tile("cascade depth", f"{answer.summary.cascade_depth}", answer.summary.cascade_depth > 1),
-        *([tile("Jobs failed", f"{failed}", bad=True)] if failed else ()),
-        *([tile("placeholders preempted", f"{reserving}", bad=False)] if reserving else ()),
-        tile("time to steady state", duration(answer.summary.settled_at), not answer.summary.settled),
-    ]
-    figures = element("dl", *tiles, class_="tiles")
-    return element(
-        "header",
-        element("p", "forewarn", class_="brand"),
-        element("h1", display_text(title.removesuffix("."))),
-        element("p", display_text(f"{answer.change}. {times(answer)}"), class_="lead"),
-        *(element("p", display_text(line)) for line in without_it(answer)),
-        figures,
+    tiles = (
+        ("running", f"{answer.running_before} → {answer.running_after}", answer.running_after < answer.running_before),
+        ("Pending", f"{before} → {pending}" if before else pending, pending > before),
+        ("preempted", preempted, bool(preempted)),
+        ("PDB violations", broken, bool(broken)),
+        ("cascade depth", answer.summary.cascade_depth, answer.summary.cascade_depth > 1),
+        *([("Jobs failed", failed, True)] if failed else ()),
+        *([("placeholders preempted", reserving, False)] if reserving else ()),
+        ("time to steady state", duration(answer.summary.settled_at), not answer.summary.settled),
     )
+    return page_header(title.removesuffix("."), tiles, f"{answer.change}. {times(answer)}", without_it(answer))
 
 
 def _change(change: ClassChange | None) -> Iterator[Element]:
