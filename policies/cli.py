@@ -232,7 +232,8 @@ def _did_you_mean(name: str, arguments: Sequence[str]) -> str:
     last_words |= {change: f"whatif {change}" for change in changes(COMMANDS["whatif"])}
     near = get_close_matches(_words(name, arguments)[:80], COMMANDS, n=1)
     near = near or [last_words[item] for item in get_close_matches(name[:80], last_words, n=1)]
-    return f"; did you mean {quote(near[0])}?" if near else ". Fix: see `forewarn --help`"
+    group = f"{name} " if name in GROUPS else ""
+    return f"; did you mean {quote(near[0])}?" if near else f". Fix: see `forewarn {group}--help`"
 
 
 def _write_no_more() -> None:

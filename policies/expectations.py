@@ -333,7 +333,7 @@ def _names(when: When, setting: Setting) -> list[str]:
     zones = {node.labels[ZONE] for node in nodes if ZONE in node.labels}
     names = sorted(zones if when.what == "zone" else {node.name for node in nodes})
     if not names:
-        raise InvalidObject(f"the cluster has no {when.what}s")
+        raise questions.nothing_to_lose(when.what)
     if len(names) > setting.max_cases:
         raise ValueError(f"any {when.what}: {len(names)} exist, more than --most {setting.max_cases}")
     return names

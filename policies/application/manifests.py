@@ -73,7 +73,9 @@ def reading_of(file: File, wanted: Collection[str], namespace: str) -> Reading:
         if diagnostic.rule in UNUSABLE:
             if not file.path:
                 raise InvalidInput(diagnostic.message)
-            raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
+            location, fix = diagnostic.location, diagnostic.remediation
+            problem = f"{diagnostic.message}. Fix: {fix}" if fix else diagnostic.message
+            raise SourceError(location.file, problem, location.line)
     return reading
 
 
@@ -192,6 +194,7 @@ def _nothing(manifests: Sequence[Manifest], problem: str) -> Exception:
     """The error for manifests without a needed object."""
     if isinstance(manifests[0], Mapping):
         return InvalidInput(problem)
+    problem += ". Fix: pass manifests of a Pod or workload, such as a Deployment"
     return SourceError(manifests[0] if isinstance(manifests[0], str) else "", problem)
 
 

@@ -130,8 +130,7 @@ def node_pressure(cache: Cache, node_pods: NodePods, request: PressureRequest) -
     if request.signal and not request.stats:
         raise SourceError(
             request.node,
-            "order not predicted: the kubelet ranks Pods by their usage. Fix: pass --stats with the output of "
-            "kubectl get --raw /api/v1/nodes/NODE/proxy/stats/summary",
+            f"order not predicted: the kubelet ranks Pods by their usage. {_FIX_OF_STATS}",
         )
     pods = [read_pod(obj) for _, obj in sorted(node_pods.stored.items())]
     return NodePressure(
@@ -141,6 +140,9 @@ def node_pressure(cache: Cache, node_pods: NodePods, request: PressureRequest) -
         _kubelet_admission(request, cache, pods) if request.admit else None,
         shutdown_groups(request.shutdown, pods) if request.shutdown else None,
     )
+
+
+_FIX_OF_STATS: Final = "Fix: pass --stats with the output of kubectl get --raw /api/v1/nodes/NODE/proxy/stats/summary"
 
 
 def _evicted(request: PressureRequest, pods: Sequence[KubeletPod]) -> Order:
@@ -167,11 +169,11 @@ def _stats(path: str, node: str) -> dict[str, PodStats]:
     try:
         return read_stats(json.loads(read_file(path)), node)
     except json.JSONDecodeError as fault:
-        raise SourceError(path, f"invalid JSON: {fault.msg}", fault.lineno, fault.colno) from None
+        raise SourceError(path, f"invalid JSON: {fault.msg}. {_FIX_OF_STATS}", fault.lineno, fault.colno) from None
     except (UnicodeDecodeError, RecursionError) as fault:
         raise SourceError(path, f"invalid JSON: {fault}") from None
     except InvalidObject as fault:
-        raise SourceError(path, str(fault)) from None
+        raise SourceError(path, f"{fault}. {_FIX_OF_STATS}") from None
 
 
 def _kubelet_admission(request: PressureRequest, cache: Cache, pods: Sequence[KubeletPod]) -> Admission:

@@ -227,7 +227,7 @@ def _pending(cluster: ClusterSnapshot, namespace: str, name: str) -> Applied:
     if pod is None:
         raise InvalidInput(f"{namespace}/{name}: {pod_not_found(cluster, namespace, name)}")
     if node := cluster.node_of(pod):
-        raise InvalidInput(f"{namespace}/{name}: not Pending: it is bound to node {node}")
+        raise InvalidInput(f"{namespace}/{name}: not Pending: it is bound to node {node}. Fix: use `forewarn why`")
     before = before_in_queue(cluster, pod)
     return Applied(
         (Placement(pod.key, place_pods(cluster, [pod]), ahead=None if before is None else len(before.pods)),)

@@ -240,7 +240,7 @@ def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: S
 def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -> list[Arrival]:
     """Return the events in a file. `created`: the arrivals before them.
 
-    Raises SourceError, and InvalidInput for an object that does not exist.
+    Raises SourceError for an unreadable file, and InvalidInput for other contents and objects that do not exist.
     """
     from forewarn.policies.config.document import place_of_entry
     from forewarn.policies.manifests import Fault, values
@@ -251,23 +251,20 @@ def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -
     if len(data) > MAX_BYTES:
         raise SourceError(name, f"larger than {MAX_BYTES // 2**20} MiB, the limit for an events file")
 
-    def located(fault: EntryFault) -> SourceError:
-        return SourceError(name, str(fault), *place_of_entry(data, fault.number))
+    def invalid(problem: str, *place: int) -> InvalidInput:
+        return InvalidInput(str(SourceError(name, problem, *place)))
 
     try:
         events = list(read_events(value for value, _ in values(data, name)))
-    except Fault as fault:
-        raise SourceError(name, fault.message, fault.start) from None
-    except EntryFault as fault:
-        raise located(fault) from None
-    except ValueError as fault:
-        raise SourceError(name, str(fault)) from None
-    if not events:
-        raise SourceError(name, f"no events. Fix: write a {FORM}")
-    try:
         _check_names(cluster, created, events)
+    except Fault as fault:
+        raise invalid(fault.message, fault.start) from None
     except EntryFault as fault:
-        raise InvalidInput(str(located(fault))) from None
+        raise invalid(str(fault), *place_of_entry(data, fault.number)) from None
+    except ValueError as fault:
+        raise invalid(str(fault)) from None
+    if not events:
+        raise invalid(f"no events. Fix: write a {FORM}")
     return events
 
 

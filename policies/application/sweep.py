@@ -16,7 +16,7 @@ from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.findings import quote
 from forewarn.policies.kinds.registry import NODE, POD
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject
+from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.process_pool import mapped
 from forewarn.policies.rules.support.names import suggested
 from forewarn.policies.scheduling.bulk import prepare_for_all
@@ -24,7 +24,13 @@ from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.simulation.dump import not_simulated, unknown_owners
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif.comparison import at_rest
-from forewarn.policies.whatif.questions import Question, each_node_lost, each_zone_lost, namespace_not_found
+from forewarn.policies.whatif.questions import (
+    Question,
+    each_node_lost,
+    each_zone_lost,
+    namespace_not_found,
+    nothing_to_lose,
+)
 from forewarn.policies.whatif.risk import Risks, Tried, risks
 from forewarn.policies.whatif.sweep import RunningAndPending, Sweep, Tally, row_of, worst_first
 
@@ -117,7 +123,7 @@ def whatif_each(
     cache = cluster.cache
     questions = _losses(cluster, kind)
     if not questions:
-        raise InvalidObject(f"the cluster has no {kind}s")
+        raise nothing_to_lose(kind)
     names, tallies, world = part([*questions]), list[Tally](), world_with(cache, [], until)
 
     def counting(simulation: Simulation) -> Tally:

@@ -167,9 +167,10 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
 
 
 def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
-    """The message for a name that is no Pod's but that of workloads; "" without such a workload."""
-    kinds = sorted({key[0].rpartition("/")[2] for key in cluster.workloads if key[1:] == (namespace, name)})
-    uses = [f"for the {kind}, write {namespace}/{kind.lower()}/{name}" for kind in kinds[:3]]
+    """The message for a name that is no Pod's but that of workloads, in any namespace; "" without such a workload."""
+    keys = (key for key in cluster.workloads if key[2] == name)
+    named = sorted((there != namespace, there, kind.rpartition("/")[2]) for kind, there, _ in keys)
+    uses = [f"for the {kind}, write {there}/{kind.lower()}/{name}" for _, there, kind in named[:3]]
     return f"Pod not found in the cluster. Fix: {'; '.join(uses)}" if uses else ""
 
 

@@ -17,7 +17,7 @@ from forewarn.policies.forks import cores
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.sources import SourceError, status_of
-from forewarn.policies.sources.errors import USAGE, MissingFile
+from forewarn.policies.sources.errors import USAGE, MissingFile, no_such_file
 from forewarn.policies.sources.files import STDIN, File
 from forewarn.policies.terminal import COLOR_CHOICES, complain, counting, print_notice
 
@@ -110,7 +110,7 @@ def add_context_options(add: Callable[..., object], more: str = "", *, several: 
 def _existing(path: str) -> str:
     """The path, if the file exists or the path is "". Raises argparse.ArgumentTypeError otherwise."""
     if path and not os.path.exists(path):
-        raise argparse.ArgumentTypeError(f"{cut(path, 200)}: no such file or directory")
+        raise argparse.ArgumentTypeError(f"{cut(path, 200)}: {no_such_file(path)}")
     return path
 
 
@@ -189,7 +189,7 @@ def _check_context(
     ):
         if value and not is_read:
             other, source = ("cluster", given[0]) if given else ("clusters", snapshots[0])
-            parser.error(f"--{option} selects a running cluster; remove it or --{other} {cut(source, 200)}")
+            parser.error(f"--{option} selects a running cluster. Fix: remove it or --{other} {cut(source, 200)}")
 
 
 def loaded(run: Run, into: Cache | None = None, **more: Any) -> Cache:
@@ -211,7 +211,8 @@ def loaded(run: Run, into: Cache | None = None, **more: Any) -> Cache:
     except SourceError as fault:
         if not run.announced or fault.file != run.announced or isinstance(fault, MissingFile):
             raise
-        raise SourceError("", f"{fault.problem}. Fix: pass --cluster FILE or --kubeconfig FILE") from None
+        fix = "" if ". Fix: " in fault.problem else ". Fix: pass --cluster FILE or --kubeconfig FILE"
+        raise SourceError("", f"{fault.problem}{fix}") from None
     snapshot = cache.snapshot()
     _check_lists(run, snapshot)
     if run.announced:
@@ -340,7 +341,7 @@ def check_several(options: argparse.Namespace, run: Run, parser: argparse.Argume
         files, option = paths, ""
     for file in [files] if isinstance(files, str) else files:
         if file != STDIN and not os.path.exists(file):
-            parser.error(f"{option}{cut(file, 200)}: no such file or directory")
+            parser.error(f"{option}{cut(file, 200)}: {no_such_file(file)}")
         if File(file).is_stream and not os.path.isdir(file):
             what = f"{option}{cut(file, 80)}: takes one cluster, because forewarn can read it only once"
             parser.error(f"{what}. Fix: pass a file")

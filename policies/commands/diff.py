@@ -38,7 +38,7 @@ from forewarn.policies.lint.versions import check_paths, versions
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import load_cluster
-from forewarn.policies.sources.errors import MissingFile, status_of
+from forewarn.policies.sources.errors import MissingFile, no_such_file, status_of
 from forewarn.policies.sources.files import STDIN
 from forewarn.policies.terminal import as_json, as_markdown, complain, print_notice
 
@@ -147,7 +147,7 @@ def _clusters(run: Run, release: Release, max_age: float | None) -> dict[str, Ca
         return {cluster.name: partial(loaded, cluster.source) for cluster in clusters_of(run.several)}
     for source in run.cluster:
         if source.partition(":")[0] not in (LIVE, STDIN) and not os.path.exists(source):
-            raise MissingFile(cut(source, 200), "no such file or directory")
+            raise MissingFile(cut(source, 200), no_such_file(source))
     return {_name_of(run.cluster[0]): partial(loaded, *run.cluster)}
 
 

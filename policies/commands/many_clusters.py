@@ -10,7 +10,6 @@ import io
 import os
 import re
 import sys
-from contextlib import suppress
 from fnmatch import translate
 from functools import partial
 from glob import iglob
@@ -24,7 +23,7 @@ from forewarn.policies.commands.printing import Printed
 from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.process_pool import Lost, pooled
-from forewarn.policies.sources.errors import FAILED, MissingFile
+from forewarn.policies.sources.errors import FAILED, MissingFile, no_such_file
 from forewarn.policies.terminal import (
     as_json,
     as_markdown,
@@ -232,18 +231,13 @@ def _snapshots(given: Sequence[str]) -> Iterator[Cluster]:
     for pattern in given:
         matches = [pattern] if os.path.exists(pattern) else list(islice(iglob(pattern), MAX_CLUSTERS + 1))
         if not matches:
-            raise MissingFile(cut(pattern, 200), _missing(pattern))
+            problem = no_such_file(pattern)
+            if is_pattern(pattern):
+                near = problem.partition(";")[2]
+                fix = "Fix: pass snapshots that exist, such as 'snapshots/*.json.gz'"
+                problem = f"no file matches;{near}" if near else f"no file matches. {fix}"
+            raise MissingFile(cut(pattern, 200), cut(one_line(problem), 300))
         paths.update(dict.fromkeys(sorted(matches)))
     names = [SUFFIX.sub("", os.path.basename(path.rstrip("/"))) for path in paths]
     for path, name in zip(paths, names, strict=True):
         yield Cluster(name if names.count(name) == 1 else path, path, path)
-
-
-def _missing(pattern: str) -> str:
-    from forewarn.policies.rules.support.names import nearest
-
-    directory, name = os.path.split(pattern)
-    with suppress(OSError):
-        near = nearest(name, os.listdir(directory or os.curdir))
-        return f"{'no file matches' if is_pattern(pattern) else 'no such file or directory'}{cut(near, 300)}"
-    return "no such file or directory"

@@ -12,7 +12,7 @@ from forewarn.policies.commands import test as tests
 from forewarn.policies.commands.cluster_command import PAGES, TABLES, add_color_option, add_output_option, answered
 from forewarn.policies.commands.many_clusters import print_outcomes
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.shards import Part, in_order, read_part
+from forewarn.policies.commands.shards import FIX_OF_PART, Part, in_order, read_part
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.errors import unreadable
@@ -161,7 +161,7 @@ def _values(path: str) -> Iterator[tuple[str, Any]]:
         try:
             yield name, json.loads(data)
         except (ValueError, RecursionError):
-            raise SourceError(name, "not JSON written by forewarn --shard") from None
+            raise SourceError(name, f"not JSON. Fix: {FIX_OF_PART}") from None
 
 
 def _files(path: str) -> list[str]:

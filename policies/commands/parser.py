@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -18,12 +19,25 @@ if TYPE_CHECKING:
 _LONGEST: Final = 400
 """Maximum characters of an error."""
 _UNRECOGNIZED: Final = later(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
-
-_NO_VALUE: Final = later(r"argument ((?:-\w/)?(--[\w-]+)): expected one argument$")
+_NO_VALUE: Final = later(r"argument ((?:-\w/)?(--?[\w-]+)): expected one argument$")
 _NO_CHOICE: Final = later(r"(argument .{1,200}): invalid choice: '?(.{0,200}?)'? \(choose from (.{0,2000})\)$")
 _QUOTE: Final = "'"
 _FILES: Final = ("-f", "--file", "--filename")
-_UNEXPECTED: Final = later(r"unrecognized arguments: ([^- ]\S*)$")
+_UNEXPECTED: Final = later(r"unrecognized arguments: ([^- ]\S*)")
+_ABOUT_POSITIONAL: Final = later(r"argument [^-]|the following arguments are required: ")
+_IS_COMPLETE: Final = later(r"[.;] (Fix: |did you mean )|: must be (?!a whole)")
+_NOT_IN_FOREWARN: Final = {
+    "-A --all-namespaces": "leave it out, because commands about a cluster read all namespaces",
+    "--dry-run": "leave it out, because predictions never change the cluster",
+    "--ignore-daemonsets --delete-emptydir-data --force": "leave it out, because PDBs alone can block a drain",
+    "-l --selector": "name the object; a pool of nodes is LABEL=VALUE",
+    "--format": "pass -o FORMAT",
+    "--rule --rules": "pass --select RULE",
+    "--disable --skip --exclude": "pass --ignore RULE",
+    "-r -R --recursive": "leave it out, because directories are read with all their files",
+}
+"""Options of kubectl and of linters -> what to do instead, if it uses no option that the command lacks."""
+_OPTION: Final = later(r"(?:pass )(-\S+)")
 
 
 class Parser(argparse.ArgumentParser):
@@ -45,76 +59,94 @@ class Parser(argparse.ArgumentParser):
         lines = (f"  forewarn {example}\n" for example in self._examples)
         return as_invoked(super().format_help() + ("\nExamples:\n" + "".join(lines) if self._examples else ""))
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse the arguments. Options before the name of a subcommand are an error."""
+        if self._subparsers and args and args[0][:1] == "-" and args[0] not in self._option_string_actions:
+            args = ()  # argparse would take the value of the option as the name
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
-        """Print the error, with the nearest option if one is misspelled, and exit with status 2."""
+        """Print the error with a fix, and exit with status 2."""
         text = _NO_CHOICE.sub(
             lambda m: f"{m[1]}: unknown value {quote(m[2])}; known: {m[3].replace(_QUOTE, '')}", message
         )
         text = cut(no_command(one_line(text)), _LONGEST)
-        print(as_invoked(f"{self.prog}: {text}{self._did_you_mean(message)}"), file=sys.stderr)  # noqa: T201
-        self.exit(2, f"Run `{self.prog} --help` for its options.\n")
+        text += "" if _IS_COMPLETE.search(text) else self._advice(message)
+        print(as_invoked(f"{self.prog}: {text}"), file=sys.stderr)  # noqa: T201
+        self.exit(2)
 
-    def _did_you_mean(self, message: str) -> str:
+    def _advice(self, message: str) -> str:
         if unset := _NO_VALUE.match(message):
             return self._form_of(unset[2])
         if choice := _NO_CHOICE.match(message):
             return self._instead_of_value(choice[1], choice[2], choice[3].replace(_QUOTE, "").split(", "))
-        unknown = _UNRECOGNIZED.match(message)
-        if unknown is None:
-            return self._instead_of(word[1]) if (word := _UNEXPECTED.match(message)) else ""
-        arguments = self._arguments()
-        if unknown[1] in arguments or (arguments and unknown[1] in _FILES):
-            return f". Fix: write {self.prog} {' '.join(arguments.values())}"
-        near = _nearest(unknown[1], self._long_options())
-        return f"; did you mean {near}?" if near else ""
+        if unknown := _UNRECOGNIZED.match(message):
+            return self._instead_of_option(unknown[1])
+        if word := _UNEXPECTED.match(message):
+            return self._instead_of(word[1])
+        return self._usage() if _ABOUT_POSITIONAL.match(message) and "; known: " not in message else ""
 
-    def _long_options(self) -> list[str]:
-        return [name for name in self._option_string_actions if name[:2] == "--"]
+    def _instead_of_option(self, option: str) -> str:
+        if f"--{option[2:]}" in {f"--{each.dest}" for each in self._positional()} or option in _FILES:
+            return self._usage()
+        for options, fix in _NOT_IN_FOREWARN.items():
+            own = _OPTION.match(fix)
+            if option in options.split() and (own is None or own[1] in self._option_string_actions):
+                return f". Fix: {fix}"
+        near = _nearest(option[2:], [name[2:] for name in self._option_string_actions if name[:2] == "--"], 0.7)
+        return f"; did you mean --{near}?" if near else f". Fix: see `{self.prog} --help`"
 
     def _instead_of_value(self, argument: str, value: str, known: Sequence[str]) -> str:
         """A message suffix for an unknown value. `argument`: such as `argument --each`."""
         if value in self._hints:
             return f"; did you mean {quote(self._hints[value])}?"
-        if f"--{value}" in self._long_options():
+        if f"--{value}" in self._option_string_actions:
             return f"; did you mean --{value}?"
         if near := _nearest(value, known):
             return f"; did you mean {quote(near)}?"
-        arguments = self._arguments()
-        is_option = argument.startswith("argument -")
-        return "" if is_option or len(arguments) < 2 else f". Fix: write {self.prog} {' '.join(arguments.values())}"
+        return "" if argument.startswith("argument -") else self._usage()
 
-    def _arguments(self) -> dict[str, str]:
-        """The arguments without an option: `--` and their name -> how the help writes them."""
-        return {f"--{each.dest}": str(each.metavar) for each in self._actions if not each.option_strings}
+    def _positional(self) -> list[argparse.Action]:
+        return [each for each in self._actions if not each.option_strings]
+
+    def _usage(self) -> str:
+        """A message suffix with the required arguments: `. Fix: write forewarn headroom -f FILE`."""
+        words = [*self._positional(), *(each for each in self._actions if each.option_strings and each.required)]
+        if not words:
+            return ". Fix: pass only options"
+        known = f"; known: {', '.join(words[0].choices or ())}" if self._subparsers else ""
+        return f". Fix: write {self.prog} {' '.join(map(_as_written, words))}{known}"
 
     def _instead_of(self, word: str) -> str:
         """A message suffix for one argument too many."""
-        if "-f" in self._option_string_actions:
-            return f"; did you mean -f {cut(one_line(word), 80)}?"
-        if arguments := self._arguments():
-            return f". Fix: write {self.prog} {' '.join(arguments.values())}"
-        return ". Fix: pass only options"
+        option = next((name for name in ("-f", "--cluster") if name in self._option_string_actions), "")
+        if option and (word.endswith((".yaml", ".yml", ".json", ".gz")) or os.path.exists(word)):
+            return f"; did you mean {option} {cut(one_line(word), 80)}?"
+        return self._usage() + "".join(f", such as forewarn {example}" for example in self._examples[:1])
 
     def _form_of(self, option: str) -> str:
-        """A message suffix with the form of an option's value; "" for a value of any form.
-
-        argparse reads the value of `--away -5m` as an option.
-        """
-        action = self._option_string_actions.get(option)
+        """A message suffix with the form of a value; argparse reads the value of `--away -5m` as an option."""
+        action = self._option_string_actions[option]
         try:
-            if action is not None and callable(action.type):
+            if callable(action.type):
                 action.type("")
         except argparse.ArgumentTypeError as fault:
-            return f"; it {fault}"
+            return f"; it {fault}. Fix: write {_as_written(action)}"
         except ValueError:
             pass
-        return ""
+        return f". Fix: write {_as_written(action)}"
 
 
-def _nearest(word: str, names: Sequence[str]) -> str:
+def _as_written(action: argparse.Action) -> str:
+    """An argument as the usage line of the help has it: `-f FILE`, `KIND/NAME`, `--max`."""
+    value = "" if action.nargs == 0 else str(action.metavar or "|".join(action.choices or [action.dest.upper()]))
+    return " ".join(filter(None, (*action.option_strings[:1], value)))
+
+
+def _nearest(word: str, names: Sequence[str], cutoff: float = 0.6) -> str:
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word[:80], names)), "")
+    return next(iter(get_close_matches(word[:80], names, cutoff=cutoff)), "")
 
 
 def integer_between(least: int, most: int) -> Callable[[str], int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies import VERSION
 from forewarn.policies.config.scheduler import SchedulerSource
-from forewarn.policies.findings import listed, plural, quote
+from forewarn.policies.findings import listed, quote
 from forewarn.policies.sources import SourceError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+FIX_OF_PART: Final = "write parts with --shard I/N -o json=FILE"
 INDEX: Final = "JOB_COMPLETION_INDEX"
 """Environment variable in Jobs with completionMode Indexed. Source: pkg/controller/job `completionIndexEnvName`."""
 COMPLETIONS: Final = "JOB_COMPLETIONS"
@@ -75,7 +76,7 @@ def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
     if not 1 <= shard.parts <= MAX:
         raise ValueError(f"the number of parts must be between 1 and {MAX}, not {shard.parts}")
     if shard.number >= shard.parts:
-        raise ValueError(f"of {plural(shard.parts, 'part')} the last is {shard.parts - 1}: {shard.number} is too large")
+        raise ValueError(f"part {shard.number} of {shard.parts}: must be between 0 and {shard.parts - 1}")
     return None if shard.parts == 1 and given is not None else shard
 
 
@@ -146,7 +147,7 @@ def read_part(file: str, value: Any) -> Part:
     """Parse the output of a part. Raises SourceError."""
     place = value.get("shard") if isinstance(value, dict) else None
     if not isinstance(place, dict):
-        raise SourceError(file, "not a part written with --shard")
+        raise SourceError(file, f"not a part of a run. Fix: {FIX_OF_PART}")
     index, count, of = (_count(place.get(name)) for name in ("index", "count", "of"))
     cluster, asked = place.get("cluster"), place.get("asked")
     if not isinstance(cluster, str) or not isinstance(asked, dict) or of < 0 or not 0 <= index < count <= MAX:
@@ -172,7 +173,8 @@ def in_order(parts: Sequence[Part]) -> list[Part]:
     missing = [str(index) for index in range(first.shard.parts) if index not in by_number]
     if missing:
         parts_missing = f"{'part' if len(missing) == 1 else 'parts'} {listed(missing)}"
-        raise SourceError(first.file, f"one of {first.shard.parts} parts; {parts_missing} missing")
+        fix = f"pass all files of the run; --shard {missing[0]}/{first.shard.parts} writes part {missing[0]}"
+        raise SourceError(first.file, f"one of {first.shard.parts} parts; {parts_missing} missing. Fix: {fix}")
     return [by_number[index] for index in sorted(by_number)]
 
 

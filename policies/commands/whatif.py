@@ -95,7 +95,7 @@ def _check(options: argparse.Namespace, form: str, parser: argparse.ArgumentPars
     """Exit if options cannot be combined."""
     sweep = bool(getattr(options, "each", None))
     if not sweep and getattr(options, "shard", None):
-        parser.error("--shard goes with --each")
+        parser.error("--shard goes with --each. Fix: pass --each node or --each zone")
     if sweep and (form not in PAGES or options.timeline or {"quota", "blocked"} & {*options.fail_on}):
         parser.error(
             "--each goes with -o text, json, markdown and html, without --timeline and --fail-on quota and blocked"

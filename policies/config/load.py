@@ -28,6 +28,7 @@ from forewarn.policies.options import (
     RequiredClasses,
 )
 from forewarn.policies.rules import RULES
+from forewarn.policies.rules.support.documentation import linter_severity
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, PodPattern, parse_label_selector
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _actions(config: Config, entry: ConfigNode) -> Config:
 def _severities(config: Config, entry: ConfigNode) -> Config:
     severities = {}
     for rule, value in entry.items((*_RULES, *config.rules), "rule"):
-        if rule in _RULES and _RULES[rule].SEVERITY is None:
+        if rule in _RULES and linter_severity(_RULES[rule]) is None:
             raise value.fault("a webhook-only rule has no severity. Fix: use actions")
         severities[rule] = _SEVERITIES[value.word(_SEVERITIES, "severity")]
     return config._replace(severities=severities)

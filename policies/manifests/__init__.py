@@ -1,6 +1,6 @@
 """YAML and JSON text as kubectl reads it: objects with the position of every field, and problems of the text."""
 
-from forewarn.policies.manifests.documents import Fault
+from forewarn.policies.manifests.documents import NOT_TEXT, Fault
 from forewarn.policies.manifests.object_finder import NO_KIND, filled_in, items_of
 from forewarn.policies.manifests.reading import BROKEN, MAX_FILE, UNUSABLE, Reading, only_found, read
 from forewarn.policies.manifests.sniff import is_definition, is_typed, named_kinds
@@ -10,6 +10,7 @@ __all__ = [
     "BROKEN",
     "MAX_FILE",
     "NO_KIND",
+    "NOT_TEXT",
     "UNUSABLE",
     "Fault",
     "Reading",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Severity, quote
 from forewarn.policies.light import later
-from forewarn.policies.manifests.documents import Fault
+from forewarn.policies.manifests.documents import NOT_TEXT, Fault
 from forewarn.policies.manifests.yaml.construct import scalar_value
 from forewarn.policies.manifests.yaml.nodes import UNREAD, Collection, Scalar
 from forewarn.policies.manifests.yaml.scalars import doubtful
@@ -45,8 +45,10 @@ _SURE: Final = "{{"
 _OPENS_BLOCK: Final = later(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")
 MAX_LINES: Final = 2_000
 """The maximum number of lines above braces that are searched for the start of a block scalar."""
-_FIX_SYNTAX: Final = "fix the syntax here"
-_FIX_END: Final = "replace `...` with ---, or remove what follows it"
+_FIXES: Final = {
+    NOT_TEXT: "pass YAML or JSON, or exclude the file",
+    UNREAD: "replace `...` with ---, or remove what follows it",
+}
 _RENDER_FIRST: Final = "render the template first: `helm template … | forewarn lint -`"
 
 
@@ -64,7 +66,7 @@ def broken(document: Document, fault: Fault) -> FileDiagnostic:
     if fault.since is not None:
         since = document.line_of(fault.since)
     message = fault.message if since in (None, line) else f"{fault.message} that begins on line {since}"
-    fix = _FIX_END if fault.message == UNREAD else _FIX_SYNTAX
+    fix = _FIXES.get(fault.message, "fix the syntax here")
     return FileDiagnostic("parse-error", message, document.location(fault.start, fault.end), fix)
 
 

@@ -13,6 +13,7 @@ from forewarn.policies.light import later
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+NOT_TEXT: Final = "not a text file"
 MAX_DEPTH: Final = 256
 """The maximum nesting depth of a document: API objects are far below it, and readers may recurse."""
 

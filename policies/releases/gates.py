@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.releases.minors import KNOWN_MINORS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 with open(os.path.join(os.path.dirname(__file__), "feature_gates.json"), encoding="utf-8") as _file:
     FEATURE_GATES: Final[dict[str, str]] = json.load(_file)
@@ -109,6 +112,18 @@ BY_REASON: Final = {
     "predictions assume that the search for devices of a node takes less than 10 s": "DRASchedulerFilterTimeout",
     "simulations run a whole cycle for each Pod, also for equal ones": "OpportunisticBatching",
 }
+DEPENDS_ON: Final = {
+    "DRADeviceBindingConditions": "DRAResourceClaimDeviceStatus",
+    "DRADeviceTaintRules": "DRADeviceTaints",
+    "DRAFractionalCapacityRange": "DRAConsumableCapacity",
+    "GangScheduling": "GenericWorkload",
+    "InPlacePodLevelResourcesVerticalScaling": "NodeDeclaredFeatures",
+    "PodGroupPreemptionPolicy": "GenericWorkload",
+    "WorkloadAwarePreemption": "GangScheduling",
+}
+"""Gate -> a gate that must be on with it since 1.35, otherwise the components do not start. Without gates that are
+locked or predicted in one state only. Source: pkg/features `defaultKubernetesFeatureGateDependencies`.
+"""
 NO_EFFECT: Final = {name: reason for reason, names in BY_REASON.items() for name in names.split()}
 """Feature gates that code reads which forewarn predicts -> why they have no effect on predictions."""
 NOT_READ: Final = "no code that forewarn predicts reads it"
@@ -141,4 +156,14 @@ def fault(gate: str, minor: int, *, on: bool) -> str:
         return f"Kubernetes 1.{minors[-1] + 1} removed {gate}: components of 1.{minor} do not start with it"
     if now.endswith("!") and now.startswith("on") != on:
         return f"cannot set feature gate {gate} to {str(on).lower()}, feature is locked to {str(not on).lower()}"
+    return ""
+
+
+def unmet_dependency(gates: Mapping[str, bool], minor: int) -> str:
+    """Why the components of a release do not start with these gates together; "" if they do (`DEPENDS_ON`)."""
+    for name, other in DEPENDS_ON.items() if minor >= 35 else ():
+        is_on, is_met = (gates.get(gate, default(gate, minor)) for gate in (name, other))
+        if is_on and not is_met:
+            problem = f"{name}=true requires {other}=true, otherwise components of 1.{minor} do not start"
+            return f"{problem}. Fix: set {other}=true or {name}=false"
     return ""

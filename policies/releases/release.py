@@ -10,7 +10,16 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.releases.gates import MODELLED, NO_EFFECT, NOT_MODELLED, NOT_READ, OF_ADMISSION, default, fault
+from forewarn.policies.releases.gates import (
+    MODELLED,
+    NO_EFFECT,
+    NOT_MODELLED,
+    NOT_READ,
+    OF_ADMISSION,
+    default,
+    fault,
+    unmet_dependency,
+)
 from forewarn.policies.releases.minors import (
     KNOWN_MINORS,
     NEWEST,
@@ -244,4 +253,6 @@ def semantics_of(minor: int, gates: Mapping[str, bool], *, of_apiserver: bool = 
             raise BadGates(f"{state} is not predicted. Fix: leave it out to get the predictions for the default")
         if name in MODELLED:
             given[name] = on
+    if why := unmet_dependency(gates, minor):
+        raise BadGates(why)
     return Semantics(minor).with_gates(**given)

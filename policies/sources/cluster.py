@@ -25,10 +25,10 @@ from forewarn.policies.kinds.registry import (
     is_snapshot_version,
     listed_as_empty,
 )
-from forewarn.policies.manifests import NO_KIND, Fault, items_of, values
+from forewarn.policies.manifests import NO_KIND, NOT_TEXT, Fault, items_of, values
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, ref_of
 from forewarn.policies.objects.resources import read_resource_list
-from forewarn.policies.sources.errors import SourceError, reason
+from forewarn.policies.sources.errors import SourceError, unreadable
 from forewarn.policies.sources.files import MANIFESTS, STDIN, File, find_files, open_file
 from forewarn.policies.sources.json_stream import JsonFault, json_objects
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from forewarn.policies.sources.reports import Written
 
 
+_FIX_OF_SOURCE: Final = "Fix: pass the output of `forewarn snapshot`"
 _FIX: Final = "Fix: pass the objects of one cluster at one time"
 
 
@@ -292,7 +293,8 @@ def report_writer_of(source: str) -> Callable[[Sequence[Finding]], Written]:
     """
     function = _attribute(source, "report_writer")
     if function is None:
-        raise SourceError(source, "reports can only be written into a running cluster")
+        fix = "pass --context NAME, or omit --apply"
+        raise SourceError(source, f"reports can only be written into a running cluster. Fix: {fix}")
     writer: Callable[[Sequence[Finding]], Written] = function()
     return writer
 
@@ -385,13 +387,8 @@ class _Loading:
         for file in find_files([source], _SUFFIXES):
             self._file(file)
         if not self._found:
-            what = f"no Kubernetes objects found in {', '.join(_SUFFIXES)} files"
-            raise SourceError(
-                source,
-                what
-                if os.path.isdir(source)
-                else "no Kubernetes objects found. Fix: pass the output of `forewarn snapshot`",
-            )
+            where = f" in {', '.join(_SUFFIXES)} files" if os.path.isdir(source) else ""
+            raise SourceError(source, f"no Kubernetes objects found{where}. {_FIX_OF_SOURCE}")
 
     @property
     def origin(self) -> Origin:
@@ -415,7 +412,7 @@ class _Loading:
         others = self.cache.skipped
         if self.count <= others.total():
             others_text = f", found only {listed(sorted(others))}" if others else ""
-            raise SourceError(source, f"no objects of a cluster, such as Nodes and Pods{others_text}")
+            raise SourceError(source, f"no objects of a cluster, such as Nodes and Pods{others_text}. {_FIX_OF_SOURCE}")
 
     def _add(self, obj: Any, file: str, line: int = 0) -> None:
         if not isinstance(obj, dict):
@@ -440,11 +437,12 @@ class _Loading:
         except JsonFault as error:
             raise SourceError(name, error.problem, error.line) from None
         except Fault as error:
-            raise SourceError(name, error.message, error.start) from None
+            fix = f". {_FIX_OF_SOURCE}" if error.message == NOT_TEXT else ""
+            raise SourceError(name, f"{error.message}{fix}", error.start) from None
         except UnicodeError:
-            raise SourceError(name, "not a text file") from None
+            raise SourceError(name, f"{NOT_TEXT}. {_FIX_OF_SOURCE}") from None
         except (OSError, EOFError, zlib.error, ValueError) as error:
-            raise SourceError(name, reason(error)) from None
+            raise unreadable(name, error, named=False) from None
 
     def _stream(self, binary: Bytes, name: str) -> None:
         text = TextStream(binary)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from contextlib import suppress
 from typing import Final
 
 from forewarn.policies.objects.fields import ForewarnError, InvalidInput
 
+_FIXES: Final = {
+    errno.EACCES: "allow this user to read it",
+    errno.EISDIR: "pass a file",
+    errno.ELOOP: "pass the target of the link",
+}
 USAGE: Final = 2
 FAILED: Final = 3
 
@@ -34,8 +42,25 @@ def status_of(fault: BaseException | None) -> int:
 
 def unreadable(path: str, error: Exception, *, named: bool = True) -> SourceError:
     """The error for a file that cannot be opened or read. `named`: the user has given exactly this path."""
-    missing = named and status_of(error) == USAGE
-    return (MissingFile if missing else SourceError)(path, reason(error))
+    if named and status_of(error) == USAGE:
+        return MissingFile(path, no_such_file(path))
+    fix = _FIXES.get(error.errno or 0, "") if isinstance(error, OSError) else ""
+    return SourceError(path, reason(error) + (f". Fix: {fix}" if fix else ""))
+
+
+def no_such_file(path: str) -> str:
+    """The problem of a path that does not exist, with a similar name in the directory."""
+    from difflib import get_close_matches
+
+    if "://" in path:
+        return "forewarn reads no URLs. Fix: download the file, or pipe it to forewarn and pass -"
+    directory, name = os.path.split(path.rstrip("/"))
+    if os.path.isfile(directory):
+        return "not a directory. Fix: pass the file"
+    with suppress(OSError):
+        for near in get_close_matches(name, os.listdir(directory or os.curdir), 1):
+            return f'no such file or directory; did you mean "{os.path.join(directory, near)}"?'
+    return "no such file or directory"
 
 
 def reason(error: Exception) -> str:

@@ -118,7 +118,8 @@ class Repository(NamedTuple):
         if done.returncode:
             said = one_line(done.stderr.decode("utf-8", "replace").strip()).removeprefix("fatal: ")
             revision = quote(cut(arguments[-1].removesuffix("^{commit}"), 80))
-            raise SourceError("git", cut(said, 200) if said else f"no revision {revision}")
+            fix = "pass a branch, tag or commit of this clone, or two directories"
+            raise SourceError("git", cut(said, 200) if said else f"no revision {revision}. Fix: {fix}")
         return done.stdout
 
 

@@ -314,7 +314,8 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         pod = replace(pod, spec=replace(pod.spec, pod_group=""))
     why = not_predicted(pod, snapshot)
     if why:
-        raise InvalidObject(f"not predicted: {why}", ref=ref_of(obj, "default"))
+        fix = ". Fix: remove spec.nodeName" if pod.node_name else ""
+        raise InvalidObject(f"not predicted: {why}{fix}", ref=ref_of(obj, "default"))
     without, full = fill(snapshot, pod)
     # Why not is asked of the filters alone: whom the next one could push out takes as long as all else together.
     last = replace(pod, preemption_policy=PREEMPT_NEVER)

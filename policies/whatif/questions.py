@@ -319,6 +319,7 @@ def _labelled(cluster: ClusterSnapshot, selector: str, namespace: str) -> list[t
     ]
     if not keys:
         hint = "" if inside else namespace_not_found(cluster, pattern)
+        hint = hint or ". Fix: pass KIND/NAME, or labels that workloads have"
         raise InvalidInput(f"no workload in namespace {quote(pattern)} matches {quote(selector)}{hint}")
     return keys
 
@@ -339,14 +340,14 @@ def _named(
     if resource is None and workload.count("/") == 1 and (resource := _of_one_kind(cluster, kind, name, kinds)):
         namespace = kind
     if not resource or not name:
-        listing = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
-        fix = _with_kind(cluster, workload, namespace, kinds) or f"write NAMESPACE/KIND/NAME; known: {listing}"
-        raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload. Fix: {fix}")
+        known = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
+        fix = _with_kind(cluster, workload, namespace, kinds)
+        more = f". Fix: {fix}" if fix else f" of a supported kind. Fix: write NAMESPACE/KIND/NAME; known: {known}"
+        raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload{more}")
     version, kind = resource.split(" ")
     if cluster.workload(_kind_of(resource), namespace, name) is None:
-        raise InvalidInput(
-            f"{kind} {namespace}/{name} not found{elsewhere(cluster, _kind_of(resource), namespace, name)}"
-        )
+        near = elsewhere(cluster, _kind_of(resource), namespace, name, _with_kind(cluster, name, namespace, kinds))
+        raise InvalidInput(f"{kind} {namespace}/{name} not found{near}")
     return version, kind, namespace, name
 
 
@@ -387,13 +388,20 @@ def _kind_of(resource: str) -> str:
     return f"{version.rpartition('/')[0]}/{kind}"
 
 
-def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> str:
-    """Return a message suffix with other objects that the name of a workload may refer to. `kind`: `group/Kind`."""
+def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str, fix: str = "") -> str:
+    """Return a message suffix with other objects that the name of a workload may refer to. `kind`: `group/Kind`.
+
+    `fix`: for workloads of other kinds.
+    """
     named = sorted({key[1] for key in cluster.workloads if (key[0], key[2]) == (kind, name)})
     if named:
         return f"; found in {listed(named)}. Fix: pass namespace {named[0]} (-n)"
+    if fix:
+        return f". Fix: {fix}"
     there = [key[2] for key in cluster.workloads if key[:2] == (kind, namespace)]
-    return suggested(name, there) or namespace_not_found(cluster, namespace)
+    others = sorted(f"{key[0].rpartition('/')[2].lower()}/{key[2]}" for key in cluster.workloads if key[1] == namespace)
+    found = suggested(name, there) or namespace_not_found(cluster, namespace)
+    return found or (f"; known: {listed(others)}" if others else f"; namespace {quote(namespace)} has no workloads")
 
 
 def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
@@ -404,7 +412,11 @@ def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
         if named
         else suggested(name, [key[1] for key in cluster.pods if key[0] == namespace])
     )
-    return f"Pod not found in the cluster{near or namespace_not_found(cluster, namespace)}"
+    near = near or namespace_not_found(cluster, namespace)
+    if not near:
+        names = sorted({key[0] for key in cluster.pods})
+        near = f"; namespaces with Pods: {listed(names)}. Fix: write NAMESPACE/POD" if names else ""
+    return f"Pod not found in the cluster{near}"
 
 
 def namespace_not_found(cluster: ClusterSnapshot, namespace: str) -> str:
@@ -463,6 +475,14 @@ def _nodes_text(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
     return f"{which} with {plural(pods, 'Pod')}"
 
 
+_FIX_OF_ZONES: Final = "Fix: lose nodes or a pool, or label the nodes with topology.kubernetes.io/zone"
+
+
+def nothing_to_lose(kind: str) -> InvalidObject:
+    """The error for a cluster without nodes or zones. `kind`: `node` or `zone`."""
+    return InvalidObject(f"the cluster has no {kind}s. {_FIX_OF_ZONES if kind == 'zone' else 'Fix: add nodes'}")
+
+
 def node_named(cluster: ClusterSnapshot, name: str) -> Node:
     """Return the node of this name. Raises InvalidInput if no node has the name."""
     node = cluster.objects.nodes.get(("", name))
@@ -501,7 +521,11 @@ def _known_values(nodes: Sequence[Node], key: str, value: str) -> str:
     """Return a message suffix that suggests existing labels or values; "" if nodes have the label with the value."""
     have = {node.labels[key] for node in nodes if key in node.labels}
     if not have:
-        return "; no node has a zone" if key == ZONE else nearest(key, {key for node in nodes for key in node.labels})
+        return (
+            f"; no node has a zone. {_FIX_OF_ZONES}"
+            if key == ZONE
+            else nearest(key, {key for node in nodes for key in node.labels})
+        )
     return "" if value in have else suggested(value, have)
 
 

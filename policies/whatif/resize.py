@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.findings import quote
 from forewarn.policies.kubelet.admission import admit, request_of
 from forewarn.policies.kubelet.pods import GUARANTEED, read_pod
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, items, text
+from forewarn.policies.objects.fields import NOTHING, InvalidInput, at, items, text
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION, Pod
 from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
@@ -85,7 +86,7 @@ class StoredPods:
 def resize(pods: StoredPods, names: Iterable[str], wanted: Wanted, *, preempts: bool) -> Iterator[Resized]:
     """Yield the results in the order in which a kubelet evaluates resizes; each accepted resize affects the following.
 
-    `names`: of Pods in the namespace of `pods`. `preempts`: true if the feature gate GATE is on. Raises InvalidObject.
+    `names`: of Pods in the namespace of `pods`. `preempts`: true if the feature gate GATE is on. Raises InvalidInput.
     """
     resizes = [(obj, changed(obj, wanted)) for obj in (pods.stored[name] for name in names)]
     for old, new in sorted(resizes, key=lambda pair: _order(*pair)):
@@ -96,7 +97,7 @@ def resize(pods: StoredPods, names: Iterable[str], wanted: Wanted, *, preempts: 
 
 
 def changed(pod: ApiObject, wanted: Wanted) -> ApiObject:
-    """Return a copy of the Pod with the requested resources. Raises InvalidObject if the Pod has no such container."""
+    """Return a copy of the Pod with the requested resources. Raises InvalidInput if the Pod has no such container."""
     new: Any = deepcopy(dict(pod))
     spec = new["spec"]
     sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
@@ -104,7 +105,7 @@ def changed(pod: ApiObject, wanted: Wanted) -> ApiObject:
     matches = [c for c in containers if wanted.container in ("", c.get("name"))]
     if not matches:
         names = ", ".join(str(c.get("name")) for c in containers)
-        raise InvalidObject(f"no container {wanted.container} that can be resized; the Pod has {names}")
+        raise InvalidInput(f"no container {quote(wanted.container)} that can be resized; known: {names}")
     for container in matches:
         resources = container.setdefault("resources", {})
         for field, amounts in (("requests", wanted.requests), ("limits", wanted.limits)):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403
+FIX_OF_CONNECTION: Final = "check kubectl cluster-info, or pass --context NAME or --kubeconfig FILE"
 EXPIRED: Final = 410
 
 

@@ -281,4 +281,5 @@ def version_of(api: ApiServer, **more: str) -> Iterator[dict[str, Any]]:
 def _fault(name: str, resource: KindSpec, error: ApiError) -> SourceError:
     if isinstance(error, UnknownContext):
         return MissingFile("", error.problem)
-    return SourceError(name, f"cannot list {resource.name}: {error}" if error.status else error.problem)
+    fix = ". Fix: allow this user to list them in all namespaces" if error.status == 403 else ""
+    return SourceError(name, f"cannot list {resource.name}: {error}{fix}" if error.status else error.problem)

@@ -18,7 +18,7 @@ from forewarn.policies.commands.printing import print_lines
 from forewarn.policies.documents import to_dict
 from forewarn.policies.sources import SourceError
 from forewarn.policies.terminal import as_json, complain
-from forewarn.webhook.apiserver.client import ApiError, ApiServer, Timeouts, UnknownContext, connect
+from forewarn.webhook.apiserver.client import FIX_OF_CONNECTION, ApiError, ApiServer, Timeouts, UnknownContext, connect
 from forewarn.webhook.doctor import answers, configuration, installation, predictions, registration, trust
 from forewarn.webhook.doctor.client import Client, seconds_ahead
 from forewarn.webhook.doctor.report import Checks, Status, bounded, summary
@@ -59,7 +59,6 @@ def examine(client: Client, version: ApiObject, namespace: str, now: Now) -> lis
 
 
 WELL, PROBLEMS, USAGE, FAILED = range(4)
-_FIX: Final = "check kubectl cluster-info, or pass --context NAME or --kubeconfig FILE"
 _SECONDS: Final = 30.0
 _MAX_SECONDS: Final = 600
 _ORDER: Final = (Status.PROBLEM, Status.WARNING, Status.UNKNOWN, Status.OK)
@@ -76,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         version, ahead = _version(api, min(options.timeout, 10.0))
     except ApiError as error:
         status = USAGE if isinstance(error, UnknownContext) else FAILED
-        fix = "" if error.status or status == USAGE else f". Fix: {_FIX}"
+        fix = "" if error.status or status == USAGE else f". Fix: {FIX_OF_CONNECTION}"
         return complain("webhook doctor", f"{error if error.status else error.problem}{fix}", status)
     now = Now(datetime.now(UTC) + timedelta(seconds=ahead or 0), ahead)
     lines = examine(Client(api, options.timeout), version, options.namespace, now)

@@ -39,7 +39,7 @@ from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.sources.output_file import output_file
 from forewarn.policies.terminal import complain, is_about_output, print_notice, progress
-from forewarn.webhook.apiserver.client import ApiServer, connect, mapping
+from forewarn.webhook.apiserver.client import FIX_OF_CONNECTION, ApiServer, connect, mapping
 from forewarn.webhook.apiserver.source import live, read_all, version_of
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ def main(arguments: Sequence[str]) -> int:
             counted = _counted(progress(objects, None, "objects", sys.stderr), kinds)
             write_list(chain(counted, version_of(api, time=now)), stream)
     except SourceError as fault:
-        return complain("snapshot", fault, status_of(fault))
+        fix = "" if fault.file != name or ". Fix: " in fault.problem else f". Fix: {FIX_OF_CONNECTION}"
+        return complain("snapshot", f"{fault}{fix}", status_of(fault))
     except OSError as error:
         if options.output == "-" and is_about_output(error):
             raise

@@ -16,7 +16,7 @@ from yaml.events import (
 )
 from yaml.reader import ReaderError
 
-from forewarn.policies.manifests.documents import MAX_DEPTH, Fault
+from forewarn.policies.manifests.documents import MAX_DEPTH, NOT_TEXT, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ def fault_of(error: YAMLError, document: Document) -> Fault:
     if isinstance(error, ReaderError):
         start = len(document.data[: error.position].decode("utf-8", "ignore"))
         if document.data.count(b"\0") > 1 or document.data[: error.position].count("\ufffd".encode()) > 1:
-            return Fault("not a text file")
+            return Fault(NOT_TEXT)
         if error.reason != "control characters are not allowed":
             return Fault(f"this is not UTF-8: {error.reason}", start, start + 1)
         return Fault(f"the control character U+{_code(error.character):04X} is not allowed", start, start + 1)

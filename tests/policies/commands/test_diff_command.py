@@ -711,7 +711,7 @@ def test_revisions_of_git_are_compared(tmp_path: Path) -> None:
     assert "replicas 5 → 1" in forewarn("diff", "HEAD", "HEAD~1", cwd=tmp_path).stdout
     wrong = forewarn("diff", "nowhere", cwd=tmp_path)
     assert wrong.returncode == 3
-    assert wrong.stderr == 'forewarn diff: git: no revision "nowhere"\n'
+    assert wrong.stderr.startswith('forewarn diff: git: no revision "nowhere". Fix: pass a branch')
 
 
 def test_sarif_has_only_new_findings(versions: Callable[..., tuple[Path, Path]]) -> None:

@@ -102,7 +102,7 @@ def test_wrong_usage_is_status_two(arguments: list[str], capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as stopped:
         main(["dry-run", *arguments])
     assert stopped.value.code == 2
-    assert "Run `forewarn dry-run --help`" in capsys.readouterr().err
+    assert ". Fix: " in capsys.readouterr().err
 
 
 def batch(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[dict[str, Any]]]:

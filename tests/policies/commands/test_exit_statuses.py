@@ -239,8 +239,8 @@ WITH_CONTEXT: Final = [
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("--context", "prod"), "--context selects a running cluster; remove it or --cluster {none}"),
-        (("--kubeconfig", "{pod}"), "--kubeconfig selects a running cluster; remove it or --cluster {none}"),
+        (("--context", "prod"), "--context selects a running cluster. Fix: remove it or --cluster {none}"),
+        (("--kubeconfig", "{pod}"), "--kubeconfig selects a running cluster. Fix: remove it or --cluster {none}"),
     ],
 )
 @pytest.mark.parametrize("command", WITH_CONTEXT, ids=" ".join)
@@ -260,11 +260,11 @@ def test_a_context_beside_a_file_is_wrong_usage(
     [
         (
             ("--cluster", "live:a", "--context", "b"),
-            "--context selects a running cluster; remove it or --cluster live:a",
+            "--context selects a running cluster. Fix: remove it or --cluster live:a",
         ),
         (
             ("--clusters", "{none}", "--kubeconfig", "{pod}"),
-            "--kubeconfig selects a running cluster; remove it or --clusters {none}",
+            "--kubeconfig selects a running cluster. Fix: remove it or --clusters {none}",
         ),
         (("--cluster", "live", "--context", "b", "--kubeconfig", "{none}"), "no such file"),
     ],

@@ -19,6 +19,25 @@ current-context: x
 """
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: i}]"
 CLUSTER = "docs/examples/whatif/cluster.yaml"
+FILES = {
+    "backup.json": '{"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": "b"}}\n',
+    "boolean-name": f"{POD.replace('name: web', 'name: y')}}}}}\n",
+    "broken": "a: [1\n",
+    "empty": "",
+    "events": "- {at: 1, drian: a-1}\n",
+    "json.json": '{"a": 1}\n',
+    "misplaced": f"{POD}], priority: {{class: gold}}, image: i}}}}\n".replace("i}]]", "i}]"),
+    "misspelt": f"{POD}, priorityClasName: gold}}}}\n",
+    "near-class": f"{POD}, priorityClassName: goldd}}}}\n",
+    "notes.d/readme.txt": "hello\n",
+    "page.html": "<!DOCTYPE html><html><body>404</body></html>\n",
+    "pinned": f"{POD}, nodeName: b-1}}}}\n",
+    "service.yaml": "{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {ports: [{port: 80}]}}\n",
+    "severity.yaml": "severities: {class-still-in-use: warning}\n",
+    "table.txt": "NAME   READY   STATUS\nweb-1  1/1     Running\n",
+    "unknown": f"{POD}, priorityClassName: no-such}}}}\n",
+    "unreachable": UNREACHABLE,
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake["command"])
@@ -27,15 +46,10 @@ def test_an_error_is_as_recorded(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     (tmp_path / "binary").write_bytes(b"PNG\x00\x00\x01")
-    (tmp_path / "empty").touch()
-    (tmp_path / "unreachable").write_text(UNREACHABLE)
-    (tmp_path / "unknown").write_text(f"{POD}, priorityClassName: no-such}}}}\n")
-    (tmp_path / "boolean-name").write_text(f"{POD.replace('name: web', 'name: y')}}}}}\n")
-    (tmp_path / "misspelt").write_text(f"{POD}, priorityClasName: gold}}}}\n")
-    (tmp_path / "misplaced").write_text(f"{POD}], priority: {{class: gold}}, image: i}}}}\n".replace("i}]]", "i}]"))
-    (tmp_path / "pinned").write_text(f"{POD}, nodeName: b-1}}}}\n")
-    (tmp_path / "broken").write_text("a: [1\n")
-    (tmp_path / "events").write_text("- {at: 1, drian: a-1}\n")
+    (tmp_path / "empty.d").mkdir()
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
     try:
         status = main(shlex.split(mistake["command"].replace("CLUSTER", CLUSTER).replace("TMP", str(tmp_path))))
     except SystemExit as error:  # of argparse
@@ -50,5 +64,5 @@ def test_an_error_is_as_recorded(
     assert status in (2, 3)
 
 
-def test_eighty_mistakes_are_recorded() -> None:
-    assert len({mistake["command"] for mistake in MISTAKES}) >= 80
+def test_two_hundred_and_fifty_mistakes_are_recorded() -> None:
+    assert len({mistake["command"] for mistake in MISTAKES}) >= 250

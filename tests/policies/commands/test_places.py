@@ -122,7 +122,7 @@ def test_an_event_that_cannot_be_read_is_told_likewise(
 ) -> None:
     file = tmp_path / "events.yaml"
     file.write_text(text)
-    assert main(["whatif", "events", "--events", str(file), "--cluster", SHOWN]) == 3
+    assert main(["whatif", "events", "--events", str(file), "--cluster", SHOWN]) == 2
     assert capsys.readouterr().err.startswith(f"forewarn whatif: {file}{told}")
 
 

@@ -149,7 +149,7 @@ def test_facts_of_the_kubelet_are_named(tmp_path: Path, capsys: pytest.CaptureFi
         ((), "no new resources given. Fix: pass --requests"),
         (("--requests", "gpu=1"), "must be cpu=AMOUNT"),
         (("--requests", "cpu=-1"), "must be cpu=AMOUNT"),
-        (("--requests", "cpu=1", "-c", "other"), "no container other"),
+        (("--requests", "cpu=1", "-c", "other"), 'no container "other"'),
         (("--requests", "cpu=1", "--kubernetes-version", "1.36", *GATE), "came with Kubernetes 1.37"),
         (("--requests", "cpu=1", "-n", "other"), "other/web: Pod not found in the cluster; known: default/web"),
     ],

@@ -292,7 +292,8 @@ def test_fail_on_looks_at_every_row(happening: str, kind: str, status: int, caps
 def test_a_cluster_without_zones_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = written(tmp_path, [make_node("a").obj])
     status, _, err = run(capsys, "whatif", "lose", "--each", "zone", "--cluster", cluster)
-    assert (status, err) == (3, "forewarn whatif: the cluster has no zones\n")
+    fix = "Fix: lose nodes or a pool, or label the nodes with topology.kubernetes.io/zone"
+    assert (status, err) == (3, f"forewarn whatif: the cluster has no zones. {fix}\n")
 
 
 # Parts
@@ -319,7 +320,7 @@ def test_which_part(given: str | None, environment: dict[str, str], expected: Sh
     ("given", "environment", "said"),
     [
         ("4", {}, "write I/N"),
-        ("4/4", {}, "of 4 parts the last is 3"),
+        ("4/4", {}, "part 4 of 4: must be between 0 and 3"),
         ("/4", {}, "JOB_COMPLETION_INDEX is not set"),
         ("-1/4", {}, "must be a whole number"),
         ("1/0", {}, "between 1 and"),
@@ -407,7 +408,8 @@ def test_what_is_not_all_of_one_run_is_said(tmp_path: Path, capsys: pytest.Captu
         return str(tmp_path / name)
 
     nodes, zones = parts_of(tmp_path, "node", 2), parts_of(tmp_path, "zone", 2)
-    assert rejected(nodes[0]) == "forewarn whatif merge: node-0.json: one of 2 parts; part 1 missing\n"
+    fix = "pass all files of the run; --shard 1/2 writes part 1"
+    assert rejected(nodes[0]) == f"forewarn whatif merge: node-0.json: one of 2 parts; part 1 missing. Fix: {fix}\n"
     assert "node-0.json: part 0 is duplicated" in rejected(nodes[0], nodes[1], nodes[0])
     assert 'command was "each node" there, and is "each zone" here' in rejected(nodes[0], zones[1])
     assert "one of 2 parts, and this one of 3" in rejected(nodes[0], changed("count.json", count=3))

@@ -531,7 +531,7 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
         (
             ["scale", "rc.apps/web", "1", "--cluster", SHOWN],
             2,
-            '"rc.apps/web": not a workload. Fix: write NAMESPACE/KIND/NAME; known: deployment',
+            '"rc.apps/web": not a workload of a supported kind. Fix: write NAMESPACE/KIND/NAME; known: deployment',
         ),
         (["scale", "DaemonSet/web", "1", "--cluster", SHOWN], 2, "known: deployment (deploy), replicaset (rs)"),
         (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 2, "a system class"),
@@ -837,7 +837,7 @@ def test_a_misspelt_kind_is_named(
         "value": 1,
     }
     for objects, said in (
-        ([workload], f"{empty}; found only Fleet\n"),
+        ([workload], f"{empty}; found only Fleet. Fix: "),
         ([workload | {"kind": "Deploymnet"}], 'no matches for kind "Deploymnet" in version "apps/v1"; did you'),
         (
             [make_pod("p").obj, priority_class],
@@ -959,7 +959,10 @@ def test_workloads_with_another_class_change_priority(
             ["--workloads", "deployment/web"],
             "Deployment default/web not found; found in shop. Fix: pass namespace shop (-n)",
         ),
-        (["--workloads", "job/web"], '"job/web": not a workload. Fix: write NAMESPACE/KIND/NAME; known: deployment'),
+        (
+            ["--workloads", "job/web"],
+            '"job/web": not a workload of a supported kind. Fix: write NAMESPACE/KIND/NAME; known: deployment',
+        ),
         (["--workloads", "team=a", "-n", "shop"], 'no workload in namespace "shop" matches "team=a"'),
         (["--workloads", "namespace=shop", "-f", "x.yaml"], "--workloads and -f are given. Fix: pass one of them"),
         (["--workloads", "namespace=shop", "--delete"], "--delete goes without"),

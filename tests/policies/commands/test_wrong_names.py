@@ -26,7 +26,10 @@ CASES = [
     ("whatif upgrade --pool web", 'whatif: invalid selector "web". Fix: write LABEL=VALUE'),
     ("whatif scale web 3", 'whatif: "web": not a workload. Fix: write shop/deployment/web'),
     ("whatif scale web 3 -n shop", 'whatif: "web": not a workload. Fix: write deployment/web'),
-    ("whatif scale x 3", 'whatif: "x": not a workload. Fix: write NAMESPACE/KIND/NAME; known: deployment (deploy)'),
+    (
+        "whatif scale x 3",
+        'whatif: "x": not a workload of a supported kind. Fix: write NAMESPACE/KIND/NAME; known: deployment (deploy)',
+    ),
     (
         "whatif scale deploy/web 3",
         "whatif: Deployment default/web not found; found in shop. Fix: pass namespace shop (-n)",
@@ -93,18 +96,20 @@ def test_objects_are_named_by_namespace_or_by_kind(command: str, said: str, caps
         ),
         (
             "whatif upgrade --away -5m",
-            "expected one argument; it must be seconds, or a duration in s, m or h such as 90s, 5m or 1h",
+            "or a duration in s, m or h such as 90s, 5m or 1h. Fix: write --away DURATION",
         ),
-        ("whatif upgrade --max-surge -x", "argument --max-surge: expected one argument; it must be a whole number"),
-        ("whatif upgrade --pool -x", "argument --pool: expected one argument"),
+        (
+            "whatif upgrade --max-surge -x",
+            "--max-surge: expected one argument; it must be a whole number. Fix: write --max-surge N",
+        ),
+        ("whatif upgrade --pool -x", "argument --pool: expected one argument. Fix: write --pool LABEL=VALUE"),
     ],
 )
 def test_a_wrong_argument_is_explained(command: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(command.split())
     assert ended.value.code == 2
-    first = capsys.readouterr().err.splitlines()[0]
-    assert first.replace("'", "").endswith(said.replace("'", ""))
+    assert capsys.readouterr().err.replace("'", "").endswith(said.replace("'", "") + "\n")
 
 
 def test_of_very_many_names_few_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:

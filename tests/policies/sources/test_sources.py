@@ -314,7 +314,7 @@ def test_a_directory_without_manifests_is_an_error(tmp_path: Path) -> None:
 )
 def test_a_file_without_objects_of_a_cluster_is_an_error(tmp_path: Path, data: str, found: str) -> None:
     (tmp_path / "other").write_text(data)
-    with pytest.raises(SourceError, match=f"no objects of a cluster, such as Nodes and Pods{found}$"):
+    with pytest.raises(SourceError, match=f"no objects of a cluster, such as Nodes and Pods{found}. Fix: "):
         load_cluster(str(tmp_path / "other"))
     (tmp_path / "pods").write_text('{"apiVersion": "v1", "kind": "PodList", "items": []}')
     assert load_cluster(str(tmp_path / "other"), str(tmp_path / "pods")).listed

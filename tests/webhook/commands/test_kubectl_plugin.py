@@ -194,7 +194,7 @@ def test_a_kubeconfig_that_does_not_exist_is_wrong_usage(tmp_path: Path, capsys:
         ("lnt", 'kubectl forewarn: unknown command "lnt"; did you mean "lint"?'),
         ("nonsense", "see `kubectl forewarn --help`"),
         ("explain nonsense", "see `kubectl forewarn lint --list-rules`"),
-        ("whatif lose zone --cluster x", "Run `kubectl forewarn whatif lose --help` for its options."),
+        ("whatif drain", "Fix: write kubectl forewarn whatif drain NODE"),
         ("why --help", "usage: kubectl forewarn why [-h]"),
         ("why --help", "  kubectl forewarn why shop/web-5d9c7-x2x1z"),
         ("webhook", "usage: kubectl forewarn webhook COMMAND"),
@@ -230,7 +230,7 @@ def test_a_kubeconfig_beside_a_file_is_wrong_usage(tmp_path: Path, capsys: pytes
     config.write_text("{}")
     with pytest.raises(SystemExit, match="2"):
         main(["audit", "--kubeconfig", str(config), "--cluster", "webhook/sample/cluster.yaml"])
-    assert "--kubeconfig selects a running cluster; remove it or --cluster webhook" in capsys.readouterr().err
+    assert "--kubeconfig selects a running cluster. Fix: remove it or --cluster webhook" in capsys.readouterr().err
 
 
 def test_a_kubeconfig_option_that_names_no_file_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,10 @@ def test_an_unreachable_and_a_forbidden_cluster_among_others(api: ScriptedApi, t
     assert status == 3
     assert list(found) == ["prod-b", "prod-c", "prod-a"]
     assert found["prod-b"]["reason"].startswith("http://127.0.0.1:1 does not answer")
-    assert found["prod-c"]["reason"] == f"cannot list nodes: {why} (403)"
+    assert (
+        found["prod-c"]["reason"]
+        == f"cannot list nodes: {why} (403). Fix: allow this user to list them in all namespaces"
+    )
     assert found["prod-a"]["report"]["classes"]
     assert machine.clusters("classes", "--context", "prod-a", "--context", "test")[0] == 0
 

@@ -363,6 +363,7 @@ def test_a_failure_leaves_an_older_file_as_it_was(
     assert path.read_text() == "older"
     assert sorted(tmp_path.iterdir()) == before
     message = 'pods is forbidden: User "x" cannot list resource "pods" (403)'
+    message += ". Fix: allow this user to list them in all namespaces"
     assert capsys.readouterr().err == f"forewarn snapshot: live: cannot list pods: {message}\n"
 
 
