@@ -53,40 +53,17 @@ _OWN: Final = "only for clusters with the webhook"
 _ITSELF: Final = "kube-apiserver itself rejects the request"
 _OTHERS: Final = "the rule reads other objects"
 _NOT_WRITTEN: Final = "the command does not write it"
-NOT_COVERED: Final = {
-    "class-of-forewarn": _OWN,
-    "exemption-not-allowed": _OWN,
-    "exemption-without-effect": _OWN,
-    "immutable-field-changed": _ITSELF,
-    "preemption-policy-invalid": _ITSELF,
-    "preemption-policy-mismatch": _ITSELF,
-    "priority-class-name-invalid": _ITSELF,
-    "priority-field-changed": _ITSELF,
-    "priority-mismatch": _ITSELF,
-    "priority-value-invalid": _ITSELF,
-    "quota-scope-invalid": _ITSELF,
-    "removed-api-version": _ITSELF,
-    "pod-group-invalid": _ITSELF,
+_REASONS: Final = {
+    **dict.fromkeys(("class-of-forewarn", "exemption-not-allowed", "exemption-without-effect"), _OWN),
+    **dict.fromkeys(("preemption-policy-mismatch", "priority-mismatch", "pod-group-invalid"), _ITSELF),
     "priority-value-missing": "CEL reads an absent value as 0",
-    "class-still-in-use": _OTHERS,
-    "default-not-retroactive": _OTHERS,
-    "final-priority-mismatch": _OTHERS,
-    "fits-nowhere": _OTHERS,
-    "group-priority-too-high": _NOT_WRITTEN,
-    "limited-class-without-quota": _OTHERS,
-    "limited-resources-loophole": _NOT_WRITTEN,
-    "non-preempting-above-preempting": _OTHERS,
-    "pod-group-priority-mismatch": _OTHERS,
-    "preempts-running-pods": _OTHERS,
-    "priority-drift": _OTHERS,
-    "quota-exceeded": _OTHERS,
-    "quota-matches-nothing": _OTHERS,
-    "quota-requirement-missing": _OTHERS,
-    "rollout-preempts-itself": _OTHERS,
-    "system-class-blocked-by-quota": _OTHERS,
-    "unknown-default-class": _OTHERS,
     "unknown-priority-class": "the rule reads other objects; kube-apiserver itself rejects Pods",
-    "violates-expectation": _OTHERS,
+}
+NOT_COVERED: Final = {
+    rule.ID: _REASONS.get(rule.ID)
+    or (_OTHERS if rule.DEPENDS_ON.stored else _ITSELF if rule.ACTION is Action.DENY else _NOT_WRITTEN)
+    for rule in RULES
+    if rule.ACTION and rule.ID not in COVERED
 }
 """All other rules of the webhook -> the reason why the policies do not cover them."""
 

@@ -12,6 +12,7 @@ import celpy
 import pytest
 
 from forewarn.policies.application.admission_policies import (
+    _REASONS,
     COVERED,
     NOT_COVERED,
     admission_policies,
@@ -24,7 +25,6 @@ from forewarn.policies.kinds.registry import BY_GROUP_KIND
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
 from forewarn.policies.options import AllowedClasses
 from forewarn.policies.releases.minors import NEWEST
-from forewarn.policies.rules import RULES
 from tests.cases import cases
 from tests.policies.admission_requests import (
     CONFIG,
@@ -69,9 +69,8 @@ TEXTS = (
 )
 
 
-def test_each_rule_of_the_webhook_is_covered_or_has_a_reason() -> None:
-    assert {*COVERED, *NOT_COVERED} == {rule.ID for rule in RULES if rule.ACTION} | {"class-required"}
-    assert not set(COVERED) & set(NOT_COVERED)
+def test_the_policies_check_all_covered_rules_and_other_rules_have_a_reason() -> None:
+    assert NOT_COVERED.keys() > _REASONS.keys()
     assert set(admission_policies(CONFIG, NEWEST).rules) == set(COVERED)
 
 
