@@ -20,7 +20,7 @@ from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import settle
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.table import table
+from forewarn.policies.render.table import left_out, table
 
 if TYPE_CHECKING:
     import argparse
@@ -103,8 +103,7 @@ def _rows(
     heads: Sequence[str], rows: Sequence[Sequence[str | int]], paint: Painter, texts: Sequence[str]
 ) -> Iterator[str]:
     yield from table(heads, rows[:_MAX_ROWS], paint, texts=texts, longest=300)
-    if len(rows) > _MAX_ROWS:
-        yield f"  and {len(rows) - _MAX_ROWS} more; use -o json for all"
+    yield from left_out(len(rows), _MAX_ROWS, indent="  ")
 
 
 def _budgets(budgets: Sequence[AllowedDisruptions], paint: Painter) -> Iterator[str]:

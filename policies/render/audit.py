@@ -12,7 +12,7 @@ from forewarn.policies.findings import Location, Severity, cut, one_line, plural
 from forewarn.policies.objects.fields import at
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.report import one_line_finding, worst_first
-from forewarn.policies.render.table import page_table
+from forewarn.policies.render.table import left_out, page_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -188,5 +188,4 @@ def lines(changes: Sequence[ReportChange], name: str) -> Iterator[str]:
     yield f"since {one_line(name)}: {summary}"
     for each in changes[:MAX_SHOWN]:
         yield f"  {each.change}  {each.what}{each.why and f': {each.why}'}"
-    if len(changes) > MAX_SHOWN:
-        yield f"  and {plural(len(changes) - MAX_SHOWN, 'more change')}; use -o json for all"
+    yield from left_out(len(changes), MAX_SHOWN, "change", "  ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
-from forewarn.policies.render.table import TitledTable
+from forewarn.policies.render.table import TitledTable, left_out
 from forewarn.policies.scheduling.reasons import in_short
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def arrived_table(arrived: WithNewNodes, reaction: Autoscalers) -> TitledTable:
         for row in arrived.workloads
         if row.without_new_nodes != row.after or row.pending or row.pending_without_new_nodes
     ]
-    more = f"and {plural(len(rows) - MAX_LINES, 'more workload')}; use -o json for all" if len(rows) > MAX_LINES else ""
+    more = "".join(left_out(len(rows), MAX_LINES, "workload"))
     cells = [(row.workload, row.before, row.worst, row.after, _back_at(row, explained)) for row in rows[:MAX_LINES]]
     what = "with scale-down" if arrived.first_node_at is None else f"{count} from {duration(arrived.first_node_at)} on"
     title = f"{what}{f' ({nodes})' if nodes else ''}: {end}"

@@ -11,7 +11,7 @@ from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.simulation import settled, violated
-from forewarn.policies.render.table import markdown_table, table
+from forewarn.policies.render.table import left_out, markdown_table, table
 from forewarn.policies.render.whatif import pair
 from forewarn.policies.whatif.answer import pairs
 
@@ -182,8 +182,7 @@ def render_plan(plan: Plan, paint: Painter = plain) -> Iterator[str]:
     yield paint(_plan_title(plan), "bold")
     if plan.steps:
         yield from table(_STEP_HEADS, _step_rows(plan)[:_MAX_STEPS], paint, texts=_STEP_TEXTS, longest=240)
-        if len(plan.steps) > _MAX_STEPS:
-            yield f"and {plural(len(plan.steps) - _MAX_STEPS, 'more step')}; use -o json for all"
+        yield from left_out(len(plan.steps), _MAX_STEPS, "step")
     yield from (paint(line, "good" if good else "warning") for line in _details(plan))
     yield from (f"note: {note}" for note in _plan_notes(plan))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.table import MAX_LINES, TitledTable, limited
+from forewarn.policies.render.table import MAX_LINES, TitledTable, left_out, limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -68,8 +68,7 @@ def upgrade_tables(answer: Answer) -> Iterator[TitledTable]:
             [blocker.budget, _needs(blocker), len(blocker.nodes), listed(list(blocker.pods), 2)]
             for blocker in answer.blockers
         ]
-        left = len(rows) - MAX_LINES
-        more = f"and {plural(left, 'more PDB')}; use -o json for all" if left > 0 else ""
+        more = "".join(left_out(len(rows), MAX_LINES, "PDB"))
         yield TitledTable(title, ("PDB", "healthy Pods", "nodes", "Pods"), rows[:MAX_LINES], _PDB_TEXTS, more)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
-from forewarn.policies.render.table import limited
+from forewarn.policies.render.table import left_out, limited
 from forewarn.policies.scheduling.reasons import in_short
 
 if TYPE_CHECKING:
@@ -127,8 +127,7 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
     yield paint(f"without preemption: {with_limits(headroom.without, zones)}", style)
     yield from _on_nodes(headroom)
     yield from (f"  {of_group(group)}" for group in (headroom.node_groups or ())[:_MAX_GROUPS])
-    if headroom.node_groups and len(headroom.node_groups) > _MAX_GROUPS:
-        yield f"  and {len(headroom.node_groups) - _MAX_GROUPS} more node groups; use -o json for all"
+    yield from left_out(len(headroom.node_groups or ()), _MAX_GROUPS, "node group", "  ")
     if headroom.all_node_groups is not None:
         yield f"  {of_group(headroom.all_node_groups)}"
     if headroom.reasons:
@@ -239,8 +238,7 @@ def _buffers(buffers: Buffers, paint: Painter) -> Iterator[str]:
         of = "" if buffer.replicas is None else f" of {buffer.replicas}"
         problem = f" ({buffer.problem})" if buffer.problem else ""
         yield f"CapacityBuffer {buffer.name_}: {buffer.provisioned}{of} replicas provisioned{problem}"
-    if len(buffers.buffers) > _MAX_GROUPS:
-        yield f"and {len(buffers.buffers) - _MAX_GROUPS} more CapacityBuffers; use -o json for all"
+    yield from left_out(len(buffers.buffers), _MAX_GROUPS, "CapacityBuffer")
     if buffers.needed is not None:
         provided, needed = buffers.provisioned, plural(buffers.needed, "needed replica")
         which = f"the {needed}" if provided >= buffers.needed else f"{provided} of {needed}"

@@ -9,6 +9,7 @@ from forewarn.policies.application.node import amount_of
 from forewarn.policies.findings import cut, duration, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import MAX_ROWS, cell_of, text_of
+from forewarn.policies.render.table import left_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,8 +36,7 @@ def render(answer: NodePressure, paint: Painter = plain) -> Iterator[str]:
         yield from (f"  {line}" for line in pod_status(answer.admission))
         preempted = answer.admission.preempted
         yield from (f"  - {pod.key}  priority {pod.priority}, {pod.qos}" for pod in preempted[:MAX_LINES])
-        if len(preempted) > MAX_LINES:
-            yield f"  and {len(preempted) - MAX_LINES} more; use -o json for all"
+        yield from left_out(len(preempted), MAX_LINES, indent="  ")
     if answer.shutdown is not None:
         yield shutdown_time(answer.shutdown, answer.node)
         for group in answer.shutdown:
@@ -77,8 +77,7 @@ def _places(order: Order) -> Iterator[str]:
         tied = " (tied with the previous)" if place.tied else ""
         text = f"priority {place.pod.priority}: {place.reason}{tied}"
         yield f"{number:{width}}. {place.pod.key:{names}}  {text}"
-    if len(places) > MAX_LINES:
-        yield f"and {len(places) - MAX_LINES} more; use -o json for all"
+    yield from left_out(len(places), MAX_LINES)
     if order.never:
         yield _never(order)
     if unknown := sum(place.usage is None for place in places):

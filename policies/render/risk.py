@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import cell_of, text_of
-from forewarn.policies.render.table import limited, page_table
+from forewarn.policies.render.table import left_out, limited, page_table
 from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ def render_summary(risks: Risks, paint: Painter = plain, width: int = 0) -> Iter
     yield _verdict(risks, paint)
     yield paint(lines[0], "bold")
     yield from lines[1:]
-    left = len(risks.workloads) - MAX_WORKLOADS
-    if left > 0:
-        yield f"and {plural(left, 'more workload')}; use -o json for all"
+    yield from left_out(len(risks.workloads), MAX_WORKLOADS, "workload")
     yield from (paint(note, "warning") for note in notes(risks))
 
 
@@ -147,9 +145,7 @@ def render(risks: Risks, paint: Painter = plain) -> Iterator[str]:
         title = f"{risk.workload} ({named}priority {risk.priority})"
         yield f"{paint(title, 'bold')}: {plural(risk.pods, 'Pod')} on {plural(risk.evicted_first_on.of, 'node')}"
         yield from (f"  {line}" for line in _of_workload(risk, risks, paint))
-    left = len(risks.workloads) - MAX_WORKLOADS
-    if left > 0:
-        yield f"and {plural(left, 'more workload')}; use -o json for all"
+    yield from left_out(len(risks.workloads), MAX_WORKLOADS, "workload")
     yield from (paint(note, "warning") for note in notes(risks))
 
 
@@ -178,8 +174,7 @@ def _of_workload(risk: WorkloadRisk, risks: Risks, paint: Painter) -> Iterator[s
     )
     for loss in risk.pod_losses[:_MAX_LOSSES]:
         yield paint(f"losing Pod {loss.pod.rpartition('/')[2]} {loss.sentence}", "warning")
-    if len(risk.pod_losses) > _MAX_LOSSES:
-        yield f"and {len(risk.pod_losses) - _MAX_LOSSES} more; use -o json for all"
+    yield from left_out(len(risk.pod_losses), _MAX_LOSSES)
     if risk.loses_replicas_with:
         yield paint(f"loses replicas with the loss of {_counted(risk.loses_replicas_with)}{_rejected(risk)}", "warning")
     elif any(risks.simulated):

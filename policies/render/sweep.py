@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
-from forewarn.policies.render.table import markdown_table, table
+from forewarn.policies.render.table import left_out, markdown_table, table
 from forewarn.policies.whatif import EVERY
 
 if TYPE_CHECKING:
@@ -112,8 +112,7 @@ def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
         rows = [cells_of(sweep, row) for row in harmed[:MAX_ROWS]]
         yield from table(heads_of(sweep), rows, paint, texts=_TEXTS, longest=_LONGEST)
         yield f"  {BASIS}"
-    if len(harmed) > MAX_ROWS:
-        yield f"  and {len(harmed) - MAX_ROWS} more; use -o json for all"
+    yield from left_out(len(harmed), MAX_ROWS, indent="  ")
     harmless = len(sweep.rows) - len(harmed)
     if harmless:
         others = f"{harmless} others" if harmed else plural(harmless, "case")

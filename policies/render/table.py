@@ -113,8 +113,14 @@ MAX_LINES: Final = 20
 def limited(lines: Iterable[str], count: int, one: str, many: str, indent: str = "  ") -> Iterator[str]:
     """Yield the first MAX_LINES lines, and the number of the others. `one`, `many`: the noun for lines."""
     yield from (f"{indent}{line}" for line in islice(lines, MAX_LINES))
-    if count > MAX_LINES:
-        yield f"{indent}and {plural(count - MAX_LINES, f'more {one}', f'more {many}')}; use -o json for all"
+    yield from left_out(count, MAX_LINES, one, indent, many)
+
+
+def left_out(count: int, most: int, noun: str = "", indent: str = "", many: str = "") -> Iterator[str]:
+    """A line with the number of items above `most`, if there are more."""
+    if (more := count - most) > 0:
+        what = plural(more, f"more {noun}", many and f"more {many}") if noun else f"{more} more"
+        yield f"{indent}and {what}; use -o json for all"
 
 
 def fitting(texts: Iterable[str], limit: int, noun: str) -> Iterator[str]:
@@ -127,8 +133,7 @@ def fitting(texts: Iterable[str], limit: int, noun: str) -> Iterator[str]:
         else:
             size = grown
             yield text
-    if more:
-        yield f"and {plural(more, f'more {noun}')}; use -o json for all"
+    yield from left_out(more, 0, noun)
 
 
 def not_empty(heads: list[str], rows: list[tuple[str | int, ...]]) -> tuple[list[str], list[tuple[str | int, ...]]]:
