@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.application.diff import FIX_OF_DIRECTORIES, OF_NEW_VOLUMES, AffectedNamespace
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import NAMED, capital, cut, first_of, listed, one_line, plural
-from forewarn.policies.kinds.registry import STATEFUL_SET
 from forewarn.policies.lint.versions import ALSO, CHART_VALUES
-from forewarn.policies.objects.fields import int32
 from forewarn.policies.objects.workload import NO_EVICTION
 from forewarn.policies.quantity import parse_quantity
 from forewarn.policies.render import Painter, autoscalers, plain, whatif
@@ -225,7 +223,7 @@ def _lacking(cluster: OnCluster) -> Iterator[_Told]:
         return
     answer = cluster.answer.answer
     for each in cluster.not_predicted:
-        pods = plural(each.not_started + _not_created(each, answer), "new Pod")
+        pods = plural(each.not_started + whatif.not_created(each, answer), "new Pod")
         why = f" ({one_line(each.workload)}): forewarn does not model which nodes can use its new volumes"
         yield gap(f"{pods} not predicted", why)
     for phrase in whatif.unfinished([answer]):
@@ -553,7 +551,7 @@ class _Explanation:
             return f"{self._whose(group)} {_loss(group)}: {'; '.join(self._causes(group))}{self._fix(group)}"
         pending, running = sum(each.pending for each in group), sum(each.after for each in group)
         count = f"{pending} of {pending + running} Pods" if running else plural(pending, "Pod")
-        more = _not_created(first, self.answer) if is_one else 0
+        more = whatif.not_created(first, self.answer) if is_one else 0
         later = f"; the StatefulSet creates {plural(more, 'more Pod')} only when this one is ready" if more else ""
         return f"{self._whose(group)}: {count} Pending{_unfit(group, pending)}{later}{self._fix(group)}"
 
@@ -707,14 +705,6 @@ def _passed(cluster: OnCluster) -> str:
             pods = f"{plural(sum(count for count, _ in of), 'running Pod')} of others"
             text += f", and {'also' if text else 'now'} {verb} {pods} ({first_of(counted, 'PriorityClass')})"
     return text
-
-
-def _not_created(workload: WorkloadCount, answer: Answer) -> int:
-    """The number of Pods that a StatefulSet creates only after its Pending one."""
-    namespace, _, name = workload.workload.partition("/")
-    state = answer.simulation.api.workloads.get((STATEFUL_SET, namespace, name))
-    wanted = (int32(state.object, "spec", "replicas") or 0) if state else 0
-    return max(wanted - workload.after - workload.pending, 0) if workload.pending else 0
 
 
 def _health(answer: Answer, pdb: str) -> str:

@@ -6,7 +6,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.own_pods import sentence
-from forewarn.policies.findings import capital, cut, duration, listed, one_line, plural
+from forewarn.policies.findings import capital, cut, duration, first_of, listed, one_line, plural
+from forewarn.policies.kinds.registry import STATEFUL_SET
+from forewarn.policies.objects.fields import int32
 from forewarn.policies.objects.pod_loss import loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
@@ -37,6 +39,7 @@ _NAMED: Final = 10
 _FEW: Final = 4
 _MAX_EDGES: Final = 12
 _LONGEST: Final = 300
+_LONGEST_NAME: Final = 100
 _SAME: Final = "same reason"
 _REPLACEMENT: Final = "replacement Pod"
 
@@ -62,11 +65,13 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     """The answer as a phrase: the effects of a class change on new Pods, and of the event."""
     if answer.of_upgrade is not answer:
         return f"with new nodes, {headline(answer.of_upgrade)}"
-    of_class = on_new_pods(change.changed) if change else []
-    wanted, unwanted = _removed_and_started(answer), effects_of(answer)
-    progress = [*filter(None, [_on_added_nodes(answer), _progress(answer)]), *wanted]
-    effects = [*of_class, *progress, *(unwanted or ([NO_EFFECT] if wanted else []))]
-    effects = _at_maximum(answer) if answer.replicas else effects
+    is_told = change is not None and answer.summary.all_run_at is not None
+    of_class, progress = on_new_pods(change.changed) if change else [], [_progress(answer), *_moved(answer)]
+    wanted = [phrase for phrase in ("" if is_told else _created(answer), *progress) if phrase]
+    no_effect = NO_EFFECT.removesuffix(_creates(answer) * bool(_unscheduled(answer)) * " or newly Pending")
+    unwanted = effects_of(answer) or ([no_effect] if wanted else [])
+    parts = ([*of_class, *filter(None, [_on_added_nodes(answer)]), *wanted], unwanted)
+    effects = "; ".join(", ".join(part) for part in parts if part)
     unread = "".join(f", {phrase}" for phrase in unfinished([answer]))
     phrases = (on_new_nodes(answer), on_removed_nodes(answer))
     new_nodes = _nodes_needed(answer) if answer.replicas else "; ".join(filter(None, phrases))
@@ -75,15 +80,7 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
         problems = [problem.partition(". Fix: ")[0] for problem in not_simulated]
         nothing = f"not simulated: {cut(listed(problems, 1), _LONGEST)}"
         unread = (f", {plural(len(not_simulated), 'object')} not simulated" if effects else "") + unread
-    return (", ".join(effects) or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
-
-
-def _at_maximum(answer: Answer) -> list[str]:
-    """Phrases with the effects of HorizontalPodAutoscalers at their maximum, that on Pods first and always."""
-    preempted, more, *_ = row(answer)
-    pods = [f"{plural(preempted, 'Pod') if preempted else 'no Pods'} preempted"]
-    pods += [f"{plural(more, 'more Pod') if more else 'no more Pods'} Pending"]
-    return [*pods, *other_effects([answer]), *on_placeholders([answer], is_only=False)]
+    return (effects or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
 
 
 def _nodes_needed(answer: Answer) -> str:
@@ -170,23 +167,46 @@ def _counts(answer: Answer, *, placeholders: bool) -> tuple[int, int, int]:
 
 
 def _numbers(answer: Answer) -> list[str]:
-    """Phrases with the numbers below HEADS that are not 0, but of placeholder Pods."""
-    preempted, more, fewer, violations, _ = row(answer)
-    of_lost = sum(
-        min(each.missed, max(each.pending - each.pending_before, 0))
-        for each in answer.workloads
-        if each.workload not in answer.placeholders
-    )
-    pending = (
-        f" ({'all ' if fewer > 1 else ''}Pending)" if of_lost == fewer else f" ({of_lost} Pending)" if of_lost else ""
-    )
+    """Phrases with the numbers below HEADS that are not 0 and the workloads, but of placeholder Pods; without Pending
+    Pods that `_created` counts.
+    """
+    preempted, _, _, violations, _ = row(answer)
+    own = [each for each in answer.workloads if each.workload not in answer.placeholders]
+    losers, pdbs = [each.workload for each in own if each.missed], sorted(answer.summary.violated_pdbs)
+    victims = [key[2] for key, _ in pairs(answer.preempted) if key[2] not in answer.placeholders]
+    of_victims = "" if {*victims} == {*losers} else f" of {_names(victims)}"
     effects = [
-        f"{plural(fewer, 'replica')} lost{pending}" if fewer else "",
-        f"{plural(more - of_lost, 'more Pod')} Pending" if more > of_lost else "",
-        f"{plural(preempted, 'Pod')} preempted" if preempted else "",
-        plural(violations, "PDB violation") if violations else "",
+        _lost_replicas([each for each in own if each.missed]),
+        _starting(answer, [each for each in own if each.not_started]),
+        f"{plural(preempted, 'Pod')}{of_victims} preempted" if preempted else "",
+        f"{plural(violations, 'violation')} of PDB{'s' * (len(pdbs) > 1)} {_names(pdbs, 'PDB')}" if violations else "",
     ]
     return [effect for effect in effects if effect]
+
+
+def _lost_replicas(losing: Sequence[WorkloadCount]) -> str:
+    """The lost replicas of these workloads, and how many are Pending; "" for none."""
+    lost = sum(each.missed for each in losing)
+    pending = sum(min(each.missed, max(each.pending - each.pending_before, 0)) for each in losing)
+    every = "all " if lost > 1 else ""
+    which = f" ({every if pending == lost else f'{pending} '}Pending)" if pending else ""
+    of = f"{lost} of " if len(losing) == 1 and losing[0].before > 1 else ""
+    count = plural(losing[0].before if of else lost, "replica")
+    return f"{of}{count} of {_names(each.workload for each in losing)} lost{which}" if lost else ""
+
+
+def _starting(answer: Answer, pending: Sequence[WorkloadCount]) -> str:
+    """The other Pending Pods of these workloads, without those that `_created` counts; "" for none."""
+    created = _unscheduled(answer) if _creates(answer) else 0
+    more, known = sum(each.not_started for each in pending) - created, answer.summary.new_workloads if created else ()
+    names = _names(each.workload for each in pending if each.workload not in known)
+    return f"{plural(more, 'more Pod')}{names and f' of {names}'} Pending" if more > 0 else ""
+
+
+def _names(names: Iterable[str], noun: str = "workload") -> str:
+    """The first different names, and the number of the others; "" without any."""
+    shown = [cut(one_line(name), _LONGEST_NAME) for name in dict.fromkeys(names)]
+    return first_of(shown, noun)
 
 
 def effects_of(answer: Answer) -> list[str]:
@@ -227,13 +247,11 @@ def other_effects(answers: Sequence[Answer]) -> list[str]:
     """Phrases with the effects that are not in `_numbers`, summed up."""
     failed = sum(bool(standing.failure) for answer in answers for standing in answer.workloads)
     pdbs = sum(len(answer.pdbs) for answer in answers)
-    stuck = sum(len(answer.not_drained) for answer in answers if answer.upgrade is None)
     over_quota = sum(answer.over_quota for answer in answers)
     effects = [
         f"{plural(over_quota, 'Pod')} rejected by ResourceQuotas" if over_quota else "",
         f"{plural(pdbs, 'PDB')} with too few healthy Pods" if pdbs else "",
         f"{plural(failed, 'Job')} failed" if failed else "",
-        f"{plural(stuck, 'node')} not drained" if stuck else "",
     ]
     return [effect for effect in effects if effect]
 
@@ -257,34 +275,81 @@ def _on_added_nodes(answer: Answer) -> str:
     return f"{' and '.join(counts) or 'no Pod'} scheduled on {nodes}"
 
 
-def _removed_and_started(answer: Answer) -> list[str]:
-    """Phrases with the Pods that the change removes, adds, and with the Pending Pods that run because of it."""
+def _moved(answer: Answer) -> list[str]:
+    """Phrases with the Pods that the change removes, and with the Pending Pods that run because of it."""
     if answer.upgrade is not None or answer.new_nodes is not None:
         return []
-    started = [max(min(row.pending_before - row.pending, row.after - row.before), 0) for row in answer.workloads]
-    removed = f"{plural(answer.scaled_down, 'Pod')} removed"
-    runs = plural(sum(started), "Pending Pod now runs", "Pending Pods now run")
-    more = answer.running_after - answer.running_before - sum(started) if answer.summary.all_run_at is not None else 0
-    added = [f"{plural(more, 'new Pod')} scheduled"] if more > 0 else []
-    return [*([removed] if answer.scaled_down else []), *added, *([runs] if any(started) else [])]
+    started = sum(max(min(row.pending_before - row.pending, row.after - row.before), 0) for row in answer.workloads)
+    removed = f"{plural(answer.scaled_down, 'Pod')} removed" if answer.scaled_down else ""
+    return [removed, plural(started, "Pending Pod now runs", "Pending Pods now run") if started else ""]
 
 
 def _progress(answer: Answer) -> str:
-    """How far an upgrade or drain gets, or how many new Pods are scheduled; "" for other events."""
+    """How far an upgrade or drain gets; "" for other events."""
+    pdbs = dict.fromkeys(pdb for found in answer.eviction_blocked_by.values() for pdb in found)
+    blocked = f"by PDB{'s' * (len(pdbs) > 1)} {_names(pdbs, 'PDB')}"
     if answer.upgrade is not None:
         upgrade = answer.upgrade
         done = f"{len(upgrade.done)} of {plural(len(upgrade.steps), 'node')} upgraded"
         if upgrade.complete:
             return f"{done} in {duration(upgrade.seconds)}"
         nodes = listed([step.node for step in upgrade.under_way], _FEW)
-        return (
-            f"{done}, blocked at {nodes}"
-            if answer.eviction_blocked_by
-            else f"{done} when the simulation ends ({nodes} under way)"
-        )
-    if drained := len(answer.drained) - len(answer.not_drained):
-        return f"{plural(drained, 'node')} drained"
-    return new_pods(answer.summary) if answer.summary.new_pods and answer.summary.all_run_at is None else ""
+        return f"{done}, {f'blocked at {nodes} {blocked}' if pdbs else f'{nodes} under way when the simulation ends'}"
+    if not answer.drained:
+        return ""
+    nodes, stuck = plural(len(answer.drained), "node"), len(answer.not_drained)
+    drained = f"{len(answer.drained) - stuck} of {nodes} drained" if stuck else f"{nodes} drained"
+    return f"{drained}{f', blocked {blocked}' if pdbs else ''}"
+
+
+def _creates(answer: Answer) -> bool:
+    """Report whether `_created` counts new Pods."""
+    return answer.upgrade is None and answer.new_nodes is None and bool(answer.summary.new_pods)
+
+
+def _unscheduled(answer: Answer) -> int:
+    return answer.summary.new_pods - answer.summary.new_pods_running
+
+
+def _created(answer: Answer) -> str:
+    """What becomes of the new Pods; "" without any. Of a blocked rollout, that first."""
+    summary, is_blocked = answer.summary, answer.restarts and bool(_unscheduled(answer) or answer.over_quota)
+    names = summary.new_workloads or [row.group for row in summary.missing]
+    if not (_creates(answer) or is_blocked):
+        return ""
+    own = [each for each in answer.workloads if each.workload in names]
+    later = sum(not_created(each, answer) for each in own)
+    total = max(summary.new_pods + later, sum(each.before + each.pending_before for each in own) if is_blocked else 0)
+    whose = _names(names) if len(names) == 1 else plural(len(names), "workload")
+    counts = _counts_of_new(summary, total, "" if _is_pod(names[0], answer) and total == 1 else whose)
+    if later:
+        counts = f"{counts}, {later} not created before those run"
+    rollout = f"rollout of {_names(names)} {'blocked' if summary.settled else 'not finished'}: " if is_blocked else ""
+    return f"{rollout}{counts}"
+
+
+def _counts_of_new(summary: Summary, total: int, whose: str) -> str:
+    """How many new Pods run at the end, and what becomes of the others. `whose`: "" for a Pod without controller."""
+    pending, ended = summary.new_pods - summary.new_pods_running, summary.new_pods_ended
+    if total == 1:
+        what = f"1 new Pod of {whose}" if whose else f"Pod {_names(summary.new_workloads)}"
+        return f"{what} {'stays Pending' if pending else 'is preempted or deleted again' if ended else 'runs'}"
+    counts = f"{summary.new_pods_running - ended} of {plural(total, 'new Pod')} of {whose} run"
+    counts += f", {plural(pending, 'stays Pending', 'stay Pending')}" if pending else ""
+    return f"{counts}, {ended} preempted or deleted again" if ended else counts
+
+
+def _is_pod(name: str, answer: Answer) -> bool:
+    namespace, _, own = name.partition("/")
+    return (namespace, own) in answer.simulation.api.pods
+
+
+def not_created(workload: WorkloadCount, answer: Answer) -> int:
+    """The number of Pods that a StatefulSet creates only after its Pending one."""
+    namespace, _, name = workload.workload.partition("/")
+    state = answer.simulation.api.workloads.get((STATEFUL_SET, namespace, name))
+    wanted = (int32(state.object, "spec", "replicas") or 0) if state else 0
+    return max(wanted - workload.after - workload.pending, 0) if workload.pending else 0
 
 
 def times(answer: Answer) -> str:

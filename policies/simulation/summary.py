@@ -135,6 +135,10 @@ class Summary(NamedTuple):
     """The duration of the simulation in seconds, at most."""
     assumes: Hidden[Sequence[str]] = ()
     """Assumptions that lists missing from the cluster state are empty."""
+    new_workloads: Hidden[Sequence[str]] = ()
+    """The display names of the workloads that create new Pods."""
+    new_pods_ended: Hidden[int] = 0
+    """New Pods that got a node, and were preempted or deleted later."""
 
     @in_json
     def preempted(self) -> int:
@@ -188,7 +192,9 @@ def summarize(simulation: Simulation) -> Summary:
     bound = {event.pod: event.t for event in events if event.event == "scheduled" and event.pod in new}
     if len(bound) < len(new):  # not those that name their node, which kube-scheduler ignores
         new -= {state.pod.key for state in simulation.api.pods.values() if state.pod.node_name} - bound.keys()
-    names = names_in(simulation)
+    names, origins, api = names_in(simulation), simulation.timeline.origins, simulation.api
+    left = {pod for pod in bound if (state := api.pods.get(_key_of(pod))) is not None and not state.terminating}
+    completed = {event.pod for event in events if event.event == "succeeded"}
     return Summary(
         evictions=evictions,
         waiting=waiting_in(simulation, names),
@@ -203,7 +209,14 @@ def summarize(simulation: Simulation) -> Summary:
         missing=list(missing(simulation, names).values()),
         names=names,
         assumes=_assumptions(simulation),
+        new_workloads=[name for name, _ in counted(names.of(origins[pod].workload) for pod in new)],
+        new_pods_ended=len(bound.keys() - left - completed),
     )
+
+
+def _key_of(pod: str) -> tuple[str, str]:
+    namespace, _, name = pod.partition("/")
+    return namespace, name
 
 
 def _assumptions(simulation: Simulation) -> Sequence[str]:

@@ -258,6 +258,8 @@ class Answer(NamedTuple):
     replicas: BeforeAfter | None = None
     placeholders: Hidden[Sequence[str]] = ()
     """The preempted workloads whose Pods only reserve capacity."""
+    restarts: Hidden[bool] = False
+    """Whether the change restarts workloads."""
     until_scheduled: Hidden[bool] = False
     """Whether as many nodes are added as Pending Pods need."""
     grown: Hidden[Answer | None] = None

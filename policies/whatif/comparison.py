@@ -142,6 +142,7 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
         pending_daemon_sets=starved,
         pod_losses=losses,
+        restarts=question.restarts or (question.class_change is not None and question.class_change.restarted),
         until_scheduled=question.until_scheduled,
         replicas=question.replicas and BeforeAfter(*question.replicas),
     )

@@ -140,7 +140,7 @@ def test_the_page_needs_nothing_from_elsewhere(capsys: pytest.CaptureFixture[str
 
 def test_the_first_line_and_a_table_summarize_the_change(capsys: pytest.CaptureFixture[str]) -> None:
     texts = [text for _, text in Elements(page(capsys, "lose", "zone", "a", "--cluster", SHOWN)).texts]
-    assert "4 replicas lost (all Pending), 2 Pods preempted" in texts
+    assert "4 of 4 replicas of reports/nightly lost (all Pending), 2 Pods preempted" in texts
     assert "zone a lost: 2 nodes (a-1, a-2) with 4 Pods. Steady state after 1 min 35 s." in texts
     start = texts.index("batch", texts.index("Requests by PriorityClass"))
     assert texts[start : start + 9] == ["batch", "100", "4", "0", "6", "0", "0Gi", "0Gi", "2"]
@@ -159,7 +159,7 @@ def test_the_first_line_counts_pdbs_with_too_few_healthy_pods(
     objects = [make_node("n1").obj, make_node("n2").obj, make_pod("web").labels(app="web").on("n1").obj, pdb]
     (tmp_path / "cluster.yaml").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     text = page(capsys, "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.yaml"))
-    assert "<h1>1 replica lost, 1 PDB with too few healthy Pods</h1>" in text
+    assert "<h1>1 replica of default/web lost, 1 PDB with too few healthy Pods</h1>" in text
 
 
 @pytest.mark.parametrize(("pools", "first"), [(2, "pool p-0 · zone a"), (1, "zone a"), (61, "zone a")])

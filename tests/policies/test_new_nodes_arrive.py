@@ -560,10 +560,8 @@ def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch)
     assert json.loads(capsys.readouterr().out) == answer
     assert main(asked) == 0
     first, _, *lines = capsys.readouterr().out.splitlines()
-    assert (
-        first
-        == "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s, 2 Pods preempted: upgrade of 4 nodes, 1 at a time"
-    )
+    upgraded = "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s; 2 Pods of reports/nightly preempted"
+    assert first == f"{upgraded}: upgrade of 4 nodes, 1 at a time"
     assert (answer["withNewNodes"]["preempted"], len(answer["preempted"])) == (2, 5)
     assert [line.split() for line in lines if line.startswith("    with")] == [
         ["with", "4", "of", "4", "10", "min", "25", "s", "2", "0", "0", "0", "0"],
@@ -576,7 +574,7 @@ def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch)
 def test_every_format_tells_what_an_upgrade_does_with_new_nodes(form: str, capsys: Capture) -> None:
     assert main(["whatif", "upgrade", "--cluster", CLUSTER, *GROUPS, "-o", form]) == 0
     text = capsys.readouterr().out.lower()
-    assert "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s, 2 pods preempted" in text
+    assert "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s; 2 pods of reports/nightly preempted" in text
     assert "with and without new nodes" in text
     assert "preempted</dt><dd>2" in text if form == "html" else '"2 pods, ' in text
 
@@ -597,7 +595,7 @@ def test_an_upgrade_that_new_nodes_unblock_is_not_blocked(tmp_path: Path, capsys
     (tmp_path / "groups.yaml").write_text(yaml.safe_dump([{"name": "new", "template": nodes[0].obj}]))
     asked = ["whatif", "upgrade", "--cluster", str(tmp_path / "cluster.json"), "--fail-on", "blocked"]
     assert main(asked) == 1
-    assert capsys.readouterr().out.startswith("0 of 2 nodes upgraded, blocked at n0")
+    assert capsys.readouterr().out.startswith("0 of 2 nodes upgraded, blocked at n0 by PDB default/web")
     assert main([*asked, "--node-templates", str(tmp_path / "groups.yaml"), "--timeline"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("with new nodes, 2 of 2 nodes upgraded in ")

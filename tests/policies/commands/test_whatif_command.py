@@ -199,8 +199,8 @@ def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys
         f"  Fix: {ALLOW_A_DISRUPTION}\n"
     )
     out = run(capsys, "drain", "a-1", "--cluster", str(tmp_path / "cluster.yaml"))[1]
-    assert (told in out, out.count(" drained:"), out.count("Fix:")) == (True, 2, 1)
-    assert "1 node not drained: drain of node a-1 with 2 Pods" in out.partition("\n")[0]
+    assert (told in out, out.count(" drained:"), out.count("Fix:")) == (True, 1, 1)
+    assert "0 of 1 node drained, blocked by PDB shop/web; " in out.partition("\n")[0]
     for form in ("markdown", "html"):
         drawn = run(capsys, "drain", "a-1", "--cluster", str(tmp_path / "cluster.yaml"), "-o", form)[1]
         assert "let PodDisruptionBudget shop/web allow a disruption" in drawn
@@ -241,7 +241,7 @@ spec: {{minAvailable: 1, selector: {{matchLabels: {{app: agent}}}}}}
 
 def test_a_drain_that_succeeds_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
     lines = without_head(run(capsys, "drain", "a-1", "--cluster", SHOWN)[1]).splitlines()
-    verdict = "1 node drained, 2 replicas lost (all Pending), 1 Pod preempted"
+    verdict = "1 node drained; 2 of 4 replicas of reports/nightly lost (all Pending), 1 Pod preempted"
     assert lines[:2] == [f"{verdict}: drain of node a-1 with 2 Pods", "  drained: a-1"]
 
 
@@ -317,7 +317,7 @@ def test_markdown_and_html_begin_with_the_same_verdict(tmp_path: Path, capsys: p
     high.write_text(json.dumps(make_pod("high").priority(10).request(cpu="2").obj))
     arguments = ("apply", "-f", str(high), "--cluster", str(given), "-o")
     told = run(capsys, *arguments, "markdown")[1].splitlines()[0].removeprefix("### ")
-    assert "1 Pod preempted, 1 PDB violation" in told
+    assert told.endswith("1 replica of default/low lost, 1 Pod preempted, 1 violation of PDB default/low")
     assert f"<h1>{told}</h1>" in run(capsys, *arguments, "html")[1]
 
 
@@ -981,8 +981,18 @@ NOT_SIMULATED = "not simulated: CronJob reports/report: next Job after 17 h 56 m
 @pytest.mark.parametrize(
     ("schedule", "until", "first_line", "what"),
     [
-        ("*/30 * * * *", (), "0 of 1 new Pod scheduled, 1 more Pod Pending", "steady state after 26 min"),
-        ("0 3 * * *", ("--until", "24h"), "0 of 1 new Pod scheduled, 1 more Pod Pending", "after 17 h 56 min"),
+        (
+            "*/30 * * * *",
+            (),
+            "1 new Pod of reports/report stays Pending; no replica lost, no Pod preempted",
+            "steady state after 26 min",
+        ),
+        (
+            "0 3 * * *",
+            ("--until", "24h"),
+            "1 new Pod of reports/report stays Pending; no replica lost, no Pod preempted",
+            "after 17 h 56 min",
+        ),
         ("0 3 * * *", (), NOT_SIMULATED, "CronJob reports/report: next Job after 17 h 56 min"),
     ],
 )
@@ -1023,20 +1033,20 @@ def test_a_verdict_about_placeholder_pods_alone_says_so(tmp_path: Path, capsys: 
     new = tmp_path / "new.yaml"
     new.write_text(json.dumps(make_pod("new").request(cpu="2").obj))
     for extra, verdict in (
-        ([], "only 1 placeholder Pod preempted: "),
+        ([], "only 1 placeholder Pod preempted"),
         (
             [make_node("n2"), make_pod("low").priority(-9).request(cpu="4").on("n2")],
-            "1 replica lost, 1 Pod preempted: ",
+            "1 replica of default/low lost, 1 Pod preempted",
         ),
         (
             [make_pod("low").priority(-9).request(cpu="3").on("n1")],
-            "1 replica lost, 1 Pod preempted, 1 placeholder Pod preempted: ",
+            "1 replica of default/low lost, 1 Pod preempted, 1 placeholder Pod preempted",
         ),
     ):
         (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), pause, *extra]))
         command = ["whatif", "apply", "-f", str(new), "--cluster", str(tmp_path / "cluster.json")]
         assert main(command) == 0
-        assert capsys.readouterr().out.startswith(verdict)
+        assert capsys.readouterr().out.startswith(f"Pod default/new runs; {verdict}: ")
         assert main([*command, "-o", "html"]) == 0
         page = capsys.readouterr().out
         assert ("<dt>preempted</dt><dd>1</dd>" in page) is (", 1 Pod preempted" in verdict), "as in the verdict"

@@ -52,7 +52,7 @@ def test_the_workloads_of_all_autoscalers_are_scaled(capsys: pytest.CaptureFixtu
     assert len(answer["preempted"]) == 4
 
 
-HARM = "4 Pods preempted, 4 more Pods Pending"
+HARM = "4 of 4 new Pods of shop/web run; 4 of 4 replicas of reports/nightly lost (all Pending), 4 Pods preempted"
 LIMIT = "limits hit: max node group size reached"
 
 
@@ -81,7 +81,7 @@ def test_the_first_line_has_the_nodes_and_limits_and_decides_the_status(
 
 def test_the_first_line_says_that_nothing_happens(tmp_path: Path) -> None:
     result = asked(tmp_path, workload("a"), autoscaler("a", 1))
-    assert headline(result.answer) == "no Pods preempted, no more Pods Pending"
+    assert headline(result.answer) == "1 new Pod of team/a runs; no replica lost, no Pod preempted or newly Pending"
     assert result.answer.replicas == (1, 1)
 
 
