@@ -11,6 +11,7 @@ import types
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from functools import cache
 from inspect import cleandoc
 from typing import (
     Annotated,
@@ -293,8 +294,15 @@ def hints_of(given: Any) -> dict[str, Any]:
     for module in {sys.modules[base.__module__] for base in getattr(given, "__mro__", [given])}:
         names |= vars(module)
         if module.__name__.startswith("forewarn."):
-            nodes = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.If)]
-            for node in nodes:
-                if ast.unparse(node.test) == "TYPE_CHECKING":
-                    exec("\n".join(map(ast.unparse, node.body)), names)
+            names |= _for_type_checkers(module)
     return get_type_hints(given, names, names, include_extras=True)
+
+
+@cache
+def _for_type_checkers(module: types.ModuleType) -> dict[str, Any]:
+    """What the module has, and what it imports for type checkers only."""
+    names = dict(vars(module))
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            exec("\n".join(map(ast.unparse, node.body)), names)
+    return names
