@@ -243,9 +243,9 @@ def requirements(number: int, values: int = 1) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"nodepools": requirements(10**6)}, "1000000 requirements of NodePool pool; forewarn evaluates at most 100"),
-        ({"nodepools": requirements(1, 10**5)}, "100000 values in requirements of NodePool pool"),
-        ({"instanceTypes": [{"name": str(i)} for i in range(10**5)]}, "100000 instance types; forewarn evaluates"),
+        ({"nodepools": requirements(101)}, "101 requirements of NodePool pool; forewarn evaluates at most 100"),
+        ({"nodepools": requirements(1, 5_001)}, "5001 values in requirements of NodePool pool"),
+        ({"instanceTypes": [{"name": str(i)} for i in range(5_001)]}, "5001 instance types; forewarn evaluates"),
         ({"options": {"cpuRequests": 4000}}, "several workers"),
     ],
     ids=["requirements", "values", "instance types", "workers"],
