@@ -1,7 +1,7 @@
 """The terms and paths of docs/internals/architecture.md exist in the code."""
 
 import re
-from functools import reduce
+from functools import cache, reduce
 from importlib import import_module
 from pathlib import Path
 
@@ -27,17 +27,23 @@ def test_each_term_is_one_row() -> None:
     assert len(ROWS) == TERMS.count("\n|") - 2
 
 
+@cache
+def published() -> tuple[list[Path], list[str]]:
+    """Files and directories, and the Python sources among them."""
+    paths = [path for package in ("policies", "webhook", "docs", "manifests") for path in Path(package).rglob("*")]
+    return paths, [path.read_text() for path in paths if path.suffix == ".py"]
+
+
 ENDPOINTS = {"/validate", "/mutate", "/readyz"}
 WAYS = ARCHITECTURE.read_text().partition("## Find the place for a change")[2]
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w./]+)`", WAYS)) - ENDPOINTS))
 def test_every_path_and_name_exists(name: str) -> None:
-    packages = [Path("policies"), Path("webhook"), Path("docs"), Path("manifests")]
+    paths, sources = published()
     if "/" in name or name.endswith(".py"):
-        assert any(path.match(name) for package in packages for path in package.rglob("*")), "no such file"
+        assert any(path.match(name) for path in paths), "no such file"
         return
-    sources = [path.read_text() for package in packages for path in package.rglob("*.py")]
     defines = re.compile(rf"((def|class) |^ *|= ){name.rpartition('.')[2]}\b", re.MULTILINE)
     assert any(map(defines.search, sources)), "no such function or class"
 

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,14 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from forewarn.policies.objects.reviewed_object import ReviewedObject
-
-
-def test_what_is_made_from_the_code_is_fresh() -> None:
-    done = subprocess.run(
-        [sys.executable, "docs/generate.py", "--check"], capture_output=True, text=True, check=False, timeout=500
-    )
-    assert done.stderr == ""
-    assert done.returncode == 0
 
 
 def test_the_configuration_page_shows_every_option_in_a_file_that_can_be_read() -> None:

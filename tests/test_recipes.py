@@ -140,8 +140,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_COMPILE": "0"}
 
 
-@pytest.mark.parametrize("name", ["recipe", "template"])
-def test_gitlab_installs_an_archive_in_an_image_without_git(name: str, tmp_path: Path, libraries: Path) -> None:
+def test_gitlab_installs_an_archive_in_an_image_without_git(tmp_path: Path, libraries: Path) -> None:
     """With nothing on the PATH but Python and pip."""
     tree = tmp_path / "COMMIT"
     ignored = shutil.ignore_patterns(".git", ".cache", ".venv", "tests", "*.egg-info", "__pycache__", "build")
@@ -150,7 +149,8 @@ def test_gitlab_installs_an_archive_in_an_image_without_git(name: str, tmp_path:
     with tarfile.open(tmp_path / "archive/COMMIT.tar.gz", "w:gz") as archive:
         archive.add(tree, "forewarn-COMMIT")
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "image")], check=True, timeout=500)
-    (install,) = (line for line in _gitlab_jobs()[name]["script"] if line.startswith("pip install "))
+    scripts = [job["script"] for job in _gitlab_jobs().values()]
+    (install,) = {line for script in scripts for line in script if line.startswith("pip install ")}
     command = shlex.split(install.replace("REPOSITORY_URL", tmp_path.as_uri()))
     environment = {**OFFLINE, "PATH": str(tmp_path / "image/bin"), "PYTHONPATH": str(libraries), "HOME": str(tmp_path)}
     command[0] = shutil.which(command[0], path=environment["PATH"]) or ""
@@ -179,42 +179,6 @@ case "$*" in *"-m venv "*) {packages}; do {link}; done;; esac
 """
     )
     (programs / "python3").chmod(0o755)
-
-
-def test_the_action_installs_itself_and_lints(
-    action: dict[str, Any], checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]
-) -> None:
-    """Without a network: the libraries come from where the tests have them, and nothing but forewarn is installed."""
-    tmp_path = tree.parent
-    _action_python(tmp_path / "bin", libraries)
-    (step,) = action["runs"]["steps"]
-    (tree / "bad.yaml").write_text(BAD)
-    contexts = {
-        "${{ github.action_path }}": str(checkout),
-        "${{ inputs.working-directory }}": "tree",
-        "${{ inputs.command }}": "lint",
-        "${{ inputs.args }}": ". -o text -o github\n  -o sarif=out.sarif\n--ignore pinned-priority $(touch harm)\n",
-    }
-    given = {name: contexts[text] for name, text in step["env"].items()}
-    environment = outside | OFFLINE | given | {"RUNNER_TEMP": str(tmp_path / "temp"), "GITHUB_ACTIONS": "true"}
-    (tmp_path / "temp").mkdir()
-    wrong = _run(step["run"], tmp_path, environment)
-    said = ("$(touch: no such file" in wrong.stderr, "harm): no such file" in wrong.stderr)
-    assert (wrong.returncode, said) == (2, (True, True)), (
-        f"arguments are words, not a script: {wrong.stderr}{wrong.stdout}"
-    )
-    assert not (tree / "harm").exists()
-    (installed,) = (tmp_path / "temp").iterdir()
-    lint = _without_installation(step["run"], installed)
-    environment["ARGUMENTS"] = contexts["${{ inputs.args }}"].replace("$(touch harm)", "")
-    done = _run(lint, tmp_path, environment)
-    assert (done.returncode, REFUSED in done.stdout) == (1, True)
-    assert "::error file=bad.yaml,line=4," in done.stdout
-    assert len(json.loads((tree / "out.sarif").read_text())["runs"][0]["results"]) == 1
-    (tree / "bad.yaml").unlink()
-    defaults = {name: value["default"] for name, value in action["inputs"].items()}
-    environment |= {"ARGUMENTS": defaults["args"], "DIRECTORY": f"tree/{defaults['working-directory']}"}
-    assert _run(lint, tmp_path, environment).returncode == 0
 
 
 def _without_installation(script: str, environment: Path) -> str:
@@ -246,9 +210,10 @@ def _make_hostile(directory: Path, harm: Path) -> None:
     (directory / ".forewarn.yaml").write_text("rules: [company.a]\n")
 
 
-def test_the_action_runs_nothing_of_the_checkout(
+def test_the_action_installs_itself_lints_and_runs_nothing_of_the_checkout(
     action: dict[str, Any], checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]
 ) -> None:
+    """Without a network: the libraries come from where the tests have them, and nothing but forewarn is installed."""
     tmp_path = tree.parent
     _action_python(tmp_path / "bin", libraries)
     (tmp_path / "temp").mkdir()
@@ -256,11 +221,36 @@ def test_the_action_runs_nothing_of_the_checkout(
     harm = tmp_path / "harm"
     _make_hostile(tree, harm)
     given = {"ACTION": str(checkout), "DIRECTORY": ".", "COMMAND": "lint", "ARGUMENTS": ". -o text"}
-    assert given.keys() == step["env"].keys()
+    contexts = ("github.action_path", "inputs.working-directory", "inputs.command", "inputs.args")
+    assert step["env"] == {name: f"${{{{ {context} }}}}" for name, context in zip(given, contexts, strict=True)}
     environment = outside | OFFLINE | given | {"RUNNER_TEMP": str(tmp_path / "temp")}
     done = _run(step["run"], tree, environment | {"PYTHONPATH": f".:{tree}"})
     assert not harm.exists(), harm.read_text()
     assert (done.returncode, "2 files, 1 object checked" in done.stderr) == (0, True), done.stderr
+    (tree / ".forewarn.yaml").unlink()
+    (installed,) = (tmp_path / "temp").iterdir()
+    _check_arguments(action, _without_installation(step["run"], installed), tree, environment)
+    assert not harm.exists(), harm.read_text()
+
+
+def _check_arguments(action: dict[str, Any], lint: str, tree: Path, environment: dict[str, str]) -> None:
+    """They are words, not a script."""
+    tmp_path = tree.parent
+    (tree / "bad.yaml").write_text(BAD)
+    arguments = ". -o text -o github\n  -o sarif=out.sarif\n--ignore pinned-priority "
+    environment = environment | {"DIRECTORY": "tree", "GITHUB_ACTIONS": "true"}
+    wrong = _run(lint, tmp_path, environment | {"ARGUMENTS": f"{arguments}$(touch harm)\n"})
+    said = ("$(touch: no such file" in wrong.stderr, "harm): no such file" in wrong.stderr)
+    assert (wrong.returncode, said) == (2, (True, True)), f"{wrong.stderr}{wrong.stdout}"
+    assert not (tree / "harm").exists()
+    done = _run(lint, tmp_path, environment | {"ARGUMENTS": arguments})
+    assert (done.returncode, REFUSED in done.stdout) == (1, True)
+    assert "::error file=bad.yaml,line=4," in done.stdout
+    assert len(json.loads((tree / "out.sarif").read_text())["runs"][0]["results"]) == 1
+    (tree / "bad.yaml").unlink()
+    defaults = {name: value["default"] for name, value in action["inputs"].items()}
+    environment |= {"ARGUMENTS": defaults["args"], "DIRECTORY": f"tree/{defaults['working-directory']}"}
+    assert _run(lint, tmp_path, environment).returncode == 0
 
 
 def test_the_action_installs_by_hashes_what_the_linter_needs(action: dict[str, Any]) -> None:

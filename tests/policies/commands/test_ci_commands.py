@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +56,19 @@ def renamed(value: Any, names: dict[str, str]) -> Any:
     return names.get(value, value) if isinstance(value, str) else value
 
 
+@cache
+def documented() -> Any:
+    cluster, *_ = yaml.safe_load_all(Path("docs/examples/whatif/cluster.yaml").read_text())
+    return cluster
+
+
 @pytest.fixture(params=["::error::x", "--- x"], ids=["as GitHub", "as Buildkite"])
 def tree(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cluster of the documentation with hostile names, manifests and expectations for it."""
     text = hostile(request.param)
     named = dict.fromkeys(("shop", "reports", "gold", "batch", "web", "nightly", "a", "b"), text)
     names = {name: f"{text}{name}" for name in (*named, "a-1", "a-2", "b-1", "b-2", "web-1", "web-2", "nightly-1")}
-    cluster, *_ = yaml.safe_load_all(Path("docs/examples/whatif/cluster.yaml").read_text())
-    (tmp_path / "cluster.json").write_text(json.dumps(renamed(cluster, names)))
+    (tmp_path / "cluster.json").write_text(json.dumps(renamed(documented(), names)))
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -181,37 +181,38 @@ def _pod(value: str) -> str:
 SPARE = "system-cluster-critical", "system-node-critical"
 
 
-@pytest.mark.parametrize(
-    ("line", "names", "text"),
-    [
-        ("  priorityClassName: go|", ("gold-class", "7", *SPARE), "  priorityClassName: gold-class"),
-        ("  priorityClassName: |", ("7", "gold-class", *SPARE), '  priorityClassName: "7"'),
-        ("  priorityClassName:|", ("7", "gold-class", *SPARE), '  priorityClassName: "7"'),
-        ("  priorityClassName: 's|ystem' # x", (*SPARE, "7", "gold-class"), f"  priorityClassName: '{SPARE[0]}' # x"),
-        ("  {hostname: '😀', priorityClassName: gol|d-clas,", ("gold-class", "7", *SPARE), None),
-        ("  priority|ClassName: gold", (), None),
-        ("  hostname: go|", (), None),
-        ("|", (), None),
-        ("  priorityClassName: " + "a" * 20_000 + "|", (), None),
-    ],
-)
-def test_class_names_are_completed(tree: Path, line: str, names: tuple[str, ...], text: str | None) -> None:
+COMPLETED: list[tuple[str, tuple[str, ...], str | None]] = [
+    ("  priorityClassName: go|", ("gold-class", "7", *SPARE), "  priorityClassName: gold-class"),
+    ("  priorityClassName: |", ("7", "gold-class", *SPARE), '  priorityClassName: "7"'),
+    ("  priorityClassName:|", ("7", "gold-class", *SPARE), '  priorityClassName: "7"'),
+    ("  priorityClassName: 's|ystem' # x", (*SPARE, "7", "gold-class"), f"  priorityClassName: '{SPARE[0]}' # x"),
+    ("  {hostname: '😀', priorityClassName: gol|d-clas,", ("gold-class", "7", *SPARE), None),
+    ("  priority|ClassName: gold", (), None),
+    ("  hostname: go|", (), None),
+    ("|", (), None),
+    ("  priorityClassName: " + "a" * 20_000 + "|", (), None),
+]
+"""Line with a cursor, offered names, and the line with the first of them."""
+
+
+def test_class_names_are_completed(tree: Path) -> None:
     """The name is replaced as a whole, whatever stands around it while the user types."""
     (tree / "more.yaml").write_text(
         "---\n".join(CLASS.replace("gold-class", name) for name in ('"7"', '"a\\nb"', "gold-class", "a/../b"))
     )
-    written = line.replace("|", "")
-    document = POD.replace("  priorityClassName: gold-clas", written)
 
     async def act(client: Any) -> None:
-        uri = _open(client, tree / "pod.yaml", document)
-        place = _here(uri, 4, len(line[: line.index("|")].encode("utf-16-le")) // 2)
-        found = await client.text_document_completion_async(types.CompletionParams(**place))
-        assert tuple(item.label for item in (found.items if found else ())) == names
-        if text is not None:
-            edit = found.items[0].text_edit
-            start, end = edit.range.start.character, edit.range.end.character
-            assert written[:start] + edit.new_text + written[end:] == text
+        for number, (line, names, text) in enumerate(COMPLETED):
+            written = line.replace("|", "")
+            document = POD.replace("  priorityClassName: gold-clas", written)
+            uri = _open(client, tree / f"pod-{number}.yaml", document)
+            place = _here(uri, 4, len(line[: line.index("|")].encode("utf-16-le")) // 2)
+            found = await client.text_document_completion_async(types.CompletionParams(**place))
+            assert tuple(item.label for item in (found.items if found else ())) == names, line
+            if text is not None:
+                edit = found.items[0].text_edit
+                start, end = edit.range.start.character, edit.range.end.character
+                assert written[:start] + edit.new_text + written[end:] == text
 
     _run(tree, act)
 

@@ -103,11 +103,14 @@ def test_a_rule_that_is_off_by_default_runs_if_the_configuration_names_it(name: 
     assert not Config(actions={name: Action.DENY}, disabled_rules=frozenset((name,))).runs(rule)
 
 
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(Path("policies/config/schema.json").read_text()))
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.ID)
 def test_the_configuration_can_disable_every_rule(rule: Rule) -> None:
     text = f"actions: {{{rule.ID}: off}}"
     assert read_config(text, "f").linter_severity(rule) is None
-    jsonschema.validate(yaml.safe_load(text), json.loads(Path("policies/config/schema.json").read_text()))
+    VALIDATOR.validate(yaml.safe_load(text))
 
 
 def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
@@ -341,9 +344,8 @@ BROKEN = (
 
 
 def test_the_shipped_schema_accepts_what_the_reader_accepts() -> None:
-    schema = json.loads(Path("policies/config/schema.json").read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(yaml.safe_load(FULL), schema)
+    VALIDATOR.check_schema(VALIDATOR.schema)
+    VALIDATOR.validate(yaml.safe_load(FULL))
     for broken in (
         "action: {}",
         "annotate: some",
@@ -353,7 +355,7 @@ def test_the_shipped_schema_accepts_what_the_reader_accepts() -> None:
         *BROKEN,
     ):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(yaml.safe_load(broken), schema)
+            VALIDATOR.validate(yaml.safe_load(broken))
 
 
 def test_a_part_of_the_prediction_budget_leaves_the_other_one_at_its_default() -> None:
