@@ -75,7 +75,7 @@ def open_many(count: int) -> None:
 
 def trusting() -> ssl.SSLContext:
     """A context that accepts a self-signed certificate."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # reads no certificates of authorities, which takes milliseconds
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
