@@ -142,7 +142,8 @@ def _merged(diff: Diff) -> dict[ChangedObject, list[str]]:
 def _objects(diff: Diff) -> Iterator[str]:
     for changed, (directory, *others) in _merged(diff).items():
         also = f" (also in {listed([*map(one_line, others)])})" if others else ""
-        yield f"{directory}: {changed.operation} {_object(changed)}{also}"
+        what = ": ".join(filter(None, (str(changed), _fields(changed))))
+        yield f"{directory}: {changed.operation} {what}{also}"
 
 
 def verdict(diff: Diff) -> str:
@@ -335,8 +336,7 @@ def _phrases(cluster: OnCluster) -> list[str]:
         ),
     ]
     effects = [phrase for phrase in phrases if phrase]
-    reserving = [*answers[0].placeholders] if answers else []
-    return effects or ([f"only {plural(count['placeholders'], 'placeholder Pod')} preempted"] if reserving else [])
+    return effects or (["only placeholder Pods preempted"] if count["placeholders"] else [])
 
 
 def _at_last(item: Autoscaled) -> int:
@@ -635,7 +635,7 @@ class _Explanation:
                 fields = []
                 for field in changed.fields:
                     base, now = edited.get((*changed.identity, field.name)), field.before or "unset"
-                    differs = base not in (None, now) and field.name in _WITH_BASE
+                    differs = base not in (None, now)
                     fields.append(str(field).replace(" → ", f" (base {base}) → ", 1) if differs else str(field))
                 fields += [f"{field} (as in base)" for field in self.drift.get(name, ())]
                 if is_new := changed.operation == "created":
@@ -663,7 +663,6 @@ class _Explanation:
 _IS_TOO_LARGE: Final = TOO_SMALL.removesuffix(": ")
 _ALL_NODES: Final = re.compile(r"0/(\d+) nodes")
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
-_WITH_BASE: Final = ("replicas", "priorityClassName", "requests.cpu", "requests.memory")
 
 
 def _grows(field: ChangedField) -> bool:
@@ -684,7 +683,10 @@ def _reason(workload: WorkloadCount) -> str:
 
 def _unfit(group: Sequence[WorkloadCount], pods: int) -> str:
     """A clause why so many Pending Pods fit on no node."""
-    (why, _), *others = Counter({_reason(each): each.pending for each in group if each.pending}).most_common()
+    reasons = Counter[str]()
+    for each in group:
+        reasons[_reason(each)] += each.pending
+    (why, _), *others = (+reasons).most_common()
     of = next(filter(None, (_ALL_NODES.match(each.message) for each in group)), None)
     fit = f" and {'fits' if pods == 1 else 'fit'} on none of {plural(int(of[1]), 'node')}" if of else ""
     text = cut(one_line(why), _LONGEST_REASON)
@@ -696,14 +698,13 @@ def _passed(cluster: OnCluster) -> str:
     the other way round.
     """
     text = ""
-    above = [(each.outranked, each.priority_class) for each in cluster.passed if each.outranked]
-    below = [(each.outranking, each.priority_class) for each in cluster.passed if each.outranking]
-    for of, verb in ((above, "outrank"), (below, "rank below")):
-        if of:
-            names = ["no class" if name == NO_CLASS else f"PriorityClass {one_line(name)}" for _, name in of]
-            counted = [f"{f'{count} ' if of[1:] else ''}of {name}" for (count, _), name in zip(of, names, strict=True)]
-            pods = f"{plural(sum(count for count, _ in of), 'running Pod')} of others"
-            text += f", and {'also' if text else 'now'} {verb} {pods} ({first_of(counted, 'PriorityClass')})"
+    for field, verb in (("outranked", "outrank"), ("outranking", "rank below")):
+        of = [(getattr(each, field), each.priority_class) for each in cluster.passed if getattr(each, field)]
+        names = ["no class" if name == NO_CLASS else f"PriorityClass {one_line(name)}" for _, name in of]
+        counted = [f"{f'{count} ' if of[1:] else ''}of {name}" for (count, _), name in zip(of, names, strict=True)]
+        pods = f"{plural(sum(count for count, _ in of), 'running Pod')} of others"
+        also = f", and {'also' if text else 'now'} {verb} {pods} ({first_of(counted, 'PriorityClass')})"
+        text += also if of else ""
     return text
 
 
@@ -722,10 +723,6 @@ def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
     if others := of[shown:]:
         names.append(f"{sum(count for _, count in others)} in {plural(len(others), 'other workload')}")
     return f"{plural(len(preemptions), noun)} ({', '.join(names)})" if of else ""
-
-
-def _object(changed: ChangedObject) -> str:
-    return ": ".join(filter(None, (str(changed), _fields(changed))))
 
 
 def _fields(changed: ChangedObject) -> str:

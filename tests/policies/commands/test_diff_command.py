@@ -1108,6 +1108,10 @@ def test_placeholder_pods_are_counted_apart_from_others_of_their_namespace(
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "json")
     (namespace,) = json.loads(done.stdout)["clusters"][0]["namespaces"]
     assert (namespace["preempted"], namespace["placeholders"]) == (1, 1)
+    write(sides[1] / "a.yaml", deployment("web", 1, "2", priorityClassName="high"))
+    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
+    assert text.startswith("### Cluster c: only placeholder Pods preempted\n")
+    assert "- Placeholder Pods, which only reserve capacity: shop/pause (1 → 0 running, preempted by shop/web (" in text
 
 
 def test_workloads_of_other_clusters_are_not_reported_to_run(
