@@ -158,11 +158,13 @@ class Table(Generic[K, V]):
     def get(self, key: K) -> V | None:
         return self._shards[hash(key) % len(self._shards)].get(key)
 
-    def put(self, key: K, value: V) -> None:
-        """Set the value of a key, replacing an old value."""
+    def put(self, key: K, value: V) -> bool:
+        """Set the value of a key, replacing an old value. Return whether the key is new."""
         shard = self._own(key)
-        self._length += key not in shard
+        is_new = key not in shard
+        self._length += is_new
         shard[key] = value
+        return is_new
 
     def pop(self, key: K) -> V | None:
         """Remove a key and return its value, or None if the key is missing."""
@@ -305,10 +307,7 @@ class GroupedTable(Generic[G, V]):
 
     def put(self, key: G, value: V) -> None:
         """Set the value of a key, replacing an old value."""
-        group = self._changing(key)
-        self._length -= len(group)
-        group.put(key, value)
-        self._length += len(group)
+        self._length += self._changing(key).put(key, value)
 
     def pop(self, key: G) -> V | None:
         """Remove a key and return its value, or None if the key is missing."""

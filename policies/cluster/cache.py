@@ -277,7 +277,8 @@ class Cache:
             if not key[0]:
                 raise
             view, is_kept = None, False
-        self._note(kind, key, is_kept=is_kept)
+        if self._omitted or not is_kept:
+            self._note(kind, key, is_kept=is_kept)
         self._put(kind, key, view)
 
     def _note(self, kind: str, key: Key, *, is_kept: bool) -> None:
@@ -352,9 +353,10 @@ class Cache:
             self._count(before, -1)
             self._count(view, 1)
             waits = view is not None and not (view.node_name or view.terminal or view.terminating)
-            _set(self._waiting, key, view if waits else None)
             is_grouped = view is not None and view.spec.pod_group and not view.terminal
-            _set(self._grouped, key, view if is_grouped else None)
+            for table, is_in in ((self._waiting, waits), (self._grouped, is_grouped)):
+                if is_in or before is not None:
+                    _set(table, key, view if is_in else None)
 
     def _set(self, name: str, kind: str, key: Any, view: Any) -> Any:
         """Set a view in the table `name`, or remove the view (None); call `replaced`. Return the previous view."""

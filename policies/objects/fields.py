@@ -11,7 +11,7 @@ from forewarn.policies.findings import ObjectRef, Path, cut, field_path
 from forewarn.policies.metering import FEW, TooLarge, charge, each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 ApiObject = Mapping[str, Any]
@@ -71,12 +71,15 @@ def at(obj: ApiObject, *path: str | int) -> Any:
 def _expect(obj: ApiObject, path: Path, kinds: tuple[type, ...], what: str) -> Any:
     value: Any = obj
     for depth, step in enumerate(path):
-        if value is None:
+        if type(value) is dict:
+            value = value.get(step)
+        elif value is None:
             return None
-        if not isinstance(value, OBJECT):
+        elif isinstance(value, Mapping):
+            value = value.get(step)
+        else:
             raise InvalidObject(f"must be an object, not {json_type(value)}", path[:depth], ref_of(obj))
-        value = value.get(step)
-    if value is None or (isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)):
+    if value is None or type(value) in kinds or (isinstance(value, kinds) and not isinstance(value, bool)):
         return value
     raise InvalidObject(f"must be {what}, not {json_type(value)}", path, ref_of(obj))
 
@@ -85,6 +88,12 @@ def text(obj: ApiObject, *path: str | int, default: str = "") -> str:
     """Return a string field; `default` if the field is absent or null. Raises InvalidObject for other types."""
     value: str | None = _expect(obj, path, (str,), "a string")
     return default if value is None else value
+
+
+def texts(obj: ApiObject, part: str, *names: str) -> list[str]:
+    """The string fields of a part such as `metadata`; "" if absent or null. Raises InvalidObject for other types."""
+    fields = mapping(obj, part)
+    return [value if type(value := fields.get(name, "")) is str else text(obj, part, name) for name in names]
 
 
 def text_at(obj: ApiObject, *path: str) -> str:
@@ -178,9 +187,14 @@ def group_kind(obj: ApiObject) -> str:
     return f"{group if slash else ''}/{kind}"
 
 
-def items(obj: ApiObject, *path: str | int) -> Iterator[ApiObject]:
-    """Yield the objects of a list field, in order; none if absent or null. Raises InvalidObject for other types."""
-    for index, item in enumerate(each(sequence(obj, *path), 1)):
+def items(obj: ApiObject, *path: str | int) -> Iterable[ApiObject]:
+    """The objects of a list field, in order; none if absent or null. Raises InvalidObject for other types."""
+    values = sequence(obj, *path)
+    return _objects(values, obj, path) if values else ()
+
+
+def _objects(values: Sequence[Any], obj: ApiObject, path: Path) -> Iterator[ApiObject]:
+    for index, item in enumerate(each(values, 1)):
         if not isinstance(item, OBJECT):
             raise InvalidObject(f"must be an object, not {json_type(item)}", (*path, index), ref_of(obj))
         yield item

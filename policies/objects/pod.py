@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.copies import replace, shared_labels
 from forewarn.policies.objects.bounded import TooLargeToRetain, is_omitted
-from forewarn.policies.objects.fields import NOTHING, at, int32, items, sequence, string_map, text, timestamp
+from forewarn.policies.objects.fields import (
+    NOTHING,
+    OBJECT,
+    at,
+    int32,
+    items,
+    mapping,
+    sequence,
+    string_map,
+    text,
+    texts,
+    timestamp,
+)
 from forewarn.policies.objects.pod_spec import NO_SPEC, PodSpec, read_pod_resource, read_pod_spec
 from forewarn.policies.objects.resources import NOTHING_OCCUPIED, PodResource
 
@@ -132,31 +144,36 @@ class Pod:
     @classmethod
     def from_api(cls, obj: ApiObject) -> Pod:
         """Read an API object. Raises InvalidObject."""
-        spec = read_pod_spec(obj)
-        conditions, node_name = _first_conditions(obj), once(text(obj, "spec", "nodeName"))
+        spec, conditions = read_pod_spec(obj), _first_conditions(obj)
+        name, uid = texts(obj, "metadata", "name", "uid")
+        node_name, priority_class, policy = texts(obj, "spec", "nodeName", "priorityClassName", "preemptionPolicy")
+        phase, nominated = texts(obj, "status", "phase", "nominatedNodeName")
+        metadata = mapping(obj, "metadata")
+        annotations = metadata.get("annotations")
+        annotations = annotations if isinstance(annotations, OBJECT) else NOTHING
         return cls(
             namespace=once(text(obj, "metadata", "namespace", default="default")),
-            name=text(obj, "metadata", "name"),
-            uid=text(obj, "metadata", "uid"),
-            phase=once(text(obj, "status", "phase")),
-            node_name=node_name,
+            name=name,
+            uid=uid,
+            phase=once(phase),
+            node_name=once(node_name),
             priority=int32(obj, "spec", "priority"),
-            priority_class_name=once(text(obj, "spec", "priorityClassName")),
-            preemption_policy=once(text(obj, "spec", "preemptionPolicy")),
+            priority_class_name=once(priority_class),
+            preemption_policy=once(policy),
             start_time=timestamp(obj, "status", "startTime"),
             owner=Owner.from_api(obj),
             labels=shared_labels(string_map(obj, "metadata", "labels")),
             spec=spec,
             occupies=read_pod_resource(obj, spec, conditions),
-            nominated_node_name=once(text(obj, "status", "nominatedNodeName")),
+            nominated_node_name=once(nominated),
             device_claims=_device_claims(obj) if spec.claims_devices else (),
             created=None if node_name else timestamp(obj, "metadata", "creationTimestamp"),
-            annotated_daemon=at(obj, "metadata", "annotations", _DAEMON_POD) == "true",
-            safe_to_evict=_safe_to_evict(at(obj, "metadata", "annotations", _SAFE_TO_EVICT)),
-            has_local_storage=_has_local_storage(obj),
-            terminating=at(obj, "metadata", "deletionTimestamp") is not None,
+            annotated_daemon=annotations.get(_DAEMON_POD) == "true",
+            safe_to_evict=_safe_to_evict(annotations.get(_SAFE_TO_EVICT)),
+            has_local_storage=bool(spec.local_volumes) and _has_local_storage(spec, annotations.get(_SAFE_VOLUMES)),
+            terminating=metadata.get("deletionTimestamp") is not None,
             preempted=_preempted(conditions),
-            ready=_ready(obj, conditions),
+            ready=_ready(phase, conditions),
         )
 
     def to_api(self) -> ApiObject:
@@ -255,28 +272,20 @@ def _preempted(conditions: Mapping[str, ApiObject]) -> bool:
     return target.get("status") == "True" and target.get("reason") == "PreemptionByScheduler"
 
 
-def _ready(obj: ApiObject, conditions: Mapping[str, ApiObject]) -> bool:
+def _ready(phase: str, conditions: Mapping[str, ApiObject]) -> bool:
     """Whether the Pod is ready. Without the condition Ready, a Pod that is not Pending is ready (`IsPodReady`)."""
     ready = conditions.get("Ready")
-    return bool(at(obj, "status", "phase") != "Pending") if ready is None else ready.get("status") == "True"
+    return phase != "Pending" if ready is None else ready.get("status") == "True"
 
 
 def _safe_to_evict(value: object) -> str:
-    return next((known for known in ("true", "false", "on-completion") if value == known), "")
+    return once(value) if isinstance(value, str) and value in ("true", "false", "on-completion") else ""
 
 
-def _has_local_storage(obj: ApiObject) -> bool:
-    """Report whether a Pod has a local volume that no annotation names. Source: `HasBlockingLocalStorage`."""
-    local = [volume.get("name") for volume in items(obj, "spec", "volumes") if _is_local(volume)]
-    safe = at(obj, "metadata", "annotations", _SAFE_VOLUMES) if local else ""
-    named = safe.split(",") if isinstance(safe, str) and safe else []
-    return any(name not in named for name in local)
-
-
-def _is_local(volume: ApiObject) -> bool:
-    directory = volume.get("emptyDir")
-    on_disk = isinstance(directory, dict) and directory.get("medium") != "Memory"
-    return on_disk or volume.get("hostPath") is not None
+def _has_local_storage(spec: PodSpec, safe: object) -> bool:
+    """Report whether a Pod has a local volume that its annotation does not name. Source: `HasBlockingLocalStorage`."""
+    named = safe.split(",") if isinstance(safe, str) and safe else ()
+    return any(name not in named for name in spec.local_volumes)
 
 
 MAX_TEXT: Final = 8 * 1024

@@ -346,6 +346,8 @@ class PodSpec:
     pod_affinity: PodAffinity = NO_POD_AFFINITY
     topology_spread: tuple[TopologySpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    local_volumes: tuple[str, ...] = ()
+    """Names of the volumes on a node's disk."""
     scheduler_name: str = ""
     gated: bool = False
     claims_devices: bool = False
@@ -406,34 +408,28 @@ def _spec_text(pod: ApiObject) -> str:
 def _spec_text_alone(spec: Any) -> str:
     if not isinstance(spec, dict):
         return repr(spec)
-    kinds = [spec.get("containers"), spec.get("initContainers"), spec.get("volumes")]
-    if not all(kind is None or isinstance(kind, list) for kind in kinds):
-        return repr(spec)
-    containers, inits, volumes = kinds
-    return repr(
-        (
-            [_container_key(c) for c in containers or ()],
-            [_container_key(c) for c in inits or ()],
-            [spec.get(key) for key in _SPEC_KEYS],
-            [_volume_key(v) for v in volumes or ()],
-        )
-    )
+    kept = {key: value for key, value in spec.items() if key in _SPEC_KEYS}
+    for key, shortened in _SHORTENED:
+        if values := spec.get(key):
+            kept[key] = [shortened(value) for value in values] if isinstance(values, list) else values
+    return repr(kept)
 
 
-_SPEC_KEYS: Final = (
+_SPEC_KEYS: Final = frozenset({
     "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "overhead", "resources", "schedulerName",
     "schedulingGates", "resourceClaims", "hostNetwork", "hostUsers", "terminationGracePeriodSeconds",
     "schedulingGroup", "workloadRef",
-)  # fmt: skip
+})  # fmt: skip
 _LABEL_KEYS: Final = "atchLabelKeys"
-_CONTAINER_KEYS: Final = ("name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules")
-_PLAIN_VOLUMES: Final = frozenset({"name", "configMap", "secret", "emptyDir", "projected", "hostPath", "downwardAPI"})
+_CONTAINER_KEYS: Final = frozenset({"name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules"})
+_PLAIN_VOLUMES: Final = frozenset({"name", "configMap", "secret", "projected", "downwardAPI"})
 
 
 def _container_key(container: Any) -> Any:
     if not isinstance(container, dict):
         return container
-    return [*(container.get(key) for key in _CONTAINER_KEYS), _binds_with_options(container)]
+    kept = {key: value for key, value in container.items() if key in _CONTAINER_KEYS}
+    return (kept, True) if _binds_with_options(container) else kept
 
 
 def _binds_with_options(container: ApiObject) -> bool:
@@ -446,6 +442,9 @@ def _binds_with_options(container: ApiObject) -> bool:
 
 def _volume_key(volume: Any) -> Any:
     return None if isinstance(volume, dict) and volume.keys() <= _PLAIN_VOLUMES else volume
+
+
+_SHORTENED: Final = (("containers", _container_key), ("initContainers", _container_key), ("volumes", _volume_key))
 
 
 def _read(pod: ApiObject, size: int) -> PodSpec:
@@ -476,6 +475,7 @@ def _read(pod: ApiObject, size: int) -> PodSpec:
         pod_affinity=pod_affinity,
         topology_spread=topology_spread,
         volumes=volumes,
+        local_volumes=tuple(str(volume.get("name")) for volume in items(pod, "spec", "volumes") if _is_local(volume)),
         scheduler_name=text(pod, "spec", "schedulerName"),
         gated=bool(sequence(pod, "spec", "schedulingGates")),
         claims_devices=bool(sequence(pod, "spec", "resourceClaims")),
@@ -487,6 +487,13 @@ def _read(pod: ApiObject, size: int) -> PodSpec:
 
 def _restartable(container: ApiObject) -> bool:
     return container.get("restartPolicy") == "Always"
+
+
+def _is_local(volume: ApiObject) -> bool:
+    """Source: cluster-autoscaler `isLocalVolume`."""
+    directory = volume.get("emptyDir")
+    on_disk = isinstance(directory, dict) and directory.get("medium") != "Memory"
+    return on_disk or volume.get("hostPath") is not None
 
 
 def _host_ports(pod: ApiObject, containers: Iterable[ApiObject]) -> tuple[HostPort, ...]:
@@ -594,11 +601,11 @@ def _status_resources(status: ApiObject, pod: ApiObject, base: Path) -> Running:
 
 def _resize_matters(pod: ApiObject) -> bool:
     """Report whether the status has resources that may differ from those of the spec."""
-    if at(pod, "status", "resources") is not None:
-        return True
-    return any(
+    status = mapping(pod, "status")
+    return status.get("resources") is not None or any(
         not _as_requested(entry, sequence(pod, "spec", kind))
         for of, kind in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers"))
+        if of in status
         for entry in sequence(pod, "status", of)
     )
 

@@ -8,20 +8,23 @@ import os
 import re
 import zlib
 from array import array
+from bisect import bisect_right
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeGuard, cast
+from operator import itemgetter
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol, TypeGuard, cast
 
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.cluster.origin import TIME, Origin
-from forewarn.policies.cluster.views import key_of
 from forewarn.policies.findings import cut, listed, one_line
 from forewarn.policies.kinds.registry import (
+    DEFAULT_NAMESPACE,
     NODE,
     POD_TEMPLATE_PATHS,
     incomplete_list,
+    is_namespaced,
     is_snapshot_version,
     listed_as_empty,
 )
@@ -43,68 +46,58 @@ if TYPE_CHECKING:
 
 _FIX_OF_SOURCE: Final = "Fix: pass the output of `forewarn snapshot`"
 _FIX: Final = "Fix: pass the objects of one cluster at one time"
-
-
-class _Seen(NamedTuple):
-    """An object as numbers: hashes, and the numbers of source and file. `uid`: 0 without one."""
-
-    name: int
-    uid: int
-    source: int
-    file: int
-    line: int
-    allocatable: int
+_WIDTH: Final = 4
 
 
 class Identities:
     """The objects read so far. A later source may replace an object that has no UID, an earlier one may not.
 
-    Keeps numbers in an array: objects that go after loading would leave holes in the memory of those that stay, which
-    makes everything else slower. Hashes stand for names, UIDs and allocatable resources.
+    Keeps four numbers for each object in an array, hashes instead of texts: objects that go after loading would leave
+    holes in the memory of those that stay, which makes everything else slower.
     """
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
         self._numbers = array("q")
-        """The fields of _Seen of all objects, one after the other."""
-        self._texts: dict[str, int] = {}
-        """Number of each source and file."""
-        self._places: dict[int, int] | None = None
-        """Hash of a name -> place of its numbers, once a name occurs twice."""
+        self._starts: dict[int, int] = {}
+        """Hash of a name -> start of its numbers, up to the last name that occurred twice."""
+        self._files: list[tuple[int, str, str]] = []
+        """Each file: the start of its numbers, source and name."""
 
-    def check(self, obj: ApiObject, source: str, file: str, line: int) -> None:
+    def open(self, source: str, file: str) -> None:
+        """Start the next file."""
+        self._files.append((len(self._numbers), source, file))
+
+    def check(self, obj: ApiObject, line: int) -> None:
         """Raise SourceError if an earlier object of the same name has another UID, or is a Node of the same source
         with other allocatable resources.
         """
-        kind = group_kind(obj)
-        if not at(obj, "metadata", "name"):  # an empty list, or a version
+        metadata = obj.get("metadata")
+        if not isinstance(metadata, dict) or not metadata.get("name"):  # an empty list, or a version
             return
-        uid, name, allocatable = at(obj, "metadata", "uid"), hash((kind, *key_of(obj, kind))), 0
+        kind, uid, allocatable = group_kind(obj), hash(str(metadata.get("uid") or "")), 0
+        namespace = metadata.get("namespace") or DEFAULT_NAMESPACE if is_namespaced(kind) else ""
+        name = hash(f"{kind}\0{namespace}\0{metadata['name']}")
         if kind == NODE:
             allocatable = hash(frozenset(read_resource_list(obj, ("status", "allocatable"), obj).items()))
-        of_source = self._texts.setdefault(source, len(self._texts))
-        of_file = self._texts.setdefault(file, len(self._texts))
-        now = _Seen(name, hash(uid) if isinstance(uid, str) and uid else 0, of_source, of_file, line, allocatable)
-        width = len(now)
         if name not in self._seen:
             self._seen.add(name)
-            if self._places is not None:
-                self._places[name] = len(self._numbers)
-            self._numbers.extend(now)
+            self._numbers.extend((name, uid, allocatable, line))
             return
-        if self._places is None:
-            self._places = {self._numbers[place]: place for place in range(0, len(self._numbers), width)}
-        place = self._places[name]
-        before = _Seen(*self._numbers[place : place + width])
-        if before.uid and now.uid and before.uid != now.uid:
-            raise self._mixed(obj, "has another UID", before, file, line)
-        if before.allocatable != now.allocatable and before.source == now.source:
-            raise self._mixed(obj, "has other allocatable resources", before, file, line)
-
-    def _mixed(self, obj: ApiObject, how: str, before: _Seen, file: str, line: int) -> SourceError:
-        earlier = [*self._texts][before.file]
-        place = f"{earlier}:{before.line}" if before.line else earlier
-        return SourceError(file, f"{ref_of(obj)} {how} than in {place}: these are two clusters. {_FIX}", line)
+        for start in range(_WIDTH * len(self._starts), len(self._numbers), _WIDTH):
+            self._starts[self._numbers[start]] = start
+        start = self._starts[name]
+        _, uid_before, allocatable_before, line_before = self._numbers[start : start + _WIDTH]
+        _, source_before, file_before = self._files[bisect_right(self._files, start, key=itemgetter(0)) - 1]
+        _, source, file = self._files[-1]
+        if uid_before and uid and uid_before != uid:  # the hash of an empty text is 0
+            what = "another UID"
+        elif allocatable_before != allocatable and source_before == source:
+            what = "other allocatable resources"
+        else:
+            return
+        place = f"{file_before}:{line_before}" if line_before else file_before
+        raise SourceError(file, f"{ref_of(obj)} has {what} than in {place}: these are two clusters. {_FIX}", line)
 
 
 _GZIP: Final = b"\x1f\x8b"
@@ -369,7 +362,7 @@ class _Loading:
 
     def __init__(self, cache: Cache, progress: Callable[[int], None] | None) -> None:
         self.cache, self.count, self._progress = cache, 0, progress
-        self._found, self._source, self._identities = False, "", Identities()
+        self._found, self._identities = False, Identities()
         self._names: list[str] = []
         self._read: list[str] = []
         self._newest = ""
@@ -380,11 +373,13 @@ class _Loading:
         self._names.append(source if named is None else described(source))
         if named is not None:
             self._read.append(datetime.now(UTC).strftime(TIME))
+            self._identities.open(source, source)
             for obj in named:
                 self._add(obj, source)
             return
-        self._found, self._source = False, source
+        self._found = False
         for file in find_files([source], _SUFFIXES):
+            self._identities.open(source, file.name)
             self._file(file)
         if not self._found:
             where = f" in {', '.join(_SUFFIXES)} files" if os.path.isdir(source) else ""
@@ -421,7 +416,7 @@ class _Loading:
         self._found = True
         try:
             if self.cache.add(obj):
-                self._identities.check(obj, self._source or file, file, line)
+                self._identities.check(obj, line)
         except InvalidObject as error:
             raise SourceError(file, str(error), line) from None
         self._note_time(obj)

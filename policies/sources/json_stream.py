@@ -95,21 +95,19 @@ def _items(window: _Window) -> Iterator[tuple[Any, int]]:
     window.take("[")
     while window.next_character() != "]":
         line = window.line()
-        yield window.value(), line
+        yield window.scan(), line
         window.comma("]")
     window.take("]")
 
 
-def _flat(value: Any, line: int) -> Iterator[Located]:
-    """Yield a value, or the items of a List, recursively."""
+def _flat(value: Any, line: int) -> list[Located]:
+    """Return a value, or the items of a List, recursively."""
     items = items_of(value)
     if problem := incomplete_list(value):
         raise JsonFault(problem, line)
     if items is None or listed_as_empty(value):
-        yield Located(value, line)
-        return
-    for item in items:
-        yield from _flat(item, line)
+        return [Located(value, line)]
+    return [located for item in items for located in _flat(item, line)]
 
 
 class _Window:
@@ -165,6 +163,10 @@ class _Window:
     def value(self) -> Any:
         """Decode and consume one value. Raises JsonFault."""
         self.next_character()
+        return self.scan()
+
+    def scan(self) -> Any:
+        """Decode and consume the value that begins at the current position. Raises JsonFault."""
         while True:
             size = len(self._buffer)
             try:

@@ -69,3 +69,23 @@ def test_pods_share_a_spec_only_where_all_that_is_read_of_it_is_equal(field: dic
     without, having = (Pod.from_api(owned(3) | {"spec": given}).spec for given in (spec, spec | field))
     assert without != having
     assert Pod.from_api(owned(4) | {"spec": {**spec}}).spec is without
+
+
+@pytest.mark.parametrize(
+    ("volume", "safe", "is_local"),
+    [
+        ({"name": "a", "emptyDir": {}}, "", True),
+        ({"name": "a", "emptyDir": {}}, "a", False),
+        ({"name": "b", "emptyDir": {}}, "a", True),
+        ({"name": "b", "emptyDir": {}}, "a,b", False),
+        ({"name": "a", "emptyDir": {"medium": "Memory"}}, "", False),
+        ({"name": "a", "hostPath": {"path": "/x"}}, "", True),
+        ({"name": "a", "configMap": {"name": "x"}}, "", False),
+    ],
+)
+def test_local_storage_is_read_from_the_volumes_and_the_annotation(
+    volume: dict[str, Any], safe: str, is_local: bool
+) -> None:
+    annotations = {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": safe}
+    obj = {"metadata": {"name": "p", "annotations": annotations}, "spec": {"volumes": [volume]}}
+    assert Pod.from_api(obj).has_local_storage is is_local
