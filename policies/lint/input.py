@@ -185,6 +185,15 @@ class Input:
         self.unreadable: list[Exception] = []
         """Why files could not be read."""
 
+    def report_on(self, name: str, reading: Reading) -> None:
+        """Add the counts, diagnostics and suppressions of a text on which findings are reported."""
+        self.reported.append(name)
+        self.suppressions += of_comments(reading.comments)
+        self.suppressions += of_annotations(reading.subjects)
+        self.objects += reading.objects
+        self.diagnostics += reading.diagnostics
+        self.skipped.update(reading.skipped)
+
     def leave_out(self, path: str, what: str) -> None:
         """Count a skipped file or directory. `what`: the reason, as in the summary."""
         self.omitted[what] += 1
@@ -347,12 +356,7 @@ def _read(
             given.kustomizations.append(kustomization)
     if not reported:
         return
-    given.reported.append(file.name)
-    given.suppressions += of_comments(reading.comments)
-    given.suppressions += of_annotations(reading.subjects)
-    given.objects += reading.objects
-    given.diagnostics += reading.diagnostics
-    given.skipped.update(reading.skipped)
+    given.report_on(file.name, reading)
     for kind in reading.skipped:
         given.files_of[kind].append(file)
     if file.is_stream:
@@ -498,10 +502,7 @@ def _read_unprinted(file: File, given: Input, wanted: frozenset[str], namespace:
     """Add the certain problems and the known fields of a rendered template, for its parts that were not printed."""
     from forewarn.policies.manifests.templates import outline
 
-    try:
-        content = read_file(file)
-    except SourceError:
-        return  # its output is checked
+    content = _content(file)
     if b"{{" not in content:
         return
     found = outline(content, file.name, wanted, namespace)
@@ -605,11 +606,7 @@ def _read_values(file: File, given: Input, used: set[str], defining: set[str], p
     """
     from forewarn.policies.lint.templates import class_of_value, names_in_values
 
-    try:
-        content = read_file(file)
-    except SourceError:
-        return  # it was reported when it was read
-    for key, subject in names_in_values(content, file.name, used | defining):
+    for key, subject in names_in_values(_content(file), file.name, used | defining):
         if key in defining:
             given.class_names.add(class_of_value(subject))
         elif class_of_value(subject) not in printed:
@@ -724,7 +721,7 @@ def _content(file: File) -> bytes:
     try:
         return read_file(file)
     except SourceError:
-        return b""  # it was told when it was read
+        return b""  # it was reported when it was read
 
 
 def with_schemas(config: Config, given: Input) -> Config:

@@ -15,7 +15,7 @@ from functools import cached_property
 from glob import glob
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.evaluation.suppressions import ANNOTATION, of_annotations, of_comments
+from forewarn.policies.evaluation.suppressions import ANNOTATION
 from forewarn.policies.findings import Location, Severity, cut, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, REMOVED
 from forewarn.policies.lint.charts import CHART, Charts
@@ -440,12 +440,7 @@ class _Renderer:
         """Return the objects in a rendered text, and add its counts, diagnostics and suppressions to the input."""
         reading, given = read(text.data, text.name, self._wanted, namespace=namespace), self._given
         given.texts[text.name] = text.data
-        given.reported.append(text.name)
-        given.objects += reading.objects
-        given.diagnostics += reading.diagnostics
-        given.skipped.update(reading.skipped)
-        given.suppressions += of_comments(reading.comments)
-        given.suppressions += of_annotations(reading.subjects)
+        given.report_on(text.name, reading)
         return list(reading.subjects)
 
     def _add(self, directory: str, subjects: Sequence[ReviewedObject]) -> None:
