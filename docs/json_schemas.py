@@ -35,10 +35,11 @@ from forewarn.policies.application.node import NodePressure, ResizeResult
 from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
+from forewarn.policies.cluster.answer_head import AnswerHead
 from forewarn.policies.documents import VERSION, Always, Sparse, Spelled, fields_of, optional_in_json, properties_of
-from forewarn.policies.documents.answers import DryRun, Head
 from forewarn.policies.documents.findings import Detail
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
+from forewarn.policies.dry_run import AnswerLine
 from forewarn.policies.expectations import Expectations
 from forewarn.policies.findings import Finding
 from forewarn.policies.forecast.impact import ImpactDocument
@@ -72,7 +73,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
         "`audit`, `classes`, `headroom`, `lint`, `predict`, `risk` and `whatif` about several clusters",
         SeveralClusters,
     ),
-    "dry-run": ("each line of `dry-run`", DryRun),
+    "dry-run": ("each line of `dry-run`", AnswerLine),
     "explain": ("each line of `explain`", Rule),
     "info-node-groups": ("`info node-groups`", NodeGroups),
     "info-releases": ("`info releases`", list[Release]),
@@ -136,8 +137,8 @@ Most answers about a cluster contain `head`. In `diff`, `head` is the name of th
 
 def page() -> str:
     """docs/reference/json.md: the outputs, and the keys of each."""
-    hints = get_type_hints(Head, include_extras=True)
-    parts = [_PAGE + "".join(f"| `{key}` | {get_args(hint)[1]} |\n" for key, hint in hints.items())]
+    keys, _, explained = _members(AnswerHead)
+    parts = [_PAGE + "".join(f"| `{key}` | {explained[key]} |\n" for key in keys)]
     sections: dict[str, list[str]] = {}
     for name, (title, _) in DOCUMENTS.items():
         sections.setdefault(section_of(name), []).append(f"- {_linked(name, title)}: {', '.join(_keys(name))}")

@@ -17,8 +17,9 @@ NamespaceLifecycle …), and Pod validation beyond kube_apiserver/validation/pod
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from forewarn.policies.documents import Document, in_json
 from forewarn.policies.kinds import registry as kinds
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
@@ -75,7 +76,9 @@ from forewarn.policies.releases.semantics import Semantics
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.documents import Always, Hidden, Inlined
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
@@ -92,8 +95,16 @@ REASONS: Final[Mapping[int, str]] = {
 }
 
 
+class ResolvedPriority(NamedTuple):
+    """The values that the Priority admission plugin writes into a Pod."""
+
+    priority_class_name: str | None
+    priority: int
+    preemption_policy: str
+
+
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Document):
     """The API server's response: `code` is the HTTP status, `message` is "" for an accepted request.
 
     `errors`: the errors of a 422. `resolved`: the priority fields of an accepted Pod. `stored`: the stored spec of an
@@ -102,12 +113,12 @@ class Answer:
 
     allowed: bool
     code: int
-    message: str = ""
-    errors: tuple[FieldError, ...] = ()
-    resolved: Resolved | None = None
-    quotas: tuple[ResourceQuota, ...] = ()
+    message: Always[str] = ""
+    errors: Hidden[tuple[FieldError, ...]] = ()
+    resolved: Hidden[Resolved | None] = None
+    quotas: Hidden[tuple[ResourceQuota, ...]] = ()
     stored: ApiObject | None = None
-    is_unknown_kind: bool = False
+    is_unknown_kind: Hidden[bool] = False
     """True if the server does not serve the kind in this version."""
 
     @property
@@ -115,15 +126,21 @@ class Answer:
         """The reason of the Status; "" for an accepted request."""
         return REASONS.get(self.code, "")
 
-    def to_dict(self) -> dict[str, Any]:
-        """The response as JSON, without the list of errors."""
-        resolved = self.resolved and {
-            "priorityClassName": self.resolved.priority_class_name or None,
-            "priority": self.resolved.priority,
-            "preemptionPolicy": self.resolved.preemption_policy,
-        }
-        answer = {"allowed": self.allowed, "code": self.code, "message": self.message, "resolved": resolved}
-        return answer if self.stored is None else {**answer, "stored": self.stored}
+    @in_json
+    def resolved_(self) -> ResolvedPriority | None:
+        """The priority fields of an accepted Pod."""
+        return self.resolved and ResolvedPriority(self.resolved.priority_class_name or None, *self.resolved[1:])
+
+
+class AnswerLine(NamedTuple):
+    """A line of `forewarn dry-run`: kube-apiserver's answer for one object, and the object that it would store."""
+
+    head: AnswerHead
+    file: str
+    kind: str
+    namespace: str
+    name: str
+    answer: Inlined[Answer]
 
 
 class RequestRejected(Exception):

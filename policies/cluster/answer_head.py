@@ -14,34 +14,22 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.cluster.origin import Origin
-    from forewarn.policies.documents.answers import Head
+    from forewarn.policies.documents import Always, Inlined
     from forewarn.policies.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerHead:
-    """The subject of an answer: a cluster state, the Kubernetes release, and the profiles of kube-scheduler.
+class AnswerHead(Document):
+    """The head of an answer about a cluster.
 
-    `release`: such as `1.36`. `profile`: names of the profiles. `assumes`: what the answer assumes, as clauses, such as
-    `no LimitRanges` or `Kubernetes 1.37`.
+    `release`: Kubernetes release of the predictions, such as 1.36. `profile`: profiles of kube-scheduler. `assumes`:
+    what the answer assumes, such as `no LimitRanges`.
     """
 
-    origin: Origin
+    origin: Inlined[Origin]
     release: str
     profile: str
-    assumes: tuple[str, ...] = ()
-
-    def to_dict(self) -> Head:
-        """The head as a JSON object."""
-        origin = self.origin
-        return {
-            "cluster": origin.cluster,
-            "time": origin.time,
-            "timeOf": "read" if origin.is_read else "newest object" if origin.time else "",
-            "release": self.release,
-            "profile": self.profile,
-            "assumes": list(self.assumes),
-        }
+    assumes: Always[tuple[str, ...]] = ()
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
+
+from forewarn.policies.documents import in_json
+
+if TYPE_CHECKING:
+    from forewarn.policies.documents import Always, Hidden
 
 TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 """The format of times in UTC, as in metav1.Time."""
@@ -12,13 +17,20 @@ TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The source of a cluster state. `cluster`: kubeconfig contexts or files. `time`: in RFC 3339; "" if unknown.
-    `is_read`: whether the state was read at `time`; otherwise, `time` is the newest timestamp in its objects.
+    """The source of a cluster state.
+
+    `cluster`: kubeconfig context or files of the cluster; empty without a cluster. `time`: time of the cluster state;
+    empty if unknown. `is_read`: whether the state was read at `time`.
     """
 
-    cluster: str = ""
-    time: str = ""
-    is_read: bool = False
+    cluster: Always[str] = ""
+    time: Always[str] = ""
+    is_read: Hidden[bool] = False
+
+    @in_json
+    def time_of(self) -> Literal["read", "newest object", ""]:
+        """`read`: forewarn read the state at `time`; `newest object`: `time` is the newest timestamp in the state."""
+        return "read" if self.is_read else "newest object" if self.time else ""
 
 
 def age_of(origin: Origin, now: datetime) -> float | None:

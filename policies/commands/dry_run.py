@@ -26,7 +26,8 @@ from forewarn.policies.commands.cluster_command import (
 from forewarn.policies.commands.parser import Parser, add_admission_option
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config import ConfigError, load_limited_resources
-from forewarn.policies.dry_run import Answer, dry_run, dry_run_apply
+from forewarn.policies.documents import to_dict
+from forewarn.policies.dry_run import Answer, AnswerLine, dry_run, dry_run_apply
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import (
     BY_GROUP_KIND,
@@ -45,7 +46,7 @@ from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options
 from forewarn.policies.releases.minors import PREDICTED_MINORS
 from forewarn.policies.releases.semantics import DEFAULT
-from forewarn.policies.render.head import headed, line_of
+from forewarn.policies.render.head import line_of
 from forewarn.policies.sources import SourceError, find_files, read_file, status_of
 from forewarn.policies.sources.errors import unreadable
 from forewarn.policies.terminal import as_json, clean, complain, print_notice, progress
@@ -235,8 +236,8 @@ def _files(request: _Request, cluster: ClusterSnapshot, options: Options) -> int
 def _print(form: str, cluster: ClusterSnapshot, path: str, subject: ReviewedObject, answer: Answer) -> None:
     if form == "json":
         ref = subject.ref
-        about = {"file": path, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-        sys.stdout.write(as_json(headed({**about, **answer.to_dict()}, head_of(cluster))))
+        line = AnswerLine(head_of(cluster), path, ref.kind, ref.namespace, ref.name, answer)
+        sys.stdout.write(as_json(to_dict(line)))
     elif answer.allowed:
         print(clean(f"{_name(subject)} {_verb(answer)} (dry run)", color=False))  # noqa: T201
     else:

@@ -9,14 +9,9 @@ from forewarn.policies.cluster.origin import Origin
 from forewarn.policies.render.markdown import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from forewarn.policies.render.html.elements import Page
-
-
-def headed(document: Mapping[str, Any], head: AnswerHead) -> dict[str, Any]:
-    """Return a JSON object with the head as its first key."""
-    return {"head": head.to_dict(), **document}
 
 
 def line_of(head: AnswerHead) -> str:
@@ -61,7 +56,7 @@ def on_page(page: Page, head: AnswerHead) -> Page:
 
 def merged(documents: Iterable[Any]) -> AnswerHead:
     """Return the head of several parts of an answer: that of the first, with the assumptions of all. Raises
-    ValueError for input that `headed` did not write.
+    ValueError for input without a head.
     """
     heads = [_from_dict(document) for document in documents]
     assumes = dict.fromkeys(clause for head in heads for clause in head.assumes)
