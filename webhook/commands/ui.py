@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.ui.processes import Run as Ask
 
 OK: Final = 0
-_MAX_NAMES: Final = 500
+_MAX_NAMES: Final = 5000
 """Suggestions for an input."""
 _NAMED: Final = (
     "--cluster",
@@ -129,13 +129,15 @@ def shown_of(state: State, source: str) -> Shown:
     counts = f"{plural(len(cluster.objects.nodes), 'node')}, {plural(len(cluster.pods), 'Pod')}"
     named = ((each.name, each.value) for each in cluster.priority_classes.values() if is_name(each.name))
     classes = sorted(named, key=lambda each: (-each[1], each))
+    pending = [pod for pod in cluster.pods.values() if not pod.node_name]
     names = {
         "zones": {zone_of(node) for node in cluster.objects.nodes.values()},
         "pools": pools_of(cluster),
         "nodes": {node.name for node in cluster.objects.nodes.values()},
         "classes": [name for name, _ in classes],
         "workloads": [_workload(key) for key, each in cluster.workloads.items() if not any(each.controller)],
-        "pods": [f"{pod.namespace}/{pod.name}" for pod in cluster.pods.values() if not pod.node_name],
+        "pods": [f"{pod.namespace}/{pod.name}" for pod in pending],
+        "pending": {cluster.top_workload_of(pod): f"{pod.namespace}/{pod.name}" for pod in pending}.values(),
     }
     known = {key: sorted(filter(is_name, each))[:_MAX_NAMES] for key, each in names.items()}
     head, picture, levels = line_of(head_of(cluster)), of_cluster(cluster), priority_levels(cluster)

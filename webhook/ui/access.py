@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from flask import Response, abort, render_template, request
 
-PAGES: Final = {"cluster": "Cluster", "predict": "Predict", "whatif": "Questions", "risk": "Risk", "audit": "Audit"}
+PAGES: Final = {"cluster": "Cluster", "predict": "Predict", "risk": "Risk", "audit": "Audit"}
 MAX_BYTES: Final = 1 << 20
 """Of a request."""
 POLICY: Final = (

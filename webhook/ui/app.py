@@ -196,12 +196,9 @@ class _Pages:
         self._cluster, self._processes, self._access = cluster, processes, access
 
     def cluster(self) -> str:
-        """Nodes and their Pods by PriorityClass."""
+        """The form of questions, and the nodes and their Pods by PriorityClass."""
         view = self._cluster.view()
-        more: dict[str, Any] = {"markup": view.markup, "totals": view.totals, "levels": view.levels}
-        rows = ((display_text(str(row[1])), row[3]) for row in view.shown.levels)
-        more["by_class"] = ", ".join(f"{'no class' if name == '(none)' else name} {pods}" for name, pods in rows)
-        return self._page("cluster", view, CommandLine("classes"), scripts=("page.js",), **more)
+        return self._page("cluster", view, CommandLine("classes"), scripts=("page.js", "whatif.js"), **_home(view))
 
     def predict(self) -> str:
         """A manifest, and its prediction."""
@@ -217,10 +214,10 @@ class _Pages:
             report = view.answers.get(command_line) if command_line else None
         except BadLink as bad:
             fault = str(bad)
-        scripts: Sequence[str] = report.scripts if report else () if command_line else ("page.js",)
+        scripts: Sequence[str] = report.scripts if report else () if command_line or page != "whatif" else ("page.js",)
         own = {"markup": Markup(report.markup), "title": report.title} if report else {"fault": fault}
         if page == "whatif":
-            own |= _choices(view.shown) | ({} if command_line else {"markup": view.markup})
+            own |= _choices(view.shown) if command_line else _home(view)
             scripts = (*scripts, "whatif.js")
         scripts = scripts if report or command_line is None else (*scripts, "question.js")
         return self._page(page, view, scripts=scripts, command=command_line, asked=command_line, report=report, **own)
@@ -306,7 +303,17 @@ class _Pages:
         line = (report and report.command) or (command.line(view.shown.named) if command else "")
         pages = self._access.pages()
         common = {"page": page, "pages": pages, "shown": view.shown, "command": line, "query": request.args}
-        return render_template(f"{page}.html", **common | {"title": PAGES.get(page, "Compare")} | more)
+        title = {**PAGES, "whatif": "Question"}.get(page, "Compare")
+        template = "whatif" if page == "cluster" else page
+        return render_template(f"{template}.html", **common | {"title": title} | more)
+
+
+def _home(view: View) -> dict[str, Any]:
+    """The first page: the form of questions, and the cluster."""
+    rows = ((display_text(str(row[1])), row[3]) for row in view.shown.levels)
+    by_class = ", ".join(f"{'no class' if name == '(none)' else name} {pods}" for name, pods in rows)
+    own = {"markup": view.markup, "totals": view.totals, "levels": view.levels, "by_class": by_class}
+    return _choices(view.shown) | own
 
 
 def _choices(shown: Shown) -> dict[str, Any]:

@@ -7,16 +7,19 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
 from forewarn.policies.objects.fields import NOTHING
+from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
 from forewarn.policies.render.classes import HEADS
-from forewarn.policies.render.html.elements import Page, data, figures, section, table
+from forewarn.policies.render.html.elements import Page, data, element, figures, section, table
 from forewarn.policies.render.html.nodes import nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from xml.etree.ElementTree import Element
 
     from forewarn.webhook.ui.processes import Processes
     from forewarn.webhook.ui.questions import CommandLine
@@ -129,9 +132,21 @@ def markup_of(*parts: Any) -> Markup:
     return Markup(Page("", parts).markup())
 
 
+def _changes(name: str) -> Element:
+    """Links to questions about a PriorityClass."""
+    links = (("delete", "Delete"), ("default", "Make global default"))
+    queries = (({"change": "class", "name": name, key: 1}, text) for key, text in links)
+    shown = (
+        element("a", text, href=f"/whatif?{urlencode(query)}", aria_label=f"{text}: {name}") for query, text in queries
+    )
+    return element("span", *shown, class_="links")
+
+
 def _view(shown: Shown) -> View:
     tiles = ((name, value, name == "Pending" and value[:2] != "0 ") for name, value in shown.totals.items())
-    levels = table("PriorityClasses", HEADS[1:], (row[1:] for row in shown.levels), len(shown.levels))
+    known = {name for name, _ in shown.classes if not name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX)}
+    rows = ((*row[1:], _changes(str(row[1])) if row[1] in known else "-") for row in shown.levels)
+    levels = table("PriorityClasses", (*HEADS[1:], "simulate"), rows, len(shown.levels))
     return View(
         shown,
         markup_of(nodes(shown.picture), data("nodes-data", shown.picture)),

@@ -31,7 +31,7 @@ class Amount(NamedTuple):
     value: int
 
 
-Cell = str | int | Amount
+Cell = str | int | Amount | Element
 
 
 class Page(NamedTuple):
@@ -93,7 +93,8 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], co
     """
     body = element("tbody")
     for _, row in zip(range(MAX_ROWS), rows, strict=False):
-        body.append(element("tr", *(_cell(value, place == named_by) for place, value in enumerate(row))))
+        cells = enumerate(zip(row, heads, strict=True))
+        body.append(element("tr", *(_cell(value, name, place == named_by) for place, (value, name) in cells)))
     head = element("thead", element("tr", *(element("th", name, scope="col") for name in heads)))
     shown = element("table", element("caption", caption), head, body, class_="sortable")
     more = f"The first {MAX_ROWS} of {count} rows. Use -o json for all." if count > MAX_ROWS else ""
@@ -141,9 +142,11 @@ def section(title: str, name: str, *children: Element | str | None) -> Element:
     return element("section", heading, *children, aria_labelledby=name)
 
 
-def _cell(value: Cell, names_row: bool) -> Element:
+def _cell(value: Cell, head: str, names_row: bool) -> Element:
     tag = "th" if names_row else "td"
-    scope: dict[str, str] = {"scope": "row"} if names_row else {}
+    scope: dict[str, str] = {"scope": "row"} if names_row else {"data_head": head}
+    if isinstance(value, Element):
+        return element(tag, value, **scope)
     if isinstance(value, IntEnum):
         return element(tag, str(value), data_value=int(value), **scope)
     if isinstance(value, int):

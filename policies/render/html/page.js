@@ -134,6 +134,7 @@ const drawNodes = (data) => {
     paint(node);
     groupsOfNodes[data.title[node]].list.append(cell);
   }
+  groupsOfNodes.forEach(({ group, list }) => group.style.setProperty("--nodes", list.childElementCount));
   holder.append(...groupsOfNodes.map(({ group }) => group));
   if (count) {
     holder.removeAttribute("tabindex");

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import duration
 from forewarn.policies.render import autoscalers
 from forewarn.policies.render.drain import emptied
 from forewarn.policies.render.headroom import cpu, memory
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
 
 _MAX_NOTES: Final = 100
 _OPEN_PDBS: Final = 3
+_OPEN_LINES: Final = 6
 _MAX_OPEN: Final = 40
 """The most events of a timeline that is shown unfolded."""
 
@@ -62,6 +62,7 @@ def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[st
     parts = [
         _header(end, verdict(answer, change)),
         *_change(change),
+        *_listed("Upgrade" if end.upgrade else "Drain", "drained", [*emptied(end)], _OPEN_LINES),
         *_upgrades(answer),
         *_listed("PodDisruptionBudgets", "pdbs", _pdbs(end), _OPEN_PDBS),
         *_workloads(end),
@@ -81,19 +82,22 @@ def _header(answer: Answer, title: str) -> Element:
     others = [standing for standing in answer.workloads if standing.workload not in answer.placeholders]
     pending = sum(standing.pending for standing in others)
     before = sum(standing.pending_before for standing in others)
-    preempted, _, _, broken, _ = row(answer)
-    reserving = len(answer.preempted) - preempted
-    failed = sum(bool(standing.failure) for standing in answer.workloads)
-    tiles = (
-        ("running", f"{answer.running_before} → {answer.running_after}", answer.running_after < answer.running_before),
-        ("Pending", f"{before} → {pending}" if before else pending, pending > before),
+    preempted, _, lost, broken, placeholders = row(answer)
+    failed, upgrade = sum(bool(standing.failure) for standing in answer.workloads), answer.upgrade
+    depth, running = answer.summary.cascade_depth, (answer.running_before, answer.running_after)
+    tiles = [
+        *([("upgraded", f"{len(upgrade.done)} of {len(upgrade.steps)}", not upgrade.complete)] if upgrade else ()),
+        *([("nodes not drained", f"{len(answer.not_drained)}", True)] if answer.not_drained else ()),
+        ("replicas lost", lost, bool(lost)),
         ("preempted", preempted, bool(preempted)),
+        ("Pending", f"{before} → {pending}" if before else pending, pending > before),
         ("PDB violations", broken, bool(broken)),
-        ("cascade depth", answer.summary.cascade_depth, answer.summary.cascade_depth > 1),
         *([("Jobs failed", failed, True)] if failed else ()),
-        *([("placeholders preempted", reserving, False)] if reserving else ()),
-        ("time to steady state", duration(answer.summary.settled_at), not answer.summary.settled),
-    )
+        ("running", " → ".join(map(str, running)), running[1] < running[0]),
+        *([("placeholders preempted", placeholders, False)] if placeholders else ()),
+        *([("cascade depth", depth, True)] if depth > 1 else ()),
+    ]
+    tiles.sort(key=lambda each: (not each[2], each[1] == 0))
     return page_header(title.removesuffix("."), tiles, f"{answer.change}. {times(answer)}", without_it(answer))
 
 
@@ -176,7 +180,6 @@ def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
     lines = [
         *missing(answer.summary),
         *fix_of_failures(answer),
-        *emptied(answer),
         *new_node_lines(answer),
         *affected(answer.pod_losses),
     ]

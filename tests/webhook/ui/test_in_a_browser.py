@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from forewarn.webhook.ui.questions import QUESTIONS
 from tests.benchmarks.clusters import Size, objects
 from tests.webhook.ui.browsing import CHROMIUM, Served, chromium, opened, served, until
-from tests.webhook.ui.test_pages import HPA
 from tests.webhook.ui.test_processes import wait_until
 
 pytest.importorskip("playwright", reason="`make browser` installs Playwright")
@@ -98,18 +98,18 @@ def test_a_zone_loss_by_keyboard_alone(page: Any, ui: Served) -> None:
     until(page, "document.getElementById('moment-told').value === 'after'")
 
 
-def test_nodes_are_selected_and_lost_by_keyboard_alone(page: Any, ui: Served) -> None:
+def test_nodes_are_selected_and_drained_by_keyboard_alone(page: Any, ui: Served) -> None:
     show(page, ui, "/whatif")
     tab_to(page, "a-1: ")
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     assert page.input_value("#name") == "a-1 a-2"
-    assert page.input_value("#change") == "lose-node"
+    assert page.input_value("#change") == "drain"
     page.focus("#name")
     page.keyboard.press("Enter")
     page.wait_for_selector("main > header")
-    assert page.inner_text("main .lead").startswith("loss of 2 nodes (a-1, a-2) with 4 Pods")
+    assert page.inner_text("main .lead").startswith("drain of 2 nodes (a-1, a-2) with 4 Pods")
 
 
 def tab_to(page: Any, name: str) -> None:
@@ -124,13 +124,15 @@ def tab_to(page: Any, name: str) -> None:
 
 def test_a_prediction_follows_each_change_and_its_link_restores_it(page: Any, ui: Served) -> None:
     show(page, ui, "/predict#manifest")
-    assert page.inner_text("#headline") == "2 of 2 new Pods would fit without preemption."
+    assert page.inner_text("#headline") == "Deployment shop/cache: 2 new Pods: 2 would fit"
     for field, value in (("#replicas", "9"), ("#cpu", "1")):
         before = page.evaluate("document.documentElement.dataset.predicted")
         page.fill(field, value)
         until(page, f"document.documentElement.dataset.predicted > {before}")
     shown = page.inner_text("#lines")
-    assert page.inner_text("#headline") == "1 of 9 new Pods would stay Pending. Victims: 4."
+    counts = "4 would preempt other Pods, 4 would wait for terminating Pods, 1 would stay Pending"
+    assert page.inner_text("#headline") == f"Deployment shop/cache: 9 new Pods: {counts}"
+    assert page.inner_text("#victims-title") == "Victims: 4"
     assert page.locator("#victims tbody tr").count() == 4
     assert page.locator("#lines .victim").count() >= 4
     assert "4 nodes: insufficient cpu" in shown
@@ -325,47 +327,32 @@ def test_six_questions_of_an_owner_take_at_most_twelve_clicks(browser: Any, tmp_
     (tmp_path / "cluster.yaml").write_text(
         f"""{Path(CLUSTER).read_text()}---
 {{apiVersion: v1, kind: Pod, metadata: {{name: large, namespace: shop}}, spec: {{containers: [{large}]}}}}
-{HPA}"""
+"""
     )
     clicks = 0
     with served(tmp_path / "cluster.yaml") as ui, opened(browser, ui) as page:
 
-        def click(selector: str) -> None:
+        def ask(expected: str, *steps: str, **typed: str) -> None:
+            """Each click, selection, typed value and Enter is a click."""
             nonlocal clicks
-            clicks += 1
-            page.click(selector)
-
-        def ask(change: str, expected: str, **inputs: str) -> None:
-            """Open the list of questions, and select one; the others are keys: Tab to the inputs, Enter."""
-            nonlocal clicks
-            clicks += 2
-            page.select_option("#change", change)
-            for name, text in inputs.items():
-                page.focus(f".ask [name={name}]")
-                page.keyboard.type(text)
-            if change == "class":
-                click(".ask [name=delete]")
-            page.keyboard.press("Enter")
-            answered(f"change={change}", expected)
-
-        def answered(address: str, expected: str) -> None:
-            page.wait_for_url(f"**{address}*")
+            clicks += len(steps) + len(typed) + bool(typed)
+            page.goto(ui.base)
+            for step in steps:
+                page.select_option("#change", step) if step in QUESTIONS else page.click(step)
+            for name, text in typed.items():
+                page.fill(f".ask [name={name}]", text)
+                last = f".ask [name={name}]"
+            if typed:
+                page.press(last, "Enter")
             page.wait_for_selector("main > header h1")
-            assert expected in page.inner_text("main > header h1")
+            assert expected in page.inner_text("main > header")
 
-        click("a:text-is('Predict')")
-        page.wait_for_selector("#manifest:focus")
-        page.keyboard.insert_text(MANIFEST.replace("replicas: 2", "replicas: 9"))  # as pasted
-        until(page, "document.querySelectorAll('#victims tbody tr').length > 0")
-        click("a:text-is('Questions')")
-        click("a:text-is('Lose zone a')")
-        answered("change=lose-zone", "4 of 4 replicas of reports/nightly lost")
-        ask("drain", "2 of 4 replicas of reports/nightly lost", name="a-1")
-        ask("headroom", "more Pods", name="shop/deployment/web")
-        click("a:text-is('Questions')")
-        click(".chips a:has-text('shop/large')")
-        answered("change=why", "shop/large (priority 0): Pending")
-        ask("class", "New Pods of reports/nightly with PriorityClass batch rejected", name="batch")
+        ask("4 of 4 replicas of reports/nightly lost", "a:text-is('Lose zone a')")
+        ask("2 of 4 replicas of reports/nightly lost", name="a-1")
+        ask("4 of 5 new Pods of shop/web run", "scale", name="shop/deployment/web", number="9")
+        ask("more Pods", "headroom", name="shop/deployment/web")
+        ask("shop/large (priority 0): Pending", ".chips a:has-text('shop/large')")
+        ask("New Pods of reports/nightly with PriorityClass batch rejected", "a[aria-label='Delete: batch']")
     assert clicks <= 12
 
 

@@ -40,28 +40,11 @@ const valueOf = (field) => {
 
 const edits = () => Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, valueOf(field)]));
 
-const HEADLINES = [
-  ["not-predicted", "are not predicted"],
-  ["unknown", "are not predicted"],
-  ["refused", "are rejected by a ResourceQuota"],
-  ["pending", "would stay Pending"],
-  ["preempts", "would preempt other Pods"],
-  ["waits", "would wait for terminating Pods"],
-  ["fits", "would fit without preemption"],
-];
-
 const headline = (found) => {
-  const worst = HEADLINES.find(([outcome]) => found.outcomes[outcome]);
-  const all = Object.values(found.outcomes).reduce((sum, count) => sum + count, 0);
-  const place = byId("headline");
-  place.className = worst ? worst[0] : found.faults.length ? "not-predicted" : "";
-  if (worst) {
-    const count = found.outcomes[worst[0]];
-    const verb = count === 1 ? worst[1].replace(/^are /, "is ") : worst[1];
-    place.textContent = `${all === 1 ? "1 new Pod" : `${count} of ${all} new Pods`} ${verb}.`;
-  }
-  else place.textContent = found.faults.length ? "Not predicted." : all ? "See below." : "No new Pods.";
-  if (found.victims.length) place.textContent += ` Victims: ${found.victims.length}.`;
+  const outcomes = Object.keys(found.outcomes);
+  byId("headline").className = outcomes.length && outcomes.every((each) => each === "fits") ? "fits" : outcomes.length || found.faults.length ? "bad" : "";
+  byId("headline").textContent = found.lines[0] ?? "not predicted";
+  byId("victims-title").textContent = `Victims: ${found.victims.length}`;
 };
 
 const fill = (found) => {
@@ -82,9 +65,14 @@ const show = (found) => {
   fill(found);
   byId("fault").hidden = !found.faults.length;
   byId("fault").textContent = found.faults.join("\n");
-  byId("lines").replaceChildren(...found.lines.map((line) => make("li", line.startsWith("  - ") ? "victim" : "", line)));
+  byId("lines").replaceChildren(...found.lines.slice(1).map((line) => make("li", line.startsWith("  - ") ? "victim" : "", line)));
   const row = (v) => [v.pod, v.workload, v.priorityClass || "-", v.priority, v.node, v.by];
-  const cell = (value, place) => make(place ? "td" : "th", typeof value === "number" ? "number" : "", value);
+  const heads = [...byId("victims").querySelectorAll("thead th")];
+  const cell = (value, place) => {
+    const made = make(place ? "td" : "th", typeof value === "number" ? "number" : "", value);
+    made.dataset.head = heads[place].textContent;
+    return made;
+  };
   byId("victims").hidden = !found.victims.length;
   byId("victims").querySelector("tbody").replaceChildren(
     ...found.victims.map((victim) => {
@@ -105,7 +93,7 @@ const show = (found) => {
 
 // A page without an answer; `text`: why.
 const clear = (headline, text = "") => {
-  byId("headline").className = text ? "not-predicted" : "";
+  byId("headline").className = text ? "bad" : "";
   byId("headline").textContent = headline;
   byId("fault").hidden = !text;
   byId("fault").textContent = text;
@@ -115,7 +103,7 @@ const clear = (headline, text = "") => {
   byId("copy-command").disabled = byId("copy-json").disabled = true;
 };
 
-const fail = (text) => clear("Not predicted.", text);
+const fail = (text) => clear("not predicted", text);
 
 // The shown answer is about an earlier manifest until the next one arrives.
 const markBusy = () => {
@@ -129,7 +117,7 @@ const predict = async () => {
   if (!manifest.value.trim()) {
     clearTimeout(stale);
     history.replaceState(null, "", location.pathname);
-    clear("No manifest yet.");
+    clear("no manifest yet");
     return;
   }
   markBusy();

@@ -1,13 +1,15 @@
 // Shows the progress of the question in the address, and the answer when it is there. A closed page cancels it.
 const byId = (id) => document.getElementById(id);
 const events = new EventSource(`/events${location.pathname}${location.search}`);
+const clock = setInterval(() => (byId("seconds").textContent = `(${Math.round(performance.now() / 1000)} s)`), 500);
 
 const stop = (text) => {
+  clearInterval(clock);
   events.close();
   byId("failed").textContent = text;
   byId("failed").hidden = false;
   document.querySelector("#progress progress").hidden = true;
-  byId("step").hidden = byId("cancel").hidden = true;
+  byId("step").hidden = byId("seconds").hidden = byId("cancel").hidden = true;
 };
 
 events.addEventListener("progress", (event) => (byId("step").textContent = JSON.parse(event.data)));

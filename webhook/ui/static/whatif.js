@@ -13,16 +13,18 @@ change.addEventListener("change", () => {
     if (!field) continue;
     label.querySelector("span").textContent = field[1];
     if (input.type === "checkbox") continue;
-    input.value = "";
+    // A workload or a node stays for the next question about it.
+    const list = `known-${field[5]}`;
+    if (input.getAttribute("list") !== list || input.name === "number") input.value = "";
     input.required = field[10];
     input.placeholder = field[6] || field[9];
-    input.setAttribute("list", `known-${field[5]}`);
+    input.setAttribute("list", list);
   }
 });
 
 const toggle = (node) => {
   if (change.value !== "drain" && change.value !== "lose-node") {
-    change.value = "lose-node";
+    change.value = "drain";
     change.dispatchEvent(new Event("change"));
   }
   const names = name.value.split(/\s+/).filter(Boolean);
