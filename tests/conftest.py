@@ -1,10 +1,11 @@
-"""What holds for every test: the source of hypothesis' examples, the limit of a run, and garbage collection."""
+"""What holds for every test: the source of hypothesis' examples, the limit of a run, garbage collection, bytecode."""
 
 from __future__ import annotations
 
 import faulthandler
 import gc
 import os
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ from tests.json_outputs import FAULTS, check_outputs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Tests start many processes, and each would compile all sources again, as each run would all tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 check_outputs()  # before a command imports what prints
 
 # In CI, hypothesis uses fixed examples, so that a result depends only on the commit. Elsewhere the examples are random,
