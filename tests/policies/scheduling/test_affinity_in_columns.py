@@ -99,7 +99,7 @@ def question(rng: random.Random, meant: Semantics) -> tuple[ClusterSnapshot, Mad
 @pytest.mark.parametrize("order", SEMANTICS)
 def test_it_comes_to_the_same_as_every_plugin_on_every_node(order: str) -> None:
     outcomes: Counter[str] = Counter()
-    for number in range(cases(330)):
+    for number in range(cases(660)):
         rng = random.Random(f"affinity {SEED}.{order}.{number}")
         state, asked = question(rng, SEMANTICS[order])
         prediction = policies.predict(state, asked.obj)
@@ -118,7 +118,7 @@ def test_it_comes_to_the_same_as_every_plugin_on_every_node(order: str) -> None:
         outcomes["sampled"] += answer.is_sampled
         outcomes["nominated itself"] += bool(prediction.pod.nominated_node_name)
         outcomes["waits"] += not prediction.preemption.eligible and not prediction.fits
-    assert outcomes["walked"] < cases(75), outcomes
+    assert outcomes["walked"] < cases(150), outcomes
     assert min(outcomes["fits"], outcomes["preempts"], outcomes["pending"]) > 40, outcomes
     assert min(outcomes["with violations"], outcomes["sampled"], outcomes["waits"]) > 0, outcomes
     assert outcomes["nominated itself"] > 20, outcomes

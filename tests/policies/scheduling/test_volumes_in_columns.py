@@ -193,14 +193,14 @@ def test_random_clusters_get_the_answer_of_the_walk(minor: int) -> None:
         outcomes[test_vectorized.compare(snapshot, storage.asked.obj, number)] += 1
         if number % 20 == 0:
             check(snapshot.scheduling)
-    assert min(outcomes["fits"], outcomes["preempts"], outcomes["pending"]) > 7, outcomes
+    assert min(outcomes["fits"], outcomes["preempts"], outcomes["pending"]) > cases(7), outcomes
     assert outcomes["walked"] < cases(32), outcomes
 
 
 def test_storage_is_scored_as_in_the_walk() -> None:
     """Since 1.37, by what Filter has found for each node."""
     scored: Counter[bool] = Counter()
-    for number in range(cases(100)):
+    for number in range(cases(200)):
         storage = Storage(f"scores {number}")
         snapshot, asked = storage.snapshot(Semantics(37)), storage.asked.request(cpu="100m").obj
         prediction = policies.predict(snapshot, asked)
@@ -249,7 +249,7 @@ def test_random_clusters_get_the_whole_answer_of_the_walk(minor: int) -> None:
     for number in range(cases(75)):
         storage = Storage(f"whole {minor}.{number}")
         told[test_whole_answer.same(storage.snapshot(Semantics(minor)), storage.asked.obj, number)] += 1
-    assert told[True] > 40, told
+    assert told[True] > cases(40), told
 
 
 def in_order(rng: random.Random) -> dict[str, Any]:
@@ -293,7 +293,7 @@ def test_random_clusters_of_all_sorts(feature: str) -> None:
         for obj in objects_of(case):
             cache.add(obj)
         outcomes[test_vectorized.compare(cache.snapshot(), case["pod"], case["id"])] += 1
-    assert outcomes["preempts"] > 18, outcomes
+    assert outcomes["preempts"] > cases(18), outcomes
     assert outcomes["walked"] < cases(40), outcomes
 
 
