@@ -27,6 +27,11 @@ class Made:
         known = fields_of(typed).known if (typed := type_of(self.obj)) else {"spec", "status"}
         self.obj |= {part: {} for part in ("spec", "status") if part in known}
 
+    @property
+    def name(self) -> str:
+        name: str = self.obj["metadata"]["name"]
+        return name
+
     def labels(self, **labels: str) -> Self:
         self.obj["metadata"].setdefault("labels", {}).update(labels)
         return self
@@ -58,6 +63,11 @@ class MadePod(Made):
 
     def priority(self, number: int) -> Self:
         return self.spec(priority=number)
+
+    def of_class(self, name: str | int) -> Self:
+        """As in a manifest: with the name of a PriorityClass, or the value of one, and without a priority."""
+        del self.obj["spec"]["priority"]
+        return self.spec(priorityClassName=name if isinstance(name, str) else make_priority_class(name).name)
 
     def request(self, **amounts: str) -> Self:
         """`cpu`, `memory`, …; an underscore stands for a dash."""
@@ -138,6 +148,12 @@ class MadeNode(Made):
 def make_node(name: str) -> MadeNode:
     node = MadeNode("v1", "Node", name).label("kubernetes.io/hostname", name)
     return node.status(allocatable={"cpu": "4", "memory": "8Gi", "ephemeral-storage": "10Gi", "pods": "110"})
+
+
+def make_priority_class(value: int, name: str = "", **fields: Any) -> Made:
+    made = Made("scheduling.k8s.io/v1", "PriorityClass", name or f"class-{value}")
+    made.obj.update(value=value, **fields)
+    return made
 
 
 def make_budget(name: str, allowed: int, namespace: str = "default", **labels: str) -> Made:

@@ -8,6 +8,7 @@ from forewarn.policies.copies import replace
 from forewarn.policies.findings import ObjectRef
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.objects.fields import InvalidObject, at, mapping, ref_of, text
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -84,16 +85,20 @@ def admitted_group(group: ApiObject, snapshot: ClusterSnapshot) -> PodGroup:
 
 
 def with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
-    """Return the Pod with the priority, class and preemption policy that admission sets; unchanged if it has a
-    priority.
+    """Return the Pod with the priority, class and preemption policy that admission sets; with a priority, it only gets
+    the policy of its class.
 
     Also considers the default class in the namespace's annotation. Raises InvalidObject for an unknown PriorityClass.
     """
+    classes = snapshot.priority_classes
     if pod.priority is not None:
-        return pod
+        given = classes.get(pod.priority_class_name)
+        if pod.preemption_policy or given is None or given.preemption_policy != PREEMPT_NEVER:
+            return pod
+        return replace(pod, preemption_policy=PREEMPT_NEVER)
     from forewarn.policies.kube_apiserver.priority import Forbidden, establish_new_priority
 
-    namespace, classes = snapshot.namespace(pod.namespace), snapshot.priority_classes
+    namespace = snapshot.namespace(pod.namespace)
     try:
         resolved = establish_new_priority(pod.priority_class_name, namespace, classes)
     except Forbidden as error:

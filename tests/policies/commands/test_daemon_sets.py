@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.builders import Made, MadePod, cluster_text, make_node, make_pod
+from tests.builders import Made, MadePod, cluster_text, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def asked(directory: Path, cluster: list[Made], new: Made, *command: str) -> str
 
 def test_victims_of_daemon_sets_are_named(tmp_path: Path) -> None:
     other = make_pod("other").request(cpu="2").on("n1")
-    cluster = [make_node("n1").has(cpu="4"), daemon_set("agent", "2"), daemon("n1", "2"), other]
-    new = make_pod("new").request(cpu="4").priority(9)
+    cluster = [make_node("n1").has(cpu="4"), make_priority_class(9), daemon_set("agent", "2"), daemon("n1", "2"), other]
+    new = make_pod("new").request(cpu="4").of_class(9)
     text = asked(tmp_path, cluster, new, "predict")
     assert text.count("DaemonSet") == text.count("DaemonSet ops/agent recreates ops/agent-n1 on n1 only") == 1
     (line,) = asked(tmp_path, cluster, new, "predict", "-o", "json").splitlines()
@@ -69,14 +69,15 @@ def test_the_rollout_of_a_daemon_set_may_take_longer_than_other_simulations(
     [
         ("3", 0, {}, FIX),
         ("3", 5, {}, FIX),
-        ("3", -5, {"preemptionPolicy": "Never"}, FIX),
+        ("3", -5, {"priorityClassName": "never"}, FIX),
         ("5", 0, {}, "Fix: lower requests"),
         ("3", 2_000_001_000, {}, "Fix: lower requests"),
     ],
     ids=["equal priority", "higher priority", "never preempts", "larger than the node", "system-node-critical"],
 )
 def test_a_class_is_the_fix_if_it_helps(cpu: str, other: int, spec: dict[str, Any], fix: str, tmp_path: Path) -> None:
-    cluster = [make_node("n1").has(cpu="4"), make_pod("other").request(cpu="2").priority(other).on("n1")]
+    never = make_priority_class(0, "never", preemptionPolicy="Never")
+    cluster = [make_node("n1").has(cpu="4"), never, make_pod("other").request(cpu="2").priority(other).on("n1")]
     new = daemon_set("logs", cpu, **spec)
     assert fix in asked(tmp_path, cluster, new, "lint")
     assert (FIX in asked(tmp_path, cluster, new, "predict")) is (fix == FIX)
