@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.manifests import after_apply
-from forewarn.policies.application.simulated import class_not_found
+from forewarn.policies.application.simulated import not_admitted
 from forewarn.policies.application.whatif import Rejected, WhatIf, conditions_of, whatif
 from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import Config
@@ -356,14 +356,14 @@ def _found(
 
 
 def _without_class(lacking: Iterable[Difference], changed: Iterable[Difference], cluster: Cluster) -> Iterator[str]:
-    """Yield the error of each workload that the cluster lacks, if its PriorityClass is missing, too."""
+    """Yield the error of each workload that the cluster lacks, if the Priority plugin rejects its Pods."""
     cache = cluster.cache.copy()
     for item in changed:
         if item.after is not None and group_kind(item.after.object) == PRIORITY_CLASS:
             cache.add(item.after.object)
     for item in lacking:
         obj = _placed(item.after.object, item.changed.namespace) if item.after else NOTHING
-        fault = class_not_found(cache.snapshot(), obj)
+        fault = not_admitted(cache.snapshot(), obj)
         yield from [one_line(str(fault))] if fault else []
 
 

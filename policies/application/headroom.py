@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places
-from forewarn.policies.application.simulated import suggesting
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import cut, one_line
-from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.objects.fields import at
 from forewarn.policies.options import Options
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import capacity_buffers_of
@@ -113,7 +112,7 @@ def headroom(
         else:
             objects, cluster = with_manifests(cluster, request.manifests, request.namespace, places)
         objects = _one_of_each_group(objects)
-        rooms = [_headroom(cluster, obj, autoscaling) for obj in objects]
+        rooms = [headroom_of(cluster, obj, autoscaling) for obj in objects]
         rooms = [room._replace(notes=[*room.notes, buffers.note]) for room in rooms] if buffers.note else rooms
         results = []
         for obj, room in zip(objects, rooms, strict=True):
@@ -121,13 +120,6 @@ def headroom(
             reserve = _placeholders(cluster, obj, room, request, autoscaling.cutoff, own.provisioned if own else 0)
             results.append(ObjectHeadroom(room, reserve, own))
     return HeadroomResult(head_of(cluster, (clause for room in rooms for clause in room.assumes)), cluster, results)
-
-
-def _headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling) -> Headroom:
-    try:
-        return headroom_of(cluster, obj, autoscaling)
-    except InvalidObject as fault:
-        raise suggesting(fault, cluster, obj) from None
 
 
 def _placeholders(

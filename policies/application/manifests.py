@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.places import API_OBJECT, Places
-from forewarn.policies.application.simulated import with_classes
+from forewarn.policies.application.simulated import rejected, with_classes
 from forewarn.policies.controllers.applied import later_quotas, with_applied
 from forewarn.policies.controllers.new_pods import check_template
 from forewarn.policies.kinds.registry import (
@@ -153,8 +153,8 @@ def with_manifests(
     """Return the Pods and workloads of the manifests, and the cluster with their other objects.
 
     `places`: records the positions of objects. `faults`: collects errors of single files or objects, so that the
-    others are still read; None: raise the errors. Raises SourceError if nothing is found or readable, and
-    InvalidObject.
+    others are still read; None: raise the errors. Leaves out what the Priority plugin rejects.
+    Raises SourceError if nothing is found or readable, and InvalidObject.
     """
     objects: list[ApiObject] = []
     classes: list[ApiObject] = []
@@ -179,15 +179,19 @@ def with_manifests(
                 in_order.append(named[-1])
         except (SourceError, InvalidObject) as fault:
             _collect(faults, [fault])
-    priority_classes, rejected = with_classes(cluster, classes)
-    _collect(faults, rejected)
+    priority_classes, invalid = with_classes(cluster, classes)
+    _collect(faults, invalid)
+    cluster_with_classes, unreadable = replace(cluster, priority_classes=priority_classes), list[InvalidObject]()
+    problems = rejected(cluster_with_classes, [Arrival(0.0, "create", obj) for obj in in_order])
+    _collect(faults, (fault for _, fault in problems))
+    left_out = {id(arrival.object) for arrival, _ in problems}
+    admitted, others = ([obj for obj in each if id(obj) not in left_out] for each in (objects, others))
+    to_be = with_applied(cluster_with_classes, others, unreadable)
+    _collect(faults, unreadable)
     if not objects:
         skipped += Counter(str(obj.get("kind")) for obj in (*classes, *others))
         raise faults[0] if faults else _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
-    unreadable: list[InvalidObject] = []
-    to_be = with_applied(replace(cluster, priority_classes=priority_classes), others, unreadable)
-    _collect(faults, unreadable)
-    return objects, replace(to_be, later_quotas=later_quotas(in_order, cluster))
+    return admitted, replace(to_be, later_quotas=later_quotas(in_order, cluster))
 
 
 def _nothing(manifests: Sequence[Manifest], problem: str) -> Exception:

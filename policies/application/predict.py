@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places
-from forewarn.policies.application.simulated import suggesting
 from forewarn.policies.cluster.answer_head import Result, head_of, head_of_findings
 from forewarn.policies.documents import json_of
 from forewarn.policies.forecast.aftermath import before_in_queue
@@ -212,11 +211,7 @@ def predict(
         else:
             objects, to_be = with_manifests(cluster, request.manifests, request.namespace, places, faults)
             applied = place_all(to_be, objects, request.replicas)
-            faults += (
-                suggesting(placement, to_be, obj)
-                for obj, placement in zip(objects, applied.placements, strict=True)
-                if isinstance(placement, InvalidObject)
-            )
+            faults += (placement for placement in applied.placements if isinstance(placement, InvalidObject))
     groups = tuple(_groups(applied))
     head = head_of_findings(cluster) if request.cascade else head_of(cluster, _assumed(applied, groups))
     return PredictResult(head, cluster, applied, groups, faults, places, autoscaling, request.explain)

@@ -21,13 +21,24 @@ from forewarn.policies.kinds.registry import (
     RESOURCE_QUOTA,
     VOLUME,
 )
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, int32, ref_of, text, timestamp
+from forewarn.policies.objects.fields import (
+    InvalidInput,
+    InvalidObject,
+    at,
+    group_kind,
+    int32,
+    mapping,
+    ref_of,
+    text,
+    text_at,
+    timestamp,
+)
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.whatif import MAX_UNTIL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
@@ -135,33 +146,87 @@ def _deletes_class(arrival: Arrival) -> bool:
     return arrival.op == "delete" and arrival.at == 0 and group_kind(arrival.object) == PRIORITY_CLASS
 
 
-def rejected(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, InvalidObject]]:
-    """Yield objects whose new Pods admission rejects because of their PriorityClass, with the error."""
-    for arrival in arrivals:
-        fault = class_not_found(cluster, arrival.object) if arrival.op == "create" else None
-        if fault is not None:
-            yield arrival, fault
+def rejected(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> list[tuple[Arrival, InvalidObject]]:
+    """Return PodGroups that the Priority plugin rejects, objects whose new Pods it rejects, and then objects whose Pods
+    name a rejected PodGroup, with the errors.
+    """
+    created = [arrival for arrival in arrivals if arrival.op == "create"]
+    faults = [(arrival, not_admitted(cluster, arrival.object)) for arrival in created]
+    found = [(arrival, fault) for arrival, fault in faults if fault is not None]
+    groups = {_key(arrival.object) for arrival, _ in found if group_kind(arrival.object) == POD_GROUP}
+    left = [arrival for arrival, fault in faults if fault is None] if groups else []
+    return found + [(arrival, fault) for arrival in left if (fault := _of_group(arrival.object, groups))]
 
 
-def class_not_found(cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject | None:
-    """Return the error, with a suggestion, if the PriorityClass of an object's Pods does not exist; otherwise None."""
-    from forewarn.policies.kube_apiserver.priority import Forbidden, establish_new_priority
+def _key(obj: ApiObject) -> tuple[str, str]:
+    ref = ref_of(obj, "default")
+    return ref.namespace, ref.name
+
+
+def _of_group(obj: ApiObject, rejected_groups: Collection[tuple[str, str]]) -> InvalidObject | None:
+    from forewarn.policies.objects.workload import pod_template_of
+
+    template, ref = pod_template_of(obj, POD_TEMPLATE_PATHS), ref_of(obj, "default")
+    field = ("spec", "schedulingGroup", "podGroupName")
+    name = text_at(template.object, *field) if template else ""
+    if (ref.namespace, name) not in rejected_groups:
+        return None
+    problem = f"kube-apiserver rejects PodGroup {name}. Fix: correct the PodGroup"
+    return InvalidObject(problem, (*template.path, *field) if template else field, ref)
+
+
+def not_admitted(cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject | None:
+    """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object; otherwise None.
+
+    It ignores Pods and PodGroups that the cluster already has.
+    """
+    from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
     from forewarn.policies.objects.workload import pod_template_of
     from forewarn.policies.rules.support.names import suggested
 
-    template, classes = pod_template_of(obj, POD_TEMPLATE_PATHS), cluster.priority_classes
-    if template is None:
-        return None
-    ref, name = ref_of(obj, "default"), text(template.spec, "priorityClassName")
+    ref, classes, is_group = ref_of(obj, "default"), cluster.priority_classes, group_kind(obj) == POD_GROUP
     try:
-        establish_new_priority(name, cluster.namespace(ref.namespace), classes)
+        template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+        stored: Mapping[tuple[str, str], object] = cluster.objects.pod_groups if is_group else cluster.pods
+        where = template.path if template else ()
+        if not (template or is_group) or (not where and _key(obj) in stored):
+            return None
+        spec = mapping(obj, *where, "spec")
+        int32(obj, *where, "spec", "priority")
+        for field in ("priorityClassName", "preemptionPolicy"):
+            text(obj, *where, "spec", field)
+        if is_group:
+            _admit_group(obj, cluster)
+        else:
+            admit_pod(spec, classes)
+    except InvalidObject as fault:
+        return fault
     except Forbidden as fault:
-        return InvalidObject(f"{fault}{suggested(name, classes)}", (*template.path, "spec", "priorityClassName"), ref)
+        path = (*where, *fault.path)
+        if path[-1] == "priorityClassName":
+            fix = suggested(text(obj, *path), classes)
+        else:
+            fix = f". Fix: {'set' if at(obj, *path) is None else 'remove'} {path[-1]}"
+        return InvalidObject(f"{fault}{fix}", path, ref)
     return None
 
 
-def suggesting(fault: InvalidObject, cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject:
-    return (class_not_found(cluster, obj) if fault.path[-1:] == ("priorityClassName",) else None) or fault
+def _admit_group(group: ApiObject, cluster: ClusterSnapshot) -> None:
+    """Raise Forbidden if the Priority plugin rejects a new PodGroup."""
+    from forewarn.policies.kube_apiserver.priority import admit_pod_group
+    from forewarn.policies.kube_apiserver.validation.pod import (
+        GROUP_VERSIONS,
+        admission_gates,
+        defaulted_group,
+        group_decode_error,
+    )
+
+    if group.get("apiVersion") not in GROUP_VERSIONS or group_decode_error(group):
+        return
+    is_on, with_policy = admission_gates(group, cluster.semantics)
+    if is_on:
+        spec = defaulted_group(group, cluster.semantics)
+        admit_pod_group(spec, cluster.priority_classes, with_policy=with_policy)
 
 
 def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:

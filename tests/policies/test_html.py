@@ -23,7 +23,7 @@ from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.simulation.scenario import read_node
 from forewarn.policies.whatif.node_bands import MAX_BANDS, WHOLE, NodeBands
 from forewarn.policies.whatif.occupancy import BEFORE, REMOVED, SCHEDULABLE, NodeChange, Occupancy, PodInterval
-from tests.builders import cluster_text, make_node, make_pod
+from tests.builders import cluster_text, make_node, make_pod, make_priority_class
 
 SHOWN = "docs/examples/whatif/cluster.yaml"
 VOID = {"meta", "input", "br"}
@@ -192,7 +192,8 @@ def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[s
         pod = make_pod(f"p{name}").priority(5).request(cpu="3").on(f"n{name}").metadata(namespace=name)
         pod.obj["spec"]["priorityClassName"] = name
         items.append(pod.obj)
-    push = [make_pod(f"q{name}").priority(50).request(cpu="3").metadata(namespace=name).obj for name in HOSTILE]
+    items.append(make_priority_class(50).obj)
+    push = [make_pod(f"q{name}").of_class(50).request(cpu="3").metadata(namespace=name).obj for name in HOSTILE]
     (tmp_path / "cluster.json").write_text(cluster_text(items))
     events = json.dumps([{"create": pod} for pod in push])
     (tmp_path / "events.json").write_text(events)

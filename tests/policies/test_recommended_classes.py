@@ -14,7 +14,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
 from forewarn.policies.objects.priority_class import OWN_CLASSES, PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER, PriorityClass
 from forewarn.policies.recommended_classes import is_recommended
-from tests.builders import Made, cluster_text, make_node, make_pod
+from tests.builders import Made, MadePod, cluster_text, make_node, make_pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +34,8 @@ def write(path: Path, *made: Made) -> str:
     return str(path)
 
 
-def named(name: str) -> Made:
-    return make_pod("web", "team").spec(priorityClassName=name)
+def named(name: str) -> MadePod:
+    return make_pod("web", "team").of_class(name)
 
 
 def findings(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
@@ -154,7 +154,7 @@ def test_headroom_counts_the_classes_that_may_be_recommended_and_the_pods_own(
     (tmp_path / "cluster.json").write_text(cluster_text(made))
     cluster = str(tmp_path / "cluster.json")
     for name, expected in (("gold", ["gold"]), ("forewarn", ["gold", "forewarn"])):
-        file = write(tmp_path / "web.yaml", make_pod("web", "team").request(cpu="1").spec(priorityClassName=name))
+        file = write(tmp_path / "web.yaml", named(name).request(cpu="1"))
         assert main(["headroom", "-f", file, "--cluster", cluster, "-o", "json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert expected == [each["class"] for each in _classes(found)]

@@ -10,7 +10,7 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.sources import load_cluster
-from tests.builders import cluster_text, make_node, make_pod
+from tests.builders import cluster_text, make_node, make_pod, make_priority_class
 from tests.policies.commands.test_incomplete_clusters import COMMANDS, answer, state, written
 from tests.webhook.builders import body
 
@@ -122,9 +122,10 @@ def test_pages_have_the_head(command: str, tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_named_once_for_all_objects(tmp_path: Path) -> None:
-    pods = [make_pod(f"p{number}").request(cpu="1").priority(number).obj for number in range(3)]
-    paths = written(tmp_path, *json.loads(cluster_text([make_node("n1").has(cpu="2"), *pods[:1]]))["items"])
-    paths["pod"].write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods[1:]}))
+    stored = [make_node("n1").has(cpu="2"), make_pod("p0").request(cpu="1"), *map(make_priority_class, (1, 2))]
+    paths = written(tmp_path, *json.loads(cluster_text(stored))["items"])
+    pods = [make_pod(f"p{value}").request(cpu="1").of_class(value).obj for value in (1, 2)]
+    paths["pod"].write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
     out = answer("whatif apply", paths)[1]
     assert out.splitlines()[1].endswith("; assumes: no PodDisruptionBudgets; no ResourceQuotas; no LimitRanges")
     assert out.count("ResourceQuotas") == 1

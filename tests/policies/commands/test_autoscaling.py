@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.cli import main
-from tests.builders import Made, cluster_text, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 LOOKS = "cluster-autoscaler or Karpenter would try to scale up for the Pending Pod"
 BELOW = "cluster-autoscaler would try to scale up for 0 of 1 Pending Pod (priority below cutoff 1: 1)"
@@ -215,8 +215,8 @@ def test_who_is_below_the_cutoff_gets_no_node_and_takes_no_room(
     assert "needs" not in run(capsys, *asked, "-f", too_large)
     expendable = make_pod("filler").request(cpu="1").priority(0).on("n1")
     node = make_node("n1").status(allocatable={"cpu": "1", "memory": "8Gi", "pods": "110"})
-    full = written(tmp_path / "full.json", node, expendable)
-    waits = make_pod("waits").request(cpu="1").priority(5).spec(preemptionPolicy="Never")
+    full = written(tmp_path / "full.json", node, expendable, make_priority_class(5, preemptionPolicy="Never"))
+    waits = make_pod("waits").request(cpu="1").of_class(5)
     told = run(capsys, *asked, "--cluster", full, "-f", written(tmp_path / "waits.json", waits))
     answer = "0 of 1 Pending Pod (fits without Pods below cutoff 1: 1)"
     assert f"cluster-autoscaler would try to scale up for {answer}" in told

@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.simulation.summary import Names
-from tests.builders import make_node, make_pod
+from tests.builders import make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,9 +107,9 @@ def test_a_sweep_passes_over_a_daemon_set_alone(tmp_path: Path, capsys: pytest.C
 
 def test_what_is_simulated_tells_them_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The StatefulSet's pods push out those of the ReplicaSet, whose replacements wait."""
-    items = [node("a"), *workload("ReplicaSet", "front", ["a", "a"])]
+    items = [make_priority_class(100).obj, node("a"), *workload("ReplicaSet", "front", ["a", "a"])]
     arrives, _ = workload("StatefulSet", "db", ["a"], "3")
-    arrives["spec"]["template"]["spec"]["priority"] = 100
+    arrives["spec"]["template"]["spec"] |= {"priorityClassName": "class-100", "priority": 100}
     new = tmp_path / "new.json"
     new.write_text(json.dumps(arrives))
     (outcome,) = json.loads(run(tmp_path, capsys, items, "whatif", "events", "-f", str(new), "-o", "json"))["outcomes"]

@@ -12,7 +12,7 @@ import pytest
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.sources.cluster import load_cluster as load_the_cluster
-from tests.builders import Made, MadePod, make_budget, make_claim, make_node, make_pod
+from tests.builders import Made, make_budget, make_claim, make_node, make_pod, make_priority_class
 from tests.in_process import without_head
 
 CASE = {
@@ -22,6 +22,7 @@ CASE = {
     "pod": make_pod("new").priority(1).request(cpu="1").obj,
 }
 CLUSTER = [
+    make_priority_class(5),
     make_node("n1"),
     make_node("n2").taint("dedicated"),
     make_pod("old").request(cpu="4").labels(app="old").on("n1").spec(terminationGracePeriodSeconds=45),
@@ -176,13 +177,13 @@ def test_a_pending_pod_is_told_what_it_would_cost(capsys: pytest.CaptureFixture[
 def test_fail_on_sets_the_exit_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], cpu: str, fail_on: str, status: int
 ) -> None:
-    path = write(tmp_path / "pod.json", make_pod("new").priority(5).request(cpu=cpu))
+    path = write(tmp_path / "pod.json", make_pod("new").of_class(5).request(cpu=cpu))
     found, _, err = run(capsys, "-f", path, "--cluster", "dump.json", "--fail-on", fail_on)
     assert (found, err) == (status, f"forewarn: fails on {fail_on} (--fail-on)\n" if status else "")
 
 
 def deployment(replicas: int, cpu: str) -> Made:
-    template = make_pod("x").priority(5).request(cpu=cpu).labels(app="web").obj
+    template = make_pod("x").of_class(5).request(cpu=cpu).labels(app="web").obj
     selector = {"matchLabels": {"app": "web"}}
     return Made("apps/v1", "Deployment", "web", "default").spec(
         replicas=replicas, selector=selector, template={"metadata": template["metadata"], "spec": template["spec"]}
@@ -255,7 +256,7 @@ def test_a_workload_that_lacks_no_pods_says_why(
 def test_of_several_objects_each_finds_what_those_before_it_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pods = [make_pod(name).priority(5).request(cpu="2") for name in ("a", "b", "c")]
+    pods = [make_pod(name).of_class(5).request(cpu="2") for name in ("a", "b", "c")]
     path = write(tmp_path / "three.json", *pods)
     _, out, err = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
     answers = [json.loads(line) for line in out.splitlines()]
@@ -285,15 +286,16 @@ def test_no_time_is_promised_for_pods_that_terminate_already(
 ) -> None:
     old = make_pod("old").request(cpu="4").on("n1").spec(terminationGracePeriodSeconds=45)
     old.metadata(deletionTimestamp="2026-01-01T00:00:00Z")
-    cluster = write(tmp_path / "cluster.json", make_node("n1"), old)
-    path = write(tmp_path / "new.json", make_pod("a").priority(5).request(cpu="2"))
+    cluster = write(tmp_path / "cluster.json", make_node("n1"), make_priority_class(5), old)
+    path = write(tmp_path / "new.json", make_pod("a").of_class(5).request(cpu="2"))
     _, out, _ = run(capsys, "-f", path, "--cluster", cluster)
     assert "  wait: until the victims have terminated, 45 seconds after their deletion or later\n" in out
 
 
 def on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Cache()
-    cache.add(make_node("n1").obj)
+    for made in (make_node("n1"), make_priority_class(9)):
+        cache.add(made.obj)
     monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", lambda *_, **__: cache)
 
 
@@ -301,7 +303,7 @@ def test_a_pod_that_a_later_one_pushes_out_is_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     on_one_node(monkeypatch)
-    path = write(tmp_path / "a.json", make_pod("low").request(cpu="3"), make_pod("high").priority(9).request(cpu="3"))
+    path = write(tmp_path / "a.json", make_pod("low").request(cpu="3"), make_pod("high").of_class(9).request(cpu="3"))
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
     low, high = map(json.loads, out.splitlines())
     assert (low["outcome"], low["preemptedBy"]) == ("fits", "default/high")
@@ -329,10 +331,11 @@ def test_a_nominated_pod_that_is_overtaken_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cache = Cache()
-    for made in (make_node("n1"), make_pod("x").request(cpu="2").on("n1"), make_pod("y").request(cpu="2").on("n1")):
+    there = (make_pod(name).request(cpu="2").on("n1") for name in ("x", "y"))
+    for made in (make_node("n1"), make_priority_class(5), make_priority_class(9), *there):
         cache.add(made.obj)
     monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", lambda *_, **__: cache)
-    pods = [make_pod("mid").priority(5).request(cpu="2"), make_pod("high").priority(9).request(cpu="4")]
+    pods = [make_pod("mid").of_class(5).request(cpu="2"), make_pod("high").of_class(9).request(cpu="4")]
     _, out, _ = run(capsys, "-f", write(tmp_path / "a.json", *pods), "--cluster", "dump.json", "-o", "json")
     mid, high = map(json.loads, out.splitlines())
     assert (high["outcome"], mid["outcome"], mid["attempts"]) == ("preempts", "pending", 2)
@@ -344,10 +347,11 @@ def test_a_nominated_pod_whose_room_a_later_one_takes_is_told_so(
 ) -> None:
     """Upstream's executor has nobody to evict then, and leaves the nomination."""
     cache = Cache()
-    for made in (make_node("n1"), make_pod("x").request(cpu="4").on("n1")):
+    there = make_pod("x").request(cpu="4").on("n1")
+    for made in (make_node("n1"), make_priority_class(5), make_priority_class(9), there):
         cache.add(made.obj)
     monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", lambda *_, **__: cache)
-    pods = [make_pod("mid").priority(5).request(cpu="2"), make_pod("high").priority(9).request(cpu=cpu)]
+    pods = [make_pod("mid").of_class(5).request(cpu="2"), make_pod("high").of_class(9).request(cpu=cpu)]
     path = write(tmp_path / "a.json", *pods)
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
     mid, high = map(json.loads, out.splitlines())
@@ -380,7 +384,7 @@ def test_one_bad_file_of_a_directory_leaves_the_others_answered(
 ) -> None:
     on_one_node(monkeypatch)
     (tmp_path / "bad.yaml").write_text("a: [1\n")
-    write(tmp_path / "class.yaml", priority_class("gold", 2**40))
+    write(tmp_path / "class.yaml", make_priority_class(2**40, "gold"))
     write(tmp_path / "good.yaml", make_pod("web"))
     status, out, err = run(capsys, "-f", str(tmp_path), "--cluster", "dump.json")
     assert status == 3
@@ -394,30 +398,18 @@ def test_one_bad_file_of_a_directory_leaves_the_others_answered(
 def test_what_is_not_named_yet_has_the_namespace_that_is_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pod, workload = make_pod("new", "").priority(5), deployment(1, "1")
+    pod, workload = make_pod("new", "").of_class(5), deployment(1, "1")
     del workload.obj["metadata"]["namespace"]
-    nameless = make_pod("", "kept").metadata(generateName="job-").priority(5)
+    nameless = make_pod("", "kept").metadata(generateName="job-").of_class(5)
     path = write(tmp_path / "all.json", pod, workload, nameless)
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-n", "team", "-o", "json")
     assert [json.loads(line)["id"] for line in out.splitlines()] == ["team/new", "team/web-0", "kept/job-*"]
 
 
-def of_class(name: str) -> MadePod:
-    pod = make_pod("new").spec(priorityClassName=name)
-    del pod.obj["spec"]["priority"]
-    return pod
-
-
-def priority_class(name: str, value: int) -> Made:
-    made = Made("scheduling.k8s.io/v1", "PriorityClass", name)
-    made.obj["value"] = value
-    return made
-
-
 @pytest.mark.usefixtures("cluster")
 def test_classes_and_claims_of_the_file_come_with_its_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pod = of_class("gold").request(cpu="1").volume(persistentVolumeClaim={"claimName": "data"})
-    path = write(tmp_path / "all.json", pod, priority_class("gold", 1000), make_claim("data"))
+    pod = make_pod("new").of_class("gold").request(cpu="1").volume(persistentVolumeClaim={"claimName": "data"})
+    path = write(tmp_path / "all.json", pod, make_priority_class(1000, "gold"), make_claim("data"))
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
     assert out.startswith("default/new (priority 1000): would preempt 1 Pod on n1\n")
     assert "volumes of claims that are created with the Pods are ignored" in out
@@ -428,8 +420,8 @@ def test_a_class_that_the_cluster_has_counts_more_than_the_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The value of a class cannot be changed."""
-    pod = of_class("system-node-critical")
-    path = write(tmp_path / "all.json", priority_class("system-node-critical", 1), pod)
+    pod = make_pod("new").of_class("system-node-critical")
+    path = write(tmp_path / "all.json", make_priority_class(1, "system-node-critical"), pod)
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
     assert "default/new (priority 2000001000)" in out
 

@@ -12,7 +12,7 @@ from forewarn.policies.config import Annotate, Config
 from forewarn.policies.releases.release import semantics_of
 from forewarn.policies.sources import load_cluster
 from forewarn.webhook.admission.review import Hook
-from tests.builders import Made, cluster_text, make_claim, make_node, make_pod
+from tests.builders import Made, cluster_text, make_claim, make_node, make_pod, make_priority_class
 from tests.webhook.builders import decided, review
 
 if TYPE_CHECKING:
@@ -202,7 +202,8 @@ def test_every_command_says_the_same_of_a_group_that_is_not_predicted(
     entry: str, field: dict[str, Any], what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = group(schedulingPolicy={"gang": {"minCount": 1}}, **field)
-    told = Asked(tmp_path, [*base(), made], grouped("new", "1")).told(entry, capsys)
+    new = grouped("new", "1").of_class(100)
+    told = Asked(tmp_path, [*base(), made, make_priority_class(100)], new).told(entry, capsys)
     assert f"the PodGroup has {what}, which forewarn does not model" in told
     assert "whatif apply" not in told
 

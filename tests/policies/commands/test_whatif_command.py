@@ -14,7 +14,7 @@ import yaml
 
 from forewarn.policies.cli import main
 from forewarn.policies.render.table import limited
-from tests.builders import Made, cluster_text, make_budget, make_node, make_pod
+from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import without_head
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ def asked(capsys: pytest.CaptureFixture[str], *arguments: str, cluster: str = SH
 
 
 def workload(name: str, replicas: int, cpu: int, priority: int) -> Obj:
-    template = make_pod(name).priority(priority).request(cpu=f"{cpu}m").labels(app=name)
+    """Of Pods with the class of this value, or without a class for the value 0."""
+    template = make_pod(name).request(cpu=f"{cpu}m").labels(app=name)
+    if priority:
+        template.of_class(priority)
     return {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -55,13 +58,14 @@ def workload(name: str, replicas: int, cpu: int, priority: int) -> Obj:
 
 def random_cluster(seed: int) -> Iterator[Obj]:
     """A few nodes in two zones, nearly full of replicas of several priorities, some under a budget."""
-    rng = random.Random(seed)
+    rng, values = random.Random(seed), (10, 100, 1000)
+    yield from (make_priority_class(value).obj for value in values)
     nodes = [f"n{number}" for number in range(rng.randint(2, 6))]
     for number, name in enumerate(nodes):
         yield make_node(name).label("topology.kubernetes.io/zone", "ab"[number % 2]).obj
     free = dict.fromkeys(nodes, 4000)
     for number in range(rng.randint(1, 5)):
-        name, cpu, priority = f"w{number}", rng.choice((500, 1000, 1500, 2000)), rng.choice((0, 10, 100, 1000))
+        name, cpu, priority = f"w{number}", rng.choice((500, 1000, 1500, 2000)), rng.choice((0, *values))
         placed = 0
         for _ in range(rng.randint(1, 5)):
             node = rng.choice(nodes)
@@ -287,6 +291,7 @@ def test_the_timeline_says_what_becomes_of_a_node(tmp_path: Path, capsys: pytest
 def test_budgets_stand_apart_from_the_table_in_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Else they would be rows of it."""
     cluster = [
+        make_priority_class(10).obj,
         make_node("n1").has(cpu="2", memory="8Gi", pods="10").obj,
         make_pod("low").priority(0).request(cpu="2").labels(app="low").on("n1").obj,
         {
@@ -298,7 +303,7 @@ def test_budgets_stand_apart_from_the_table_in_markdown(tmp_path: Path, capsys: 
     ]
     given, high = tmp_path / "cluster.json", tmp_path / "high.json"
     given.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster}))
-    high.write_text(json.dumps(make_pod("high").priority(10).request(cpu="2").obj))
+    high.write_text(json.dumps(make_pod("high").of_class(10).request(cpu="2").obj))
     _, out, _ = run(capsys, "apply", "-f", str(high), "--cluster", str(given), "-o", "markdown")
     lines = out.splitlines()
     bullet = next(number for number, line in enumerate(lines) if line.startswith("- PDB"))
@@ -308,13 +313,14 @@ def test_budgets_stand_apart_from_the_table_in_markdown(tmp_path: Path, capsys: 
 
 def test_markdown_and_html_begin_with_the_same_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = [
+        make_priority_class(10).obj,
         make_node("n1").has(cpu="2", memory="8Gi", pods="10").obj,
         make_pod("low").priority(0).request(cpu="2").labels(app="low").on("n1").obj,
         make_budget("low", 0, app="low").obj,
     ]
     given, high = tmp_path / "cluster.json", tmp_path / "high.json"
     given.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster}))
-    high.write_text(json.dumps(make_pod("high").priority(10).request(cpu="2").obj))
+    high.write_text(json.dumps(make_pod("high").of_class(10).request(cpu="2").obj))
     arguments = ("apply", "-f", str(high), "--cluster", str(given), "-o")
     told = run(capsys, *arguments, "markdown")[1].splitlines()[0].removeprefix("### ")
     assert told.endswith("1 replica of default/low lost, 1 Pod preempted, 1 violation of PDB default/low")
@@ -377,7 +383,7 @@ def test_every_form_says_what_is_left_undone(output: str, tmp_path: Path, capsys
 @pytest.mark.parametrize("output", ["text", "markdown"])
 def test_pdbs_beyond_the_maximum_are_counted(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """22 workloads of one Pod with a PDB each are preempted: 20 lines of each kind, and a line with the other 2."""
-    objects: list[Obj] = [make_node("n1").has(cpu="22", memory="8Gi", pods="50").obj]
+    objects: list[Obj] = [make_priority_class(10).obj, make_node("n1").has(cpu="22", memory="8Gi", pods="50").obj]
     for number in range(22):
         name = f"w{number:02}"
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True}
@@ -432,7 +438,8 @@ def test_rejections_beyond_the_maximum_are_counted(
 
 def test_lost_pods_and_pods_that_start_are_counted_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two Pods of `small` are preempted, three Pods of `big` start: one Pod more, but two lost."""
-    objects: list[Obj] = [make_node("n1").has(cpu="4", memory="8Gi", pods="50").obj, workload("small", 2, 1000, 0)]
+    node = make_node("n1").has(cpu="4", memory="8Gi", pods="50").obj
+    objects: list[Obj] = [make_priority_class(10).obj, node, workload("small", 2, 1000, 0)]
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "small", "controller": True}
     for name in ("small-a", "small-b"):
         pod = make_pod(name).priority(0).request(cpu="1").labels(app="small").on("n1")

@@ -27,7 +27,7 @@ from forewarn.policies.options import Options
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.predictions import predicted_of
-from tests.builders import Made, cluster, cluster_text, make_node, make_pod
+from tests.builders import Made, cluster, cluster_text, make_node, make_pod, make_priority_class
 from tests.recorded.commands import answer_case
 
 if TYPE_CHECKING:
@@ -234,14 +234,14 @@ def says(given: Any, more: Any) -> bool:
 
 CONTAINER = {"name": "c", "image": "i"}
 BUSY = make_pod("busy", "other").request(cpu="3500m").on("n1")
-NOBODY = (make_node("n1"), BUSY)
+NOBODY = (make_priority_class(10), make_node("n1"), BUSY)
 HALF = Made("v1", "LimitRange", "half", "team").spec(limits=[of_containers(defaultRequest={"cpu": "600m"})])
 
 
-def workload(kind: str) -> Obj:
+def workload(kind: str, **pod: str) -> Obj:
     """Of one pod of priority 10, whose container asks for nothing."""
     labels = {"app": "web"}
-    template = {"metadata": {"labels": labels}, "spec": {"priority": 10, "containers": [CONTAINER]}}
+    template = {"metadata": {"labels": labels}, "spec": {"priority": 10, "containers": [CONTAINER], **pod}}
     spec = {"selector": {"matchLabels": labels}, "template": template}
     if kind == "CronJob":
         spec = {"jobTemplate": {"spec": {"template": template}}}
@@ -302,21 +302,22 @@ def test_a_case_of_a_batch_may_have_limit_ranges() -> None:
 
 def test_limit_ranges_of_the_file_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, dump = tmp_path / "web.json", tmp_path / "dump.json"
+    web = workload("Deployment", priorityClassName="class-10")
     dump.write_text("\n".join(json.dumps(made.obj) for made in NOBODY))
     for own, outcome in ([], "fits"), ([HALF.obj], "preempts"):
-        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*own, workload("Deployment")]}))
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*own, web]}))
         assert main(["predict", "-f", str(file), "--cluster", str(dump), "-o", "json"]) == 0
         assert json.loads(capsys.readouterr().out)["outcome"] == outcome
 
 
 def test_a_limit_range_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "web.json"
+    file, web = tmp_path / "web.json", workload("Deployment", priorityClassName="class-10")
     broken = limit_range(of_containers(max={"cpu": "much"}))
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [broken, workload("Deployment")]}))
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [broken, web]}))
     assert main(["lint", str(file)]) == 1
     assert "error: LimitRange team/defaults: spec.limits[0].max.cpu: quantities must" in capsys.readouterr().out
     dump = tmp_path / "dump.json"
-    dump.write_text(cluster_text([make_node("n1")]))
+    dump.write_text(cluster_text([make_node("n1"), make_priority_class(10)]))
     assert main(["predict", "-f", str(file), "--cluster", str(dump)]) == 3
     assert "LimitRange team/defaults: spec.limits[0].max.cpu: quantities must" in capsys.readouterr().err
 

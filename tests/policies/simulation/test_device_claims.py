@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from tests.builders import make_node, make_pod
+from tests.builders import make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -212,10 +212,10 @@ def test_victims_release_their_devices(tmp_path: Path, capsys: pytest.CaptureFix
     low = running("web-a", "n1")
     low[0]["spec"]["priority"] = 0
     low[0]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4"
-    high = make_pod("high").priority(100).request(cpu="3").obj
+    high = make_pod("high").of_class(100).request(cpu="3").obj
     more = make_pod("more").priority(10).request(cpu="1")
     more.spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
-    state = cluster(workload(0), *low, more.obj, n1=1)
+    state = cluster(make_priority_class(100).obj, workload(0), *low, more.obj, n1=1)
     answer = simulated(capsys, tmp_path, state, ["apply"], high)
     assert [each["victim"]["pod"] for each in answer["preempted"]] == ["default/web-a"]
     assert pods(answer)[0] == 2

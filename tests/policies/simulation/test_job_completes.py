@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from tests.builders import make_node, make_pod
+from tests.builders import make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,9 +19,9 @@ HOUR_START = "2026-05-04T09:00:00Z"
 """Time 0 is a minute later."""
 
 
-def job(name: str, cpu: str = "1", priority: int = 0, owner: Any = None, **spec: Any) -> dict[str, Any]:
+def job(name: str, cpu: str = "1", class_name: str = "", owner: Any = None, **spec: Any) -> dict[str, Any]:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-    template = {"spec": {"restartPolicy": "Never", "priority": priority, "containers": [container]}}
+    template = {"spec": {"restartPolicy": "Never", "priorityClassName": class_name, "containers": [container]}}
     metadata: dict[str, Any] = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
     metadata |= {"ownerReferences": [{**owner, "controller": True}]} if owner else {}
     spec = {"template": template, **spec}
@@ -80,8 +80,8 @@ def test_a_job_creates_pods_until_all_completions(answer: Any) -> None:
 
 
 def test_a_preempted_pod_runs_again_from_the_start(answer: Any) -> None:
-    objects = [node("n", "2"), job("low", "2"), pod_of("low-x", "low", "n", "2")]
-    high = job("high", "2", priority=10)
+    objects = [make_priority_class(10).obj, node("n", "2"), job("low", "2"), pod_of("low-x", "low", "n", "2")]
+    high = job("high", "2", "class-10")
     found = answer(objects, [run("low"), {"at": 100, "create": high}, {"at": 100, **run("high", 200)}])
     (ends,) = times(found, "succeeded", "low")
     (starts,) = times(found, "scheduled", "low")

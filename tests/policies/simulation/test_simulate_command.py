@@ -11,7 +11,7 @@ import pytest
 from forewarn.policies.commands.predict import main as predict
 from forewarn.policies.commands.whatif import main
 from forewarn.policies.simulation.scenario import read_events, seconds
-from tests.builders import Made, cluster_text, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,10 @@ Run = tuple[int, str, str]
 
 
 def workload(kind: str, name: str, replicas: int, cpu: str, priority: int = 0, **spec: Any) -> Obj:
-    template = make_pod(name).priority(priority).request(cpu=cpu).labels(app=name).spec(**spec)
+    """Of Pods with the class of this priority, or without a class for priority 0."""
+    template = make_pod(name).request(cpu=cpu).labels(app=name).spec(**spec)
+    if priority:
+        template.of_class(priority)
     del template.obj["metadata"]["uid"]
     return {
         "apiVersion": "apps/v1",
@@ -46,7 +49,7 @@ def simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...
         for name, objects in written.items():
             items = [obj.obj if isinstance(obj, Made) else obj for obj in objects]
             text = json.dumps(items if name == "events" else {"kind": "List", "apiVersion": "v1", "items": items})
-            (tmp_path / f"{name}.json").write_text(cluster_text(cluster) if name == "cluster" else text)
+            (tmp_path / f"{name}.json").write_text(cluster_text([*CLASSES, *cluster]) if name == "cluster" else text)
         arguments = ["events", "--cluster", str(tmp_path / "cluster.json"), *options]
         arguments += [] if "-o" in options else ["--timeline"]
         arguments += ["-f", str(tmp_path / "new.json")] if new else []
@@ -58,24 +61,25 @@ def simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...
     return run
 
 
+CLASSES = [make_priority_class(value) for value in (1, 9, 10, 100, 1000)]
 NODES = [make_node("n1"), make_node("n2")]
 
 
 def test_a_replacement_that_pushes_out_the_next_is_a_level_deeper(simulate: Callable[..., Run]) -> None:
     mid = [workload("ReplicaSet", "mid", 1, "4", priority=10), running("mid-a", "mid", "4", "n1", priority=10)]
     low = [workload("ReplicaSet", "low", 1, "4", priority=1), running("low-a", "low", "4", "n2", priority=1)]
-    only_n1 = make_pod("high").priority(100).request(cpu="4").spec(nodeSelector={"kubernetes.io/hostname": "n1"})
+    only_n1 = make_pod("high").of_class(100).request(cpu="4").spec(nodeSelector={"kubernetes.io/hostname": "n1"})
     status, out, _ = simulate([*NODES, *mid, *low], [only_n1])
     assert status == 0
     assert "default/high (priority 100) preempts 1 Pod of default/mid (priority 10) on n1, grace period 30 s" in out
     assert "default/mid (priority 10) preempts 1 Pod of default/low (priority 1) on n2" in out
     assert "preempted: 2 Pods (cascade depth 2)" in out
-    assert "default/low (priority 1): 1 → 0, 1 Pending" in out
+    assert "default/low (class class-1, priority 1): 1 → 0, 1 Pending" in out
 
 
 def test_fail_on_tells_what_happens(simulate: Callable[..., Run]) -> None:
     low = [workload("ReplicaSet", "low", 1, "3", priority=1), running("low-a", "low", "3", "n1", priority=1)]
-    high = make_pod("high").priority(100).request(cpu="4")
+    high = make_pod("high").of_class(100).request(cpu="4")
     status, _, err = simulate([NODES[0], *low], [high], "--fail-on", "preemption", "--fail-on", "pdb")
     assert (status, err) == (1, "forewarn: fails on preemption (--fail-on)\n")
     both = ("--fail-on", "pending", "--fail-on", "preemption")
@@ -105,7 +109,7 @@ def test_a_deployment_without_its_replica_set_has_the_pods_that_it_selects(simul
 def test_pods_of_a_workload_that_is_not_there_are_not_replaced_and_a_note_says_so(simulate: Callable[..., Run]) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "controller": True}
     lost = running("lost", "gone", "4", "n1").metadata(ownerReferences=[owner])
-    _, out, _ = simulate([NODES[0], lost], [make_pod("high").priority(9).request(cpu="4")])
+    _, out, _ = simulate([NODES[0], lost], [make_pod("high").of_class(9).request(cpu="4")])
     assert "pending" not in out
     assert "1 Pod is not replaced: 1 workload missing from the cluster snapshot" in out
 
@@ -193,7 +197,7 @@ def test_pods_of_a_lost_node_are_collected_and_made_anew(simulate: Callable[...,
 
 @pytest.mark.parametrize(("op", "nodes"), [("update", ["n1"]), ("create", ["n1", "n2"])])
 def test_who_changes_a_node_that_is_gone_finds_none(simulate: Callable[..., Run], op: str, nodes: list[str]) -> None:
-    high = make_pod("high").priority(9).request(cpu="4")
+    high = make_pod("high").of_class(9).request(cpu="4")
     events = [
         {"at": 10, "lost": "n2"},
         {"at": 20, op: make_node("n2").has(cpu="9").obj},
@@ -214,7 +218,7 @@ def test_what_is_scaled_down_ends(simulate: Callable[..., Run]) -> None:
 
 def test_a_run_that_is_cut_off_says_so(simulate: Callable[..., Run]) -> None:
     low = [workload("ReplicaSet", "low", 1, "4", priority=1), running("low-a", "low", "4", "n1", priority=1)]
-    high = make_pod("high").priority(100).request(cpu="4")
+    high = make_pod("high").of_class(100).request(cpu="4")
     _, out, _ = simulate([NODES[0], *low], [high], "--until", "10s")
     when = "without a steady state after 10 s (last event after 0 s)"
     assert f"simulation {when}; results are as of then. Fix: increase --until\n" in out
@@ -288,9 +292,13 @@ def test_an_aftermath_names_pods_whose_controller_is_missing(
 ) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-abc", "controller": True}
     old = running("web-abc-1", "web", "3", "n1").metadata(ownerReferences=[owner])
-    state = {"apiVersion": "v1", "kind": "List", "items": [make_node("n1").obj, old.obj]}
+    state = {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [made.obj for made in (make_node("n1"), make_priority_class(9), old)],
+    }
     (tmp_path / "cluster.json").write_text(json.dumps(state))
-    (tmp_path / "new.json").write_text(json.dumps(make_pod("new").priority(9).request(cpu="3").obj))
+    (tmp_path / "new.json").write_text(json.dumps(make_pod("new").of_class(9).request(cpu="3").obj))
     assert predict(["-f", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster.json"), "--cascade"]) == 0
     note = "  note: 1 Pod is not replaced: 1 workload missing from the cluster snapshot"
     assert note in capsys.readouterr().out
@@ -305,7 +313,7 @@ def test_an_aftermath_is_of_files_in_words(options: list[str], capsys: pytest.Ca
 
 def test_the_schedulers_configuration_decides(simulate: Any, tmp_path: Path) -> None:
     low = [workload("ReplicaSet", "low", 1, "3", priority=1), running("low-a", "low", "3", "n1", priority=1)]
-    high = make_pod("high").priority(100).request(cpu="4")
+    high = make_pod("high").of_class(100).request(cpu="4")
     config = tmp_path / "scheduler.yaml"
     profile = {"schedulerName": "default-scheduler", "plugins": {"postFilter": {"disabled": [{"name": "*"}]}}}
     config.write_text(
@@ -364,7 +372,7 @@ def test_a_profile_without_scheduling_gates_preempts_for_gated_pods(simulate: An
     profile = {"schedulerName": "default-scheduler", "plugins": plugins}
     option = "--scheduler-config", of_scheduler(tmp_path, profiles=[profile])
     low = make_pod("low").request(cpu="4").on("n1").spec(terminationGracePeriodSeconds=5)
-    gated = make_pod("new").priority(1000).request(cpu="4").spec(schedulingGates=[{"name": "g"}])
+    gated = make_pod("new").of_class(1000).request(cpu="4").spec(schedulingGates=[{"name": "g"}])
     assert "no Pods are preempted" in simulate([NODES[0], low], [gated])[1]
     out = simulate([NODES[0], low], [gated], *option)[1]
     assert "default/new (priority 1000) preempts default/low (priority 0) on n1" in out
@@ -425,7 +433,7 @@ def test_how_often_a_pod_that_waits_was_tried_before_differs_between_runs(simula
     late = running("late-a", "late", "2", "n1", priority=50).spec(**soon)
     waits = make_pod("waits").request(cpu="2").status(phase="Pending")
     waits.metadata(creationTimestamp="2026-01-01T00:00:00Z")
-    high = make_pod("high").priority(100).request(cpu="2")
+    high = make_pod("high").of_class(100).request(cpu="2")
     gone = {"at": "4s", "delete": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late-a"}}}
     _, out, _ = simulate([NODES[0], *low, late, waits], [high], "-o", "json", "--runs", "24", events=[gone])
     pending = {str(outcome["summary"]["pending"]) for outcome in json.loads(out)["outcomes"]}
@@ -439,7 +447,7 @@ def test_of_pods_that_started_in_one_second_either_may_go(simulate: Callable[...
         pod = running(name, name, "2", "n1").status(startTime="2026-01-01T00:00:19Z")
         pod.metadata(creationTimestamp=f"2026-01-01T00:00:{second}Z")
         pods += [workload("ReplicaSet", name, 1, "2"), pod]
-    high = make_pod("high").priority(100).request(cpu="2")
+    high = make_pod("high").of_class(100).request(cpu="2")
     _, out, _ = simulate([NODES[0], *pods], [high], "-o", "json", "--runs", "24")
     assert {*(name for o in json.loads(out)["outcomes"] for name in o["summary"]["byWorkload"])} == {
         "default/a",

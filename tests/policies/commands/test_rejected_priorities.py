@@ -1,0 +1,127 @@
+"""New Pods and PodGroups whose priority differs from that of their class: kube-apiserver rejects them, so no command
+predicts them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
+from tests.in_process import forewarn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from subprocess import CompletedProcess
+
+SAMPLE = "webhook/sample/manifests/mutated.yaml"
+NOT_OF_CLASS = (
+    "spec.priority: the integer value of priority ({}) must not be provided in pod spec; "
+    "priority admission controller computed {} from the given PriorityClass name. Fix: remove priority"
+)
+
+
+def deployment(name: str, **pod: Any) -> Made:
+    made = make_pod(name).of_class(5).request(cpu="1").spec(**pod).labels(app=name).obj
+    template = {"metadata": made["metadata"], "spec": made["spec"]}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return Made("apps/v1", "Deployment", name, "default").spec(**spec)
+
+
+def group(priority: int) -> Made:
+    made = Made("scheduling.k8s.io/v1beta1", "PodGroup", "train", "default")
+    return made.spec(schedulingPolicy={"basic": {}}, priorityClassName="class-5", priority=priority)
+
+
+def asked(directory: Path, command: str, new: list[Made], *stored: Made) -> CompletedProcess[str]:
+    there = [
+        make_node("n1"),
+        make_priority_class(5),
+        make_priority_class(7, "never", preemptionPolicy="Never"),
+        *stored,
+    ]
+    (directory / "cluster.json").write_text(cluster_text(there))
+    (directory / "new.json").write_text("\n".join(f"---\n{json.dumps(each.obj)}" for each in new))
+    return forewarn(*command.split(), "-f", directory / "new.json", "--cluster", directory / "cluster.json")
+
+
+@pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom"])
+def test_a_mutated_pod_is_rejected_with_its_position_and_a_fix(command: str) -> None:
+    answer = forewarn(*command.split(), "-f", SAMPLE, "--cluster", "webhook/sample/cluster.yaml")
+    problem = f"{SAMPLE}:9:13: Pod reports/report-now: {NOT_OF_CLASS.format(1000000, 100)}\n"
+    assert answer.stderr == f"forewarn {command.partition(' ')[0]}: {problem}"
+    assert (answer.returncode, answer.stdout) == (3, "")
+
+
+@pytest.mark.parametrize(
+    ("pod", "problem"),
+    [
+        ({"priority": 6}, NOT_OF_CLASS.format(6, 5)),
+        ({"priorityClassName": "", "priority": 6}, NOT_OF_CLASS.format(6, 0)),
+        ({"priorityClassName": "never", "preemptionPolicy": "PreemptLowerPriority"}, "Fix: remove preemptionPolicy"),
+        ({"priorityClassName": "class-6", "priority": 6}, "no PriorityClass with name class-6 was found; known: "),
+        ({"priority": 2**40}, "spec.template.spec.priority: 1099511627776 does not fit into 32 bits"),
+        ({"priorityClassName": ["a"]}, "spec.template.spec.priorityClassName: must be a string, not array"),
+    ],
+)
+def test_a_workload_whose_pods_are_rejected_is_left_out(pod: dict[str, Any], problem: str, tmp_path: Path) -> None:
+    new = [deployment("bad", **pod), deployment("good")]
+    predicted = asked(tmp_path, "predict", new)
+    assert predicted.returncode == 3
+    assert predicted.stdout.startswith("default/good-0 (priority 5): fits on n1")
+    assert problem in predicted.stderr
+    assert predicted.stderr.startswith(f"forewarn predict: {tmp_path / 'new.json'}:2:")
+
+
+def test_a_simulation_names_the_workload_that_is_left_out(tmp_path: Path) -> None:
+    simulated = asked(tmp_path, "whatif apply", [deployment("bad", priority=6), deployment("good")])
+    first = f"no replica lost, no Pod preempted or newly Pending: {tmp_path / 'new.json'} applied"
+    assert simulated.stdout.splitlines()[0] == f"1 new Pod of default/good runs; {first} without Deployment default/bad"
+    assert f": Deployment default/bad: spec.template.{NOT_OF_CLASS.format(6, 5)}\n" in simulated.stderr
+
+
+@pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom"])
+def test_a_pod_that_the_cluster_has_was_admitted_before_its_class_changed(command: str, tmp_path: Path) -> None:
+    pod = make_pod("waiting").request(cpu="1").priority(6).spec(priorityClassName="class-5")
+    answer = asked(tmp_path, command, [pod], pod)
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("pod", [{"priority": 5}, {"priority": 5, "preemptionPolicy": "PreemptLowerPriority"}])
+def test_a_pod_with_the_priority_of_its_class_is_accepted(pod: dict[str, Any], tmp_path: Path) -> None:
+    answer = asked(tmp_path, "predict", [deployment("good", **pod)])
+    assert (answer.returncode, answer.stdout.partition("\n")[0]) == (
+        0,
+        "default/good-0 (priority 5): fits on n1; no preemption",
+    )
+
+
+@pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom"])
+def test_a_new_pod_group_has_the_priority_of_its_class(command: str, tmp_path: Path) -> None:
+    pod = make_pod("new").of_class(5).request(cpu="1").spec(schedulingGroup={"podGroupName": "train"})
+    rejected = asked(tmp_path, command, [pod, group(6)])
+    problem = (
+        "PodGroup default/train: spec.priority: priority set in the pod group (6) must match the priority computed"
+    )
+    assert problem in rejected.stderr.splitlines()[0]
+    assert (rejected.returncode, rejected.stdout) == (3, "")
+    for new, stored in ([group(5), pod], []), ([group(6), pod], [group(6)]):
+        assert problem not in asked(tmp_path, command, new, *stored).stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        ("predict", "default/good-0 (priority 5): fits on n1"),
+        ("whatif apply", "1 new Pod of default/good runs; no replica lost"),
+    ],
+)
+def test_pods_of_a_rejected_pod_group_are_left_out(command: str, first: str, tmp_path: Path) -> None:
+    new = [deployment("bad", schedulingGroup={"podGroupName": "train"}), group(6), deployment("good")]
+    answer = asked(tmp_path, command, new)
+    _, of_pods = answer.stderr.splitlines()
+    path = "spec.template.spec.schedulingGroup.podGroupName"
+    assert f": Deployment default/bad: {path}: kube-apiserver rejects PodGroup train. Fix: " in of_pods
+    assert answer.stdout.startswith(first)
