@@ -80,8 +80,10 @@ def _title(levels: Classes) -> str:
     own = [level for level in able if not level.class_.startswith(SYSTEM_PRIORITY_CLASS_PREFIX)] or able
     running, more = plural(pods, "running Pod"), [f"{level.class_} {level.could_displace.pods}" for level in own[1:]]
     first = f"{own[0].class_} may preempt {own[0].could_displace.pods} of {running}" if own else ""
-    which = listed([first, *more], _NAMED) if own else f"none may preempt any of {running}"
-    return f"{classes}: {which}; {shares(levels)} requested"
+    which = listed([first, *more], _NAMED) if own else f"no PriorityClass may preempt any of {running}"
+    pending = sum(level.pending for level in levels.classes)
+    waiting = f"; {plural(pending, 'Pod')} Pending" if pending else ""
+    return f"{which}{waiting}; {shares(levels)} requested ({classes})"
 
 
 def count(levels: Classes) -> int:

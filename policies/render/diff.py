@@ -152,7 +152,7 @@ def verdict(diff: Diff) -> str:
     blocking = f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else ""
     is_whole, is_simulated = not _gaps(diff), bool(diff.clusters and diff.objects)
     nothing = NOTHING if not is_simulated else whatif.NO_EFFECT if is_whole else _NO_EFFECT_OF_THE_REST
-    effect = _effects(diff) if diff.clusters else _counts(diff) if diff.objects else ""
+    effect = _effects(diff) if diff.clusters else _changes(diff) if diff.objects else ""
     return f"{'; '.join(filter(None, (effect or nothing, blocking)))}{'' if is_whole else _INCOMPLETE}"
 
 
@@ -256,6 +256,15 @@ def _on_all(diff: Diff) -> Iterator[_Told]:
 def _blocking(diff: Diff) -> list[ChangedObject]:
     """The created and changed PDBs that block every drain."""
     return [each for each in _merged(diff) if any((field.name, field.after) in NO_EVICTION for field in each.fields)]
+
+
+def _changes(diff: Diff) -> str:
+    """The change of the only object, or the numbers of changed objects with the first names."""
+    first, *others = _merged(diff)
+    if not others and first.operation == "changed":
+        return cut(_object(first), _LONGEST_REASON)
+    names = first_of([one_line(str(each)) for each in (first, *others)], "object")
+    return f"{_counts(diff)}: {cut(names, _LONGEST_REASON)}"
 
 
 def _counts(diff: Diff) -> str:

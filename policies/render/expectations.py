@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
 from forewarn.policies.expectations import MAX_TIMELINE
-from forewarn.policies.findings import no_command_in_markup, one_line, plural
+from forewarn.policies.findings import first_of, no_command_in_markup, one_line, plural, quote
 from forewarn.policies.render import Painter, plain
 
 if TYPE_CHECKING:
@@ -21,8 +21,12 @@ _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ff
 def render(results: Sequence[Tested], paint: Painter = plain) -> Iterator[str]:
     """The numbers of results, and a line for each; below one that is not met, the reason with the counterexample."""
     broken, unanswered = _counts(results)
-    failures = [f"{count} {what}" for count, what in ((broken, "failed"), (unanswered, "not evaluated")) if count]
-    yield f"{plural(len(results), 'expectation')}: {', '.join(failures) or 'all met'}"
+    total = plural(len(results), "expectation")
+    not_met = [quote(result.name) for result in results if result.failures]
+    others = [quote(result.name) for result in results if result.not_evaluated]
+    counts = [f"{broken} of {total} failed: {first_of(not_met, 'expectation')}"] if broken else []
+    counts += [f"{unanswered} of {total} not evaluated: {first_of(others, 'expectation')}"] if unanswered else []
+    yield "; ".join(counts) or f"{total}: all met"
     for result in results:
         looked_at = f" ({plural(result.cases, 'case')})" if result.cases > 1 else ""
         failed = "FAILED" if result.failures else "NOT EVALUATED"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.disclosure import OPEN
+from forewarn.policies.findings import cut, first_of, listed, one_line, plural
 from forewarn.policies.forecast.apply_order import Attempts
+from forewarn.policies.forecast.impact import victims_of
 from forewarn.policies.forecast.placement import outcomes, waits_for_victims
 from forewarn.policies.objects.pod import wait_seconds
 from forewarn.policies.objects.pod_loss import Consequences
@@ -15,10 +18,11 @@ from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.table import MAX_LINES
 from forewarn.policies.rules.support.predictions import CLASS_FOR_DAEMONS, cycle_error, needs_class, volume_fix
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
+from forewarn.policies.rules.wording.impact import victims_text
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.responsible import why_group_not_predicted
 from forewarn.policies.scheduling.schedule_one import explanation_of
-from forewarn.policies.why.why_not import explanations, why_not
+from forewarn.policies.why.why_not import ending_on_nominated_node, explanations, waits_for, why_not
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 
+_LONGEST_NAME: Final = 100
 TOGETHER: Final = f"{ONE_BY_ONE}; replacement Pods are not included: see --cascade"
 GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
 NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, spec.managedBy, or no node matches)"
@@ -39,6 +44,15 @@ NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, spec.managedBy,
 
 def lines(result: PredictResult, paint: Painter = plain) -> Iterator[str]:
     """The result of `forewarn predict` as text lines, without the head."""
+    found = _lines(result, paint)
+    refs = [str(ref) for fault in result.faults if (ref := getattr(fault, "ref", None)) is not None]
+    which = first_of([cut(one_line(ref), _LONGEST_NAME) for ref in refs], "object")
+    without = f"; not predicted: {which}" if which else ""
+    yield from (f"{line}{without}" for line in islice(found, 1))
+    yield from found
+
+
+def _lines(result: PredictResult, paint: Painter) -> Iterator[str]:
     for group in result.groups:
         yield line_of_group(group)
         yield from (f"  {line}" for line in Consequences.of(group.victims, result.cluster.workload).phrases())
@@ -154,7 +168,7 @@ def _attempts(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
 
 def _overview(placement: Placement, applied: Applied | None) -> str:
     if placement.rollout is not None:
-        counts = _counts_text(placement.outcomes) or "none created yet"
+        counts = _counts_text(placement.outcomes, placement.predictions) or "none created yet"
         rollout = "rollout, " if placement.rollout.own else ""
         return f"{rollout}{plural(placement.wanted, 'new Pod')}: {counts}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
@@ -167,8 +181,8 @@ def _counted(predictions: Sequence[Prediction], applied: Applied | None, rejecte
     separately. `rejected`: number of Pods that quotas reject.
     """
     lost = {id(p) for p in predictions if applied and applied.attempts_of(p).preempted_by}
-    counts = outcomes([p for p in predictions if id(p) not in lost])
-    text = _counts_text({**counts, **({"refused": rejected} if rejected else {})})
+    kept = [p for p in predictions if id(p) not in lost]
+    text = _counts_text({**outcomes(kept), **({"refused": rejected} if rejected else {})}, kept)
     return (
         ", ".join([*([text] if text else []), *([f"{len(lost)} would be preempted again"] if lost else [])]) or "none"
     )
@@ -187,8 +201,16 @@ _OUTCOMES: Final = {
 }
 
 
-def _counts_text(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {_OUTCOMES[outcome]}" for outcome, count in counts.items())
+def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction]) -> str:
+    """The outcomes as a phrase, with the victims of these predictions."""
+    in_vain = {p.pod.uid for p in predictions if p.outcome == "pending"} - {""}
+    may_run = (p for p in predictions if p.outcome == "preempts" and p.pod.uid not in in_vain)
+    preempting = tuple(p for p in may_run if not waits_for_victims(p))
+    texts = {outcome: f"{count} {_OUTCOMES[outcome]}" for outcome, count in counts.items()}
+    if "preempts" in texts and preempting:
+        head = f"{counts['preempts']} would preempt"
+        texts["preempts"] = victims_text(head, preempting, victims_of(preempting), OPEN).problem
+    return ", ".join(texts.values())
 
 
 def _same(prediction: Prediction, before: Prediction, cluster: ClusterSnapshot) -> bool:
@@ -212,6 +234,8 @@ def _one(prediction: Prediction, cluster: ClusterSnapshot, paint: Painter) -> It
         yield f"{title}: {paint('fits', 'good')} on {_nodes(prediction)}; no preemption"
     elif prediction.outcome == "preempts":
         yield from _preempts(title, prediction, cluster, paint)
+    elif prediction.pod.nominated_node_name and (ending := ending_on_nominated_node(prediction)):
+        yield f"{title}: {paint(waits_for(ending, prediction.pod.nominated_node_name), 'warning')}"
     else:
         yield f"{title}: {paint('stays Pending', 'error')}: {_why_pending(prediction, cluster)}"
 
@@ -223,10 +247,9 @@ def _nodes(prediction: Prediction) -> str:
 
 def _preempts(title: str, prediction: Prediction, cluster: ClusterSnapshot, paint: Painter) -> Iterator[str]:
     victims, node = prediction.victims, prediction.nominated_node
-    head = paint(f"would preempt {plural(len(victims), 'Pod')} on {node}", "warning")
-    if waits_for_victims(prediction):
-        head = paint(f"waits for {plural(len(victims), 'terminating Pod')} on {node}", "warning")
-    yield f"{title}: {head}"
+    head, noun = ("waits for", "terminating Pod") if waits_for_victims(prediction) else ("would preempt", "Pod")
+    text = victims_text(head, (prediction,), victims, OPEN, noun=noun).problem
+    yield f"{title}: {paint(text, 'warning')}"
     width = max(len(victim.key) for victim in victims)
     for victim in victims:
         yield f"  - {victim.key:{width}}  priority {victim.effective_priority}{_started(victim)}{_victim_text(victim)}"

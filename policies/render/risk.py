@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import duration, listed, plural
+from forewarn.policies.findings import duration, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import cell_of, text_of
 from forewarn.policies.render.table import left_out, limited, page_table
@@ -100,7 +100,9 @@ def verdict(risks: Risks) -> str:
     ]
     lose = f"{counts[0][0]} of {total} {'loses' if counts[0][0] == 1 else 'lose'} replicas with a lost {counts[0][1]}"
     node = "".join(f", {count} with a lost {what}" for count, what in counts[1:])
-    return f"{lose}{node}{fail}{_with_new_nodes(risks)}"
+    losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
+    worst = f"; worst: {one_line(worst_loss(losing[:1]))}" if losing else ""
+    return f"{lose}{node}{fail}{worst}{_with_new_nodes(risks)}"
 
 
 def has_new_nodes(risks: Risks) -> bool:

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.taint_eviction import tolerated_for
 from forewarn.policies.findings import cut, listed, plural
 from forewarn.policies.forecast.aftermath import MAX_PENDING, before_in_queue, queue_key
@@ -35,10 +36,11 @@ from forewarn.policies.rules.support.predictions import (
     volume_fix,
 )
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
-from forewarn.policies.scheduling.preemption import may_be_preempted, pick_nodes_for_preemption, terminating_victims
+from forewarn.policies.scheduling.preemption import may_be_preempted, pick_nodes_for_preemption
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.why.evidence import DEADLINE, LONG, PREEMPTED, TAINT, PodRecord, Trouble, shown_time
+from forewarn.policies.why.why_not import ending_on_nominated_node, waits_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -914,7 +916,7 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, now:
         yield Trouble("will-preempt", f"its next scheduling attempt preempts {going} on {prediction.node}", queued.note)
     elif prediction.error:
         yield Trouble("cycle-error", cycle_error(prediction), CHECK_PROFILE)
-    elif prediction.outcome == "pending" and not _ending_on_nominated_node(prediction):
+    elif prediction.outcome == "pending" and not ending_on_nominated_node(prediction):
         yield _fits_nowhere(cluster, queued)
 
 
@@ -924,7 +926,7 @@ def _nominated(prediction: Prediction, evidence: Evidence, now: float | None) ->
     if node not in prediction.snapshot.rows:
         yield Trouble("nominated-node-gone", f"nominated to {node}, which no longer exists")
         return
-    ending = _ending_on_nominated_node(prediction)
+    ending = ending_on_nominated_node(prediction)
     if ending:
         yield _for_termination(ending, node, evidence, now)
     elif node not in prediction.feasible:
@@ -933,8 +935,7 @@ def _nominated(prediction: Prediction, evidence: Evidence, now: float | None) ->
 
 def _for_termination(ending: Sequence[Pod], node: str, evidence: Evidence, now: float | None) -> Trouble:
     """The reason of a Pod that waits for terminating Pods. No time is promised if a grace period has ended."""
-    pods = f"{plural(len(ending), 'Pod')} of lower priority to terminate on {node}"
-    text = f"waits for {pods} ({listed([victim.key for victim in ending], 5)})"
+    text = waits_for(ending, node)
     records = [evidence.ending[victim.key] for victim in ending if victim.key in evidence.ending]
     late = [record for record in records if now is not None and record.deadline < now]
     if not late:
@@ -945,18 +946,6 @@ def _for_termination(ending: Sequence[Pod], node: str, evidence: Evidence, now: 
     overdue = f"{listed([record.key for record in late], 3)} still {'exists' if len(late) == 1 else 'exist'}"
     fix = f"run `forewarn why {late[0].key}`" + ("; the controller that set a finalizer must remove it" if held else "")
     return Trouble("waits-for-termination", f"{text}; {overdue} after the grace period{by}", fix)
-
-
-def _ending_on_nominated_node(prediction: Prediction) -> list[Pod]:
-    """Return the terminating Pods that keep a nominated Pod from its node: victims of a preemption, or if there are
-    none, Pods that terminate anyway and would be victims.
-    """
-    snapshot, pod = prediction.snapshot, prediction.pod
-    info = snapshot.get(pod.nominated_node_name)
-    ending = terminating_victims(pod.effective_priority, info, snapshot) if info else []
-    if ending or prediction.node != pod.nominated_node_name or not all(v.terminating for v in prediction.victims):
-        return ending
-    return [*prediction.victims]
 
 
 def _overtaken(prediction: Prediction) -> Iterator[Trouble]:
@@ -1092,8 +1081,10 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
     """
     states: Counter[str] = Counter()
     endings, pending = [], []
+    selected = pods_of(cluster, evidence.workload) if evidence.workload and not evidence.pods else ()
     names = [
         *evidence.pods,
+        *(pod.name for pod in selected),
         *(name for name in evidence.events.pods() if name not in evidence.pods and evidence.owns(name)),
     ]
     for name in names[:_MAX_PODS]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.objects.node import HOSTNAME, REGION, ZONE, untolerated_taint
 from forewarn.policies.objects.pod_spec import merge_namespaces
@@ -16,13 +17,14 @@ from forewarn.policies.scheduling.preemption import (
     filter_victims_with_pdb_violation,
     may_be_preempted,
     pod_priority,
+    terminating_victims,
     victims_below,
     victims_by_importance,
 )
 from forewarn.policies.scheduling.reasons import TOO_SMALL, as_reason, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
@@ -33,6 +35,24 @@ if TYPE_CHECKING:
 ANTI_AFFINITY: Final = (inter_pod_affinity.ANTI_AFFINITY.reasons, inter_pod_affinity.EXISTING_ANTI_AFFINITY.reasons)
 TOPOLOGY: Final = {HOSTNAME: "host name", ZONE: "zone", REGION: "region"}
 """Topology keys -> their usual names."""
+
+
+def ending_on_nominated_node(prediction: Prediction) -> list[Pod]:
+    """Return the terminating Pods that keep a nominated Pod from its node: victims of a preemption, or if there are
+    none, Pods that terminate anyway and would be victims.
+    """
+    snapshot, pod = prediction.snapshot, prediction.pod
+    info = snapshot.get(pod.nominated_node_name)
+    ending = terminating_victims(pod.effective_priority, info, snapshot) if info else []
+    if ending or prediction.node != pod.nominated_node_name or not all(v.terminating for v in prediction.victims):
+        return ending
+    return [*prediction.victims]
+
+
+def waits_for(ending: Sequence[Pod], node: str) -> str:
+    """A phrase about a nominated Pod that waits for these Pods."""
+    pods = f"{plural(len(ending), 'Pod')} of lower priority to terminate on {node}"
+    return f"waits for {pods} ({listed([victim.key for victim in ending])})"
 
 
 def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int, str]]:

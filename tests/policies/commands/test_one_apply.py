@@ -302,7 +302,7 @@ def test_victims_of_the_same_namespace_free_quota(namespace: str, second: str, t
     cluster = write(tmp_path / "cluster.json", [NODES[0].obj, old.obj, *LISTED])
     new = write(tmp_path / "new.json", [quota(pods="2" if namespace == "default" else "1").obj, deployment(2).obj])
     text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
-    assert f"2 new Pods: 1 would preempt other Pods, 1 {second}" in text
+    assert f"2 new Pods: 1 would preempt 1 Pod on n1: {namespace}/old (priority -1), 1 {second}" in text
 
 
 def test_a_note_names_the_quota_that_victims_of_several_objects_free(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_pending_pod_is_told_what_it_would_cost(capsys: pytest.CaptureFixture[
     status, out, _ = run(capsys, "--pod", "team/waiting", "--cluster", "dump.json")
     assert status == 0
     assert without_head(out) == (
-        "team/waiting (priority 7): would preempt 1 Pod on n1\n"
+        "team/waiting (priority 7): would preempt 1 Pod on n1: default/old (priority 0)\n"
         "  - default/old  priority 0, started 2026-01-01 00:00\n"
         "  PDB: 1 victim violates a PDB with no disruptions allowed (default/keep)\n"
         "  wait: up to 45 seconds until the victims have terminated\n"
@@ -195,7 +195,7 @@ def test_replicas_are_placed_one_after_the_other(tmp_path: Path, capsys: pytest.
     path = write(tmp_path / "web.json", deployment(1, "2"))
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "--replicas", "4")
     assert out.splitlines()[0] == (
-        "Deployment default/web: 4 new Pods: 1 would preempt other Pods, "
+        "Deployment default/web: 4 new Pods: 1 would preempt 1 Pod on n1: default/old (priority 0), "
         "1 would wait for terminating Pods, 2 would stay Pending"
     )
     assert "default/web-3 (priority 5): same as above" in out
@@ -268,7 +268,8 @@ def test_of_several_objects_each_finds_what_those_before_it_left(
     assert err == ""
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
     assert out.splitlines()[0] == (
-        "3 objects, 3 new Pods, one after the other: 1 would preempt other Pods, 1 would wait for terminating Pods, "
+        "3 objects, 3 new Pods, one after the other: 1 would preempt 1 Pod on n1: default/old (priority 0), "
+        "1 would wait for terminating Pods, "
         "1 would stay Pending"
     )
     assert "default/b (priority 5): waits for 1 terminating Pod on n1" in out
@@ -309,7 +310,8 @@ def test_a_pod_that_a_later_one_pushes_out_is_told_so(
     assert (low["outcome"], low["preemptedBy"]) == ("fits", "default/high")
     assert high["candidates"]["n1"]["victims"] == ["default/low"]
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
-    assert "2 new Pods, one after the other: 1 would preempt other Pods, 1 would be preempted again\n" in out
+    victims = "1 would preempt 1 Pod on n1: default/low (priority 0)"
+    assert f"2 new Pods, one after the other: {victims}, 1 would be preempted again\n" in out
     assert "  note: preempted again by default/high, which is applied later\n" in out
 
 
@@ -411,7 +413,7 @@ def test_classes_and_claims_of_the_file_come_with_its_pods(tmp_path: Path, capsy
     pod = make_pod("new").of_class("gold").request(cpu="1").volume(persistentVolumeClaim={"claimName": "data"})
     path = write(tmp_path / "all.json", pod, make_priority_class(1000, "gold"), make_claim("data"))
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
-    assert out.startswith("default/new (priority 1000): would preempt 1 Pod on n1\n")
+    assert out.startswith("default/new (priority 1000): would preempt 1 Pod on n1: default/old (priority 0)\n")
     assert "volumes of claims that are created with the Pods are ignored" in out
 
 

@@ -182,7 +182,10 @@ def test_an_expectation_that_selects_no_pod_has_no_answer(
     assert (status, json.loads(out)["expectations"][0].get("notes", [])) == (0, unanswered)
     if unanswered:
         status, out, _ = run(capsys, path, *CLUSTER)
-        assert without_head(out).splitlines()[:2] == ["1 expectation: 1 not evaluated", "NOT EVALUATED  it (2 cases)"]
+        assert without_head(out).splitlines()[:2] == [
+            '1 of 1 expectation not evaluated: "it"',
+            "NOT EVALUATED  it (2 cases)",
+        ]
         errors = [
             each.get("message")
             for each in ElementTree.fromstring(run(capsys, path, *CLUSTER, "-o", "junit")[1]).iter("error")
@@ -203,7 +206,10 @@ def test_a_typo_beside_a_failure_has_no_answer_and_both_are_reported(
         (True, True),
     ]
     status, out, _ = run(capsys, str(tmp_path / "expectations.json"), *CLUSTER)
-    assert (status, out.splitlines()[0]) == (3, "3 expectations: 2 failed, 2 not evaluated")
+    assert (status, out.splitlines()[0]) == (
+        3,
+        '2 of 3 expectations failed: "it" and "it"; 2 of 3 expectations not evaluated: "it" and "it"',
+    )
 
 
 def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
