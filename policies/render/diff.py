@@ -142,8 +142,11 @@ def _merged(diff: Diff) -> dict[ChangedObject, list[str]]:
 def _objects(diff: Diff) -> Iterator[str]:
     for changed, (directory, *others) in _merged(diff).items():
         also = f" (also in {listed([*map(one_line, others)])})" if others else ""
-        what = ": ".join(filter(None, (str(changed), _fields(changed))))
-        yield f"{directory}: {changed.operation} {what}{also}"
+        yield f"{directory}: {changed.operation} {_object(changed)}{also}"
+
+
+def _object(changed: ChangedObject) -> str:
+    return ": ".join(filter(None, (str(changed), _fields(changed))))
 
 
 def verdict(diff: Diff) -> str:
