@@ -183,7 +183,6 @@ def forms_of(schema: Mapping[str, Any], defined: Mapping[str, Any]) -> list[Any]
 def _of(given: Any, defined: dict[str, Any], closed: bool) -> dict[str, Any]:
     """The schema of a type; those of TypedDicts go into `defined`."""
     origin, arguments = get_origin(given), get_args(given)
-    given = _document(given)
     if isinstance(given, type) and issubclass(given, Enum):
         return {"enum": [str(member) for member in given]}
     if is_typeddict(given) or (isinstance(given, type) and fields_of(given)):
@@ -227,7 +226,7 @@ def _members(given: Any) -> tuple[dict[str, Any], str, dict[str, str]]:
     for field in fields_of(given):
         if field.inlined:
             hint = get_args(hints[field.name])[0]
-            given_hints, _, texts = _members(_document(_some(hint)))
+            given_hints, _, texts = _members(_some(hint))
             keys |= {key: NotRequired[inner] if hint != _some(hint) else inner for key, inner in given_hints.items()}
             explained |= texts
         elif not field.hidden:
@@ -243,14 +242,6 @@ def _members(given: Any) -> tuple[dict[str, Any], str, dict[str, str]]:
     doc = "" if given.__doc__ in (None, dict.__doc__) else given.__doc__
     text, meanings = split(doc, names or {key: key for key in keys})
     return keys, text, explained | meanings
-
-
-def _document(given: Any) -> Any:
-    """The type that describes the JSON of a type: the type itself, or the TypedDict that its `to_dict` returns."""
-    if isinstance(given, type) and "to_dict" in vars(given):
-        document = hints_of(vars(given)["to_dict"])["return"]
-        return given if document == dict[str, Any] else document
-    return given
 
 
 def split(text: str, names: Mapping[str, str]) -> tuple[str, dict[str, str]]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents.answers import Shard
+    from forewarn.policies.documents import Shard
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.scenario import Arrival, World
     from forewarn.policies.whatif.answer import Answer, Bound, Preemption, WorkloadCount

@@ -11,7 +11,6 @@ from forewarn.policies.application.cluster import pod_key
 from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.documents import in_json, optional_in_json
-from forewarn.policies.documents.answers import CountedReason
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.objects.fields import InvalidInput
@@ -29,6 +28,14 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.why.troubles import Diagnosis, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class CountedReason:
+    """A reason, and the number of nodes with this reason."""
+
+    count: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

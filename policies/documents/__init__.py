@@ -1,8 +1,7 @@
 """JSON documents (`-o json`). `docs/json_schemas.py` writes JSON Schemas from their types.
 
 A result type is a dataclass or NamedTuple, and is its own document: `json_of` writes its fields, without `Hidden` ones,
-and its properties `in_json`. An `Inlined` field has no key: the keys of its value stand beside it. Where the JSON has
-another form, the type has a method `to_dict` that returns one of the TypedDicts in this package, so mypy compares both.
+and its properties `in_json`. An `Inlined` field has no key: the keys of its value stand beside it.
 
 Later releases may add keys. While the version of a document stays the same, no key disappears or changes its meaning.
 """
@@ -142,3 +141,17 @@ class Document:
     def to_dict(self) -> dict[str, Any]:
         """The JSON document, in the format of `-o json`."""
         return to_dict(self)
+
+
+class Shard(NamedTuple):
+    """The part of a divided run, for `forewarn whatif merge`.
+
+    `of`: number of questions of the whole run; `cluster`: digest of the cluster; `asked`: the other options that
+    identify the run.
+    """
+
+    index_: int
+    count_: int
+    of: int
+    cluster: str
+    asked: dict[str, Any]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from forewarn.policies.cluster.answer_head import AnswerHead
-    from forewarn.policies.documents.answers import Shard
+    from forewarn.policies.documents import Shard
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.questions import Question

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.taint_eviction import tolerated_for
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Hidden, Inlined
-    from forewarn.policies.documents.answers import PodState
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.preemption import Candidate
@@ -761,6 +760,9 @@ def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
         return InQueue(Prediction(cluster.scheduling, pod), is_alone=ahead is None)
     *before, prediction = place_pods(cluster, [*ahead.pods, pod])
     return InQueue(prediction, tuple(before))
+
+
+PodState = Literal["pending", "preempted", "terminating", "running", "ended", "gone"]
 
 
 class Diagnosis(NamedTuple):
