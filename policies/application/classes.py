@@ -9,7 +9,7 @@ from forewarn.policies.application.cluster import snapshot_of
 from forewarn.policies.application.manifests import applied
 from forewarn.policies.application.places import Places
 from forewarn.policies.cluster.answer_head import Result, head_of
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.simulation.dump import not_simulated, world_of
@@ -56,8 +56,8 @@ def plan_classes(cluster: Cluster, request: ClassPlanRequest, *, progress: Progr
     with places.locating():
         objects = [arrival.object for arrival in applied(request.files, request.namespace, places)]
         new = [PriorityClass.from_api(obj) for obj in objects if group_kind(obj) == PRIORITY_CLASS]
-        workloads = [obj for obj in objects if group_kind(obj) in POD_TEMPLATE_PATHS]
-        change = wanted(cluster.snapshot, new, workloads, request.delete)
+        others = [obj for obj in objects if group_kind(obj) != PRIORITY_CLASS]
+        change = wanted(cluster.snapshot, new, others, request.delete)
         steps = plan(cluster.snapshot, world_of(cache, (), until=MAX_UNTIL), change, progress)
     steps = steps._replace(not_modelled=[*steps.not_modelled, *not_simulated(cache)])
     return ClassPlan(head_of(cluster.snapshot, steps.summary.assumes), steps)

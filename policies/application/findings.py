@@ -124,7 +124,7 @@ def configured(
     if config.rules:
         from forewarn.policies.evaluation.foreign_rules import with_rules
 
-        config = with_rules(config)
+        config = with_rules(config, file)
     return config._replace(selected=selected, disabled_rules=ignored)
 
 

@@ -73,9 +73,7 @@ def reading_of(file: File, wanted: Collection[str], namespace: str) -> Reading:
         if diagnostic.rule in UNUSABLE:
             if not file.path:
                 raise InvalidInput(diagnostic.message)
-            location, fix = diagnostic.location, diagnostic.remediation
-            problem = f"{diagnostic.message}. Fix: {fix}" if fix else diagnostic.message
-            raise SourceError(location.file, problem, location.line)
+            raise SourceError(diagnostic.location.file, diagnostic.in_one_line, diagnostic.location.line)
     return reading
 
 

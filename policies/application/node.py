@@ -198,7 +198,7 @@ def _pod_of(path: Manifest, namespace: str, cache: Cache) -> ApiObject:
     if len(pods) != 1:
         raise SourceError(
             path if isinstance(path, str) else "",
-            f"found {len(pods)} Pods. Fix: give one Pod" if pods else "no Pod found",
+            f"found {len(pods)} Pods. Fix: give one Pod" if pods else "no Pod found. Fix: pass the manifest of a Pod",
         )
     ((file, obj),) = pods
     try:

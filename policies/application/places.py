@@ -44,7 +44,7 @@ class Places:
         where = subject.locate(fault.path)
         text = ": ".join(part for part in (str(fault.ref), field_path(fault.path), fault.problem) if part)
         is_in_file = where.line and where.file != API_OBJECT
-        return InvalidObject(f"{where.file}:{where.line}:{where.column}: {text}") if is_in_file else fault
+        return type(fault)(f"{where.file}:{where.line}:{where.column}: {text}") if is_in_file else fault
 
 
 def _named(ref: ObjectRef) -> _Named:

@@ -208,7 +208,7 @@ def _files(request: _Request, cluster: ClusterSnapshot, options: Options) -> int
             continue
         for diagnostic in reading.diagnostics:
             if diagnostic.rule in _UNREADABLE:
-                status = _complain(f"{diagnostic.location}: {diagnostic.message}", FAILED)
+                status = _complain(f"{diagnostic.location}: {diagnostic.in_one_line}", FAILED)
             elif diagnostic.rule == "unknown-kind":
                 status = max(status, _complain(f"{diagnostic.location}: {diagnostic.message}", REFUSED))
         subjects += [(path, subject) for subject in reading.subjects]

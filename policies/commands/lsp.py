@@ -386,7 +386,7 @@ class Workspace:
         if path:
             from forewarn.policies.config.load import load_config
 
-            self.config = with_rules(load_config(path))
+            self.config = with_rules(load_config(path), str(path))
 
     def check(self, path: str, text: str) -> Checked:
         """Check a file with this text, together with the definitions in other files.

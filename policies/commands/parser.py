@@ -21,6 +21,7 @@ _LONGEST: Final = 400
 _UNRECOGNIZED: Final = later(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
 _NO_VALUE: Final = later(r"argument ((?:-\w/)?(--?[\w-]+)): expected one argument$")
 _NO_CHOICE: Final = later(r"(argument .{1,200}): invalid choice: '?(.{0,200}?)'? \(choose from (.{0,2000})\)$")
+_VALUE_OF_FLAG: Final = later(r"argument (?:-\w/)?(--[\w-]+): ignored explicit argument ")
 _QUOTE: Final = "'"
 _FILES: Final = ("-f", "--file", "--filename")
 _UNEXPECTED: Final = later(r"unrecognized arguments: ([^- ]\S*)")
@@ -78,6 +79,8 @@ class Parser(argparse.ArgumentParser):
     def _advice(self, message: str) -> str:
         if unset := _NO_VALUE.match(message):
             return self._form_of(unset[2])
+        if flag := _VALUE_OF_FLAG.match(message):
+            return f". Fix: write {flag[1]}"
         if choice := _NO_CHOICE.match(message):
             return self._instead_of_value(choice[1], choice[2], choice[3].replace(_QUOTE, "").split(", "))
         if unknown := _UNRECOGNIZED.match(message):

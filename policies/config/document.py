@@ -11,7 +11,7 @@ import yaml
 
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, listed
-from forewarn.policies.sources.errors import reason
+from forewarn.policies.sources.errors import unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -139,7 +139,7 @@ def contents(path: Path | str, most: int = _LONGEST) -> bytes:
         with open(path, "rb") as file:
             data = file.read(most + 1)
     except OSError as error:
-        raise ConfigError(f"{path}: {reason(error)}") from None
+        raise ConfigError(str(unreadable(str(path), error))) from None
     if len(data) > most:
         raise ConfigError(f"{path}: larger than {most >> 20} MiB, the limit for a configuration file")
     return data

@@ -33,18 +33,21 @@ _LONGEST: Final = 200
 """The maximum number of characters of an exception's message."""
 
 
-def with_rules(config: Config) -> Config:
-    return config._replace(foreign=rules_of_packages(config.rules)) if config.rules else config
+def with_rules(config: Config, file: str | None) -> Config:
+    return config._replace(foreign=rules_of_packages(config.rules, file or "")) if config.rules else config
 
 
-def rules_of_packages(names: Sequence[str]) -> tuple[Rule, ...]:
-    """Return the rules with these ids; for a rule that cannot be loaded, a rule that reports the error."""
+def rules_of_packages(names: Sequence[str], file: str = "") -> tuple[Rule, ...]:
+    """Return the rules with these ids; for a rule that cannot be loaded, a rule that reports the error.
+
+    `file`: the configuration that enables them.
+    """
     from importlib.metadata import entry_points
 
     rules: dict[str, dict[str, EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
         rules.setdefault(entry.name, {})[entry.value] = entry
-    return tuple(_loaded(name, rules.get(name, {})) for name in dict.fromkeys(names))
+    return tuple(_loaded(name, rules.get(name, {}), file) for name in dict.fromkeys(names))
 
 
 def why_broken(rule: Rule) -> str:
@@ -52,13 +55,14 @@ def why_broken(rule: Rule) -> str:
     return rule.why if isinstance(rule, _Broken) else ""
 
 
-def _loaded(name: str, entry_points: Mapping[str, EntryPoint]) -> Rule:
+def _loaded(name: str, entry_points: Mapping[str, EntryPoint], file: str) -> Rule:
     """Load a rule; if that fails, return a rule that reports the error.
 
     `entry_points`: the entry points with this name, by value.
     """
     if not entry_points:
-        return _Broken(name, "no installed package has this rule", "install its package, or remove it from `rules`")
+        fix = f"install its package, or remove it from `rules`{f' in {file}' if file else ''}"
+        return _Broken(name, "no installed package has this rule", fix)
     if len(entry_points) > 1:
         return _Broken(name, f"{len(entry_points)} packages have a rule of this id", "uninstall all but one of them")
     (entry,) = entry_points.values()

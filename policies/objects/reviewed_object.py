@@ -110,6 +110,11 @@ class FileDiagnostic(NamedTuple):
     severity: Severity | None = None
     others: tuple[str, ...] = ()
 
+    @property
+    def in_one_line(self) -> str:
+        """The message with the fix."""
+        return f"{self.message}. Fix: {self.remediation}" if self.remediation else self.message
+
 
 class ChangeSet(NamedTuple):
     """Objects that are applied together, in order; in the webhook, one object. `diagnostics`: problems of the files."""

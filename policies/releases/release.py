@@ -193,7 +193,8 @@ class Release(NamedTuple):
         if minor is not None:
             return semantics_of(minor, self.gates, of_apiserver=self.of_apiserver)
         fault = BadGates()
-        for minor in sorted(KNOWN_MINORS, key=lambda known: (known == kubelet_minor, known), reverse=True):
+        expected = kubelet_minor or NEWEST
+        for minor in sorted(KNOWN_MINORS, key=lambda known: (abs(known - expected), -known)):
             try:
                 return replace(semantics_of(minor, self.gates, of_apiserver=self.of_apiserver), assumed=True)
             except BadGates as error:

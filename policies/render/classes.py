@@ -292,5 +292,5 @@ def _plan_notes(plan: Plan) -> Iterator[str]:
         preempted = plural(plan.preempted_before, "Pod")
         yield f"before step 1, Pending Pods preempt {preempted}: the table does not count them, the violated PDBs do"
     if plan.ignored:
-        yield f"ignored, because the cluster has no workload of this name: {listed(list(plan.ignored), _NAMED)}"
+        yield f"ignored, because no workload of the cluster: {listed(list(plan.ignored), _NAMED)}"
     yield from plan.not_modelled

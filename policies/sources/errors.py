@@ -58,7 +58,7 @@ def no_such_file(path: str) -> str:
     if os.path.isfile(directory):
         return "not a directory. Fix: pass the file"
     with suppress(OSError):
-        for near in get_close_matches(name, os.listdir(directory or os.curdir), 1):
+        for near in get_close_matches(name, os.listdir(directory or os.curdir), 1, 0.75):
             return f'no such file or directory; did you mean "{os.path.join(directory, near)}"?'
     return "no such file or directory"
 

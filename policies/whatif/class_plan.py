@@ -100,8 +100,8 @@ class Plan(NamedTuple):
     `pendingBefore`: number of Pending Pods before the change. `preemptedBefore`: number of Pods that Pending Pods
     preempt before the first step, in addition to `steps`. `alternative`: the order that was not chosen; null if only
     one order was simulated. `keepPriority`: workloads whose Pods keep another priority, because no step replaces them.
-    `rejected`: workloads whose new Pods admission rejects afterwards. `ignored`: workloads of the files that the
-    cluster does not have. `notModelled`: what forewarn does not model.
+    `rejected`: workloads whose new Pods admission rejects afterwards. `ignored`: objects of the files that are
+    neither PriorityClasses nor workloads of the cluster. `notModelled`: what forewarn does not model.
     """
 
     pending_before: int

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
 from forewarn.policies.findings import cut, listed, plural, quote
-from forewarn.policies.kinds.registry import APPLIED, DISRUPTION_BUDGET, NODE, POD, POD_GROUP, PRIORITY_CLASS
+from forewarn.policies.kinds.registry import (
+    APPLIED,
+    DISRUPTION_BUDGET,
+    NODE,
+    POD,
+    POD_GROUP,
+    POD_TEMPLATE_PATHS,
+    PRIORITY_CLASS,
+)
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.objects.node import ZONE
 from forewarn.policies.rules.support.names import nearest, suggested
@@ -438,10 +446,14 @@ def _groups(kind: str) -> tuple[str, ...]:
     return (group, f"{version}.{group}") if group else ()
 
 
+_FIX_OF_ABSENT: Final = ". Fix: name its namespace in the file or by -n, or remove it from the file"
+
+
 def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) -> Question:
     """Return the question of deleting the objects in a file. `name`: the file's name. `arrivals`: one for each object.
 
-    Raises InvalidObject if an object does not exist, is not simulated, or belongs to another question.
+    Raises InvalidInput for an object that does not exist, and InvalidObject for one that is not simulated or belongs to
+    another question.
     """
     for arrival in arrivals:
         kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
@@ -450,7 +462,8 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
         if kind in APPLIED and kind not in (DISRUPTION_BUDGET, POD_GROUP):
             raise InvalidObject(f"{name}: deleting a {kind.rpartition('/')[2]} is not simulated")
         if not is_there(cluster, kind, ref.namespace, ref.name):
-            raise InvalidObject("not found in the cluster", ref=ref)
+            near = elsewhere(cluster, kind, ref.namespace, ref.name) if kind in POD_TEMPLATE_PATHS else ""
+            raise InvalidInput(f"not found in the cluster{near or _FIX_OF_ABSENT}", ref=ref)
     return Question(f"{name} deleted", [arrival._replace(op="delete") for arrival in arrivals])
 
 

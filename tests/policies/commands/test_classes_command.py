@@ -97,6 +97,12 @@ def test_a_plan_without_a_change_has_no_steps(capsys: pytest.CaptureFixture[str]
     assert out.startswith("nothing to change\n")
 
 
+def test_a_plan_names_the_objects_that_it_ignores(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(json.dumps(make_pod("p").obj))
+    out = run(capsys, "plan", "-f", str(tmp_path), "--cluster", "docs/examples/whatif/cluster.yaml")[1]
+    assert "note: ignored, because no workload of the cluster: Pod default/p\n" in out
+
+
 def test_a_plan_fails_on_preemption(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """PriorityClass medium exists and only becomes the default: it cannot get preemptionPolicy Never first."""
     old, new = tmp_path / "old.json", tmp_path / "new.json"

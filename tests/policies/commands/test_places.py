@@ -183,7 +183,7 @@ def test_events_on_created_objects_are_accepted(tmp_path: Path, capsys: pytest.C
 def test_what_is_not_there_is_not_deleted(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "gone.yaml"
     file.write_text(text)
-    assert main(["whatif", "delete", "-f", str(file), "--cluster", SHOWN]) == 3
+    assert main(["whatif", "delete", "-f", str(file), "--cluster", SHOWN]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"forewarn whatif: {file}:")

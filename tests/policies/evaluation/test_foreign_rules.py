@@ -183,7 +183,9 @@ def test_a_rule_that_nobody_or_more_than_one_brings_is_reported(
 ) -> None:
     assert "no installed package has this rule" in linted(capsys)[0]["message"]
     main(["lint", "a.yaml", "-q", "--select", RULE])
-    assert capsys.readouterr().out.startswith(f"warning: not evaluated: no installed package has this rule [{RULE}]\n")
+    out = capsys.readouterr().out
+    assert out.startswith(f"warning: not evaluated: no installed package has this rule [{RULE}]\n")
+    assert ".forewarn.yaml" in out
     installed(packages, f"{RULE} = a_rule")
     installed(packages, f"{RULE} = other_rule", "other_rules")
     assert "2 packages have a rule of this id" in linted(capsys)[0]["message"]

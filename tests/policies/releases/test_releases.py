@@ -75,6 +75,8 @@ def test_gates_that_play_no_part_are_named() -> None:
 
 def test_where_nobody_says_the_release_it_is_the_newest_that_takes_the_gates() -> None:
     assert Release().semantics().minor == 37
+    for kubelet, assumed in ((33, 34), (34, 34), (36, 36), (38, 37)):
+        assert Release().semantics(kubelet_minor=kubelet).minor == assumed
     assert Release(gates={"NodeDeclaredFeatures": False}).semantics().minor == 35
     with pytest.raises(BadGates):
         Release(gates={"TopologyAwareWorkloadScheduling": True}).semantics()
