@@ -96,9 +96,9 @@ def selectors_of(resource_slices: object) -> Selectors:
 
 def evaluate(expression: str, driver: str, device: Device) -> bool:
     """Report whether one expression matches a device. Raises NotModelled and SelectorError."""
+    program = _program(expression)
     from celpy import CELEvalError, celtypes
 
-    program = _program(expression)
     try:
         result = program.evaluate({"device": _device(driver, device)})
     except CELEvalError as error:
@@ -118,7 +118,7 @@ def _program(expression: str) -> Any:
     try:
         import celpy
     except ModuleNotFoundError:
-        raise NotModelled("selectors of devices need cel-python, which comes with forewarn's extra `devices`") from None
+        raise NotModelled("selectors of devices need cel-python (forewarn's extra `devices`)") from None
     if len(expression) > MAX_TEXT:
         raise NotModelled(f"the selector {expression[:80]!r} is too long")
     environment = celpy.Environment(runner_class=_runner())

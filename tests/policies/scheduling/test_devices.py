@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -75,6 +76,12 @@ def test_selectors(expression: str, matches: bool) -> None:
 def test_what_is_not_known_of_cel_is_said(expression: str) -> None:
     with pytest.raises(NotModelled):
         evaluate(expression, "gpu.example", GPU)
+
+
+def test_without_cel_python_selectors_are_not_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "celpy", None)
+    with pytest.raises(NotModelled, match=r"need cel-python \(forewarn's extra `devices`\)"):
+        evaluate("device.driver == 'not.evaluated.before'", "gpu.example", GPU)
 
 
 def test_an_attribute_that_is_not_there_is_an_error_as_upstream() -> None:
