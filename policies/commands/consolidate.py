@@ -95,7 +95,11 @@ def _verdict(result: Consolidation) -> str:
     parts += [f"launches {len(result.added)} first{' (fails)' if fails else ''}"] if result.added else []
     parts += [f"{plural(len(result.moves), 'Pod')} move{'s' * (len(result.moves) == 1)}"] if result.moves else []
     saved = sum(node.price for node in result.removed) - sum(node.price for node in result.added)
-    parts += [f"costs {saved:.4g} less per hour"] if saved > 0 and result.reason == UNDERUTILIZED and not fails else []
+    parts += (
+        [f"saves {saved:.4g} per hour (unit of the prices in --instance-types)"]
+        if saved > 0 and result.reason == UNDERUTILIZED and not fails
+        else []
+    )
     return f"{', '.join(parts)}: {names}"
 
 

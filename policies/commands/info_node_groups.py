@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import NO_TEMPLATE, GroupCache
 from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL
+from forewarn.policies.commands.autoscaling import reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
@@ -156,6 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add_cluster_option(add)
+    reject_node_templates(add, "this command shows the groups of the cluster; whatif, risk and predict use your FILE")
     add_output_option(add, ("text", "json"))
     add_color_option(add)
     return parser

@@ -54,7 +54,7 @@ def _verdict(risks: Risks, paint: Painter) -> str:
 
 def _summary_row(risk: WorkloadRisk) -> list[str | int]:
     losses = risk.loses_replicas_with
-    others = f" (+{len(losses) - 1})" if len(losses) > 1 else ""
+    others = f" and {len(losses) - 1} more" if len(losses) > 1 else ""
     others += ", by quota" if risk.refused_by_quota else ""
     worst = max(losses, key=losses.__getitem__, default="")
     loss = f"{losses[worst]} of {risk.pods}: {worst}{others}" if worst else "-"
@@ -130,7 +130,7 @@ def _left(risk: WorkloadRisk) -> str:
     after = risk.with_new_nodes or {}
     if short := risk.lasting_losses:
         worst = max(short, key=short.__getitem__)
-        others = f" (+{len(short) - 1})" if len(short) > 1 else ""
+        others = f" and {len(short) - 1} more" if len(short) > 1 else ""
         return f"{short[worst]} of {risk.pods}: {worst}{others}"
     return f"all run after {duration(_last(after.values()))}" if after else "-"
 

@@ -112,7 +112,8 @@ def test_the_first_line_names_the_removed_nodes_and_the_pods_go_to_the_named_nod
     status, out, _ = example.run(*TYPES)
     assert status == 0
     assert out.startswith(
-        "Karpenter next removes 2 underutilized nodes, 2 Pods move, costs 0.2 less per hour: a-1, b-1\n"
+        "Karpenter next removes 2 underutilized nodes, 2 Pods move, "
+        "saves 0.2 per hour (unit of the prices in --instance-types): a-1, b-1\n"
     )
     answer = example.answer()
     assert {(move["fromNode"], move["toNode"]) for move in answer["moves"]} == {("a-1", "a-2"), ("b-1", "a-2")}
