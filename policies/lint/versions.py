@@ -68,8 +68,14 @@ def versions(base: str, head: str) -> Iterator[Versions]:
         head = head or os.curdir
         yield Versions(Side(base, base), Side(head, head), list(_differing(base, head)))
         return
-    repository = repository_of(os.curdir)
-    first = repository.commit(base) if base else repository.merge_base(head or "HEAD")
+    try:
+        repository = repository_of(os.curdir)
+        first = repository.commit(base) if base else repository.merge_base(head or "HEAD")
+    except SourceError:
+        if base and os.path.isdir(base):
+            problem = f"no directory, but {base} is one. Fix: pass two directories, or two git revisions"
+            raise MissingFile(head, problem) from None
+        raise
     with tempfile.TemporaryDirectory(prefix="forewarn-") as private:
         private = os.path.realpath(private)
         before = _written(repository, first, base or "merge base", os.path.join(private, "base"))

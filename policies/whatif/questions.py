@@ -501,7 +501,8 @@ def node_named(cluster: ClusterSnapshot, name: str) -> Node:
     node = cluster.objects.nodes.get(("", name))
     if node is None:
         names = (node.name for node in cluster.objects.nodes.values())
-        raise InvalidInput(f'node "{name}" not found in the cluster{suggested(name.removeprefix("node/"), names)}')
+        near = ". Fix: separate names by blanks" if "," in name else suggested(name.removeprefix("node/"), names)
+        raise InvalidInput(f'node "{name}" not found in the cluster{near}')
     return node
 
 
