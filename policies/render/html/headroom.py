@@ -43,7 +43,7 @@ def report(headroom: Headroom, cluster: ClusterSnapshot) -> Page:
     below = *_why(headroom), *_classes(headroom), *_groups(headroom), *_where(headroom)
     notes = notes_section("also-title", headroom.notes)
     skip = element("a", "skip to what runs out", href="#why-title", class_="skip")
-    parts = [_header(headroom), nodes(drawn), *below, *notes, data("nodes-data", drawn)]
+    parts = [_header(headroom), *below, *notes, nodes(drawn), data("nodes-data", drawn)]
     return Page(f"headroom: {headroom.name}", parts, skip)
 
 
