@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from forewarn.policies.application.changes import Apply, ChangeClass, Events, MaxReplicas, Scale, Start
+from forewarn.policies.application.changes import Apply, ChangeClass, Events, MaxReplicas, Restart, Scale, Start
 from forewarn.policies.application.cluster import autoscaling_for, require_nodes
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import (
@@ -49,7 +49,10 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.whatif.questions import Question
 
-SETTLED: Final = "counts cover the whole rollout at its end; forewarn lint and predict evaluate its start"
+SETTLED: Final = (
+    "counts cover the whole rollout at its end, with preempted replacement Pods; forewarn lint, audit and predict "
+    "evaluate its start"
+)
 """The note about the basis of the counts of Apply."""
 _A_DAY: Final = 86_400.0
 """Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""
@@ -233,7 +236,7 @@ def whatif(
         if runs > 1 and isinstance(change, Events) and not nodes_over_time:
             explored = explore(partial(Simulation, world, progress=progress), runs, change.seed)
             outcomes = [Ending(outcome, summarize(outcome.simulation)) for outcome in explored]
-    notes = [*not_simulated(cache), *notes, *([SETTLED] if isinstance(change, Apply) else [])]
+    notes = [*not_simulated(cache), *notes, *([SETTLED] if isinstance(change, Apply | Restart) else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
     return WhatIf(head, change, answer, notes, faults, question.class_change, outcomes)
 
