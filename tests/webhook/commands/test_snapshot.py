@@ -479,7 +479,7 @@ def test_later_sources_replace_what_live_has(api: ScriptedApi, tmp_path: Path) -
 def test_every_command_takes_live(api: ScriptedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unknown, wanting = tmp_path / "unknown.json", tmp_path / "wanting.json"
     unknown.write_text(json.dumps(pod("nothing")))
-    wanting.write_text(json.dumps(make_pod("want", "team").priority(5).request(cpu="2").obj))
+    wanting.write_text(json.dumps(make_pod("want", "team").of_class("gold").request(cpu="2").obj))
     review = tmp_path / "review.json"
     review.write_bytes(body(pod("nothing")))
     assert main(["lint", "--cluster", "live", str(unknown)]) == 1
