@@ -207,8 +207,6 @@ def whatif(
     autoscaling, places = autoscaling_for(cluster, autoscaling)._replace(scale_down=until is not None), Places()
     start = Start(_cache_for(change, cluster), autoscaling.groups, places)
     cache = start.cache
-    if cache.semantics.unknown:
-        raise SourceError("--kubernetes-version", cache.semantics.unknown)
     nodes = () if isinstance(change, Apply | Events) else (NODE,)
     classes = (PRIORITY_CLASS,) if isinstance(change, ChangeClass) else ()
     cluster.require(*nodes, POD, *classes, has_groups=bool(autoscaling.groups))
