@@ -33,6 +33,7 @@ from forewarn.policies.whatif import questions
 from tests.benchmarks import bench_simulation
 from tests.benchmarks.clusters import Size, objects
 from tests.builders import Made, cluster, make_node, make_pod
+from tests.cases import cases
 from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.profiles import args, config, point, semantics
 from tests.policies.scheduling.profiles import cluster as cluster_of_profile
@@ -361,17 +362,17 @@ class Walked(RecurringCycles):
 def test_cycles_in_columns_are_those_of_plugins_asked_node_by_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
     seen: Counter[str] = Counter()
-    for number in range(8):
+    for number in range(cases(8)):
         cache = crowded(f"{SEED} in columns {number}")
         question = questions.zone_lost(cache.snapshot(), "abc"[number % 3])
         simulation = Simulation(world_of(cache, question.arrivals, until=100.0), random.Random(number))
         walked = simulation.scheduler.algorithm.recurring = Walked()
         simulation.run()
         seen += walked.seen
-    assert seen["constrained"] > 100, seen
-    assert seen["constrained and nominated"] > 10, seen
-    assert seen["helped"] > 20, seen
-    assert seen["unhelped"] > 20, seen
+    assert seen["constrained"] > cases(100), seen
+    assert seen["constrained and nominated"] > cases(10), seen
+    assert seen["helped"] > cases(20), seen
+    assert seen["unhelped"] > cases(20), seen
 
 
 def test_nominations_are_kept_up_as_if_they_were_made_anew() -> None:
