@@ -356,6 +356,19 @@ def test_six_questions_of_an_owner_take_at_most_twelve_clicks(browser: Any, tmp_
     assert clicks <= 12
 
 
+def test_the_back_button_restores_the_question_with_its_answer(page: Any, ui: Served) -> None:
+    show(page, ui, LOST)
+    page.select_option("#change", "drain")
+    page.fill("#name", "b-1")
+    page.press("#name", "Enter")
+    page.wait_for_url("**change=drain*")
+    page.wait_for_selector("main > header")
+    page.go_back()
+    page.wait_for_url("**change=lose-zone*")
+    assert page.inner_text("main .lead").startswith("zone a lost")
+    assert [page.input_value("#change"), page.input_value("#name")] == ["lose-zone", "a"]
+
+
 def test_two_answers_side_by_side(page: Any, ui: Served) -> None:
     for zone in "ab":
         show(page, ui, f"/whatif?change=lose-zone&name={zone}")
