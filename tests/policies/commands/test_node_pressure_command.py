@@ -517,7 +517,7 @@ def test_a_page_has_use_against_request_as_numbers(
     assert (status, err) == (0, "")
     check_alone(out)
     row = out.partition('<th scope="row">shop/web-1</th>')[2].partition("</tr>")[0]
-    cells = re.findall('data-value="([^"]*)">([^<]*)<', row)
+    cells = re.findall('data-value="([^"]*)"[^>]*>([^<]*)<', row)
     assert ("above their request" in out) == (requests[0] != "-"), "only where that counts"
     assert [(shown, int(value)) for value, shown in cells] == [uses, requests]
 
