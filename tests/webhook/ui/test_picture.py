@@ -15,9 +15,9 @@ pytest.importorskip("playwright", reason="`make browser` installs Playwright")
 pytestmark = pytest.mark.browser
 
 PICTURE = Path("docs/guides/ui.png")
-SIZE = {"width": 1180, "height": 740}
+SIZE = {"width": 1180, "height": 700}
 MAX_BYTES = 150_000
-TEXTS = ("Cluster", "Change it", "2 new Pods: 2 would preempt other Pods", "reports/nightly-4")
+TEXTS = ("Cluster", "Change it", "2 new Pods: 2 would preempt 2 Pods", "reports/nightly-4")
 TOLERANCE = 12.0
 """Mean difference of brightness, of 255: fonts and the time differ between machines."""
 _GREYS = """async (source) => {
