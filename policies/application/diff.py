@@ -127,6 +127,11 @@ class Autoscaled(NamedTuple):
     least: int
     most: int
 
+    @property
+    def at_last(self) -> int:
+        """The replicas within the limits of the HorizontalPodAutoscaler."""
+        return min(max(self.replicas, self.least), self.most)
+
 
 class Pruned(NamedTuple):
     """A PriorityClass that only a pruning tool deletes, and the number of workloads and running Pods that name it.
@@ -185,6 +190,31 @@ class OnCluster(NamedTuple):
     applied: Hidden[Sequence[ChangedObject]] = ()
     omitted: Hidden[Sequence[ChangedObject]] = ()
     """Changes of workloads that the cluster does not have, and gets from another directory."""
+
+    @property
+    def faults(self) -> list[str]:
+        """The rejected objects, and those whose Pods are rejected."""
+        return [*self.rejected, *self.rejected_pods]
+
+    @property
+    def lasting(self) -> list[ScaledDown]:
+        """The workloads that an apply scales down for good, because no HorizontalPodAutoscaler scales them."""
+        autoscaled = {item.workload for item in self.autoscaled}
+        return [item for item in self.scaled_down if item.workload not in autoscaled]
+
+    @property
+    def directories(self) -> tuple[list[str], list[str]]:
+        """The directories of objects of which the simulation uses one version, and of the other versions."""
+        used = {changed.identity: changed.directory for changed in self.applied}
+        taken = dict.fromkeys(used[changed.identity] for changed in self.omitted)
+        return [*taken], [*dict.fromkeys(changed.directory for changed in self.omitted)]
+
+    @property
+    def simulated(self) -> list[ChangedObject]:
+        """The applied objects, without deleted ones and workloads that are not predicted."""
+        unknown = {of.workload for of in self.not_predicted}
+        applied = (each for each in self.applied if each.operation != "deleted")
+        return [each for each in applied if f"{each.namespace}/{each.name}" not in unknown]
 
 
 @dataclass(frozen=True, repr=False)

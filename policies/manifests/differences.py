@@ -27,7 +27,7 @@ from forewarn.policies.manifests.object_finder import items_of
 from forewarn.policies.objects.fields import NOTHING, OBJECT, InvalidObject, at, group_kind
 from forewarn.policies.objects.pod_spec import pod_requests
 from forewarn.policies.objects.workload import pod_template_of
-from forewarn.policies.quantity import Format, Quantity
+from forewarn.policies.quantity import Format, Quantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -80,6 +80,16 @@ class ChangedField(NamedTuple):
             return "new Pod template"
         absent = ("added", "removed") if self.name.endswith("[]") else ("unset", "unset")
         return f"{self.name} {self.before or absent[0]} → {self.after or absent[1]}"
+
+    @property
+    def grows(self) -> bool:
+        """Whether replicas or requests increase."""
+        if not self.name.startswith(("replicas", "requests")):
+            return False
+        try:
+            return parse_quantity(self.before) < parse_quantity(self.after)
+        except ValueError:
+            return bool(self.after)
 
 
 def _is_of_pods(field: ChangedField) -> bool:

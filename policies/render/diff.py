@@ -14,7 +14,6 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import NAMED, capital, cut, first_of, listed, one_line, plural
 from forewarn.policies.lint.versions import ALSO, CHART_VALUES
 from forewarn.policies.objects.workload import NO_EVICTION
-from forewarn.policies.quantity import parse_quantity
 from forewarn.policies.render import Painter, autoscalers, plain, whatif
 from forewarn.policies.render.head import line_of
 from forewarn.policies.render.markdown import text_of
@@ -26,23 +25,22 @@ from forewarn.policies.whatif.answer import NO_CLASS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.application.diff import Autoscaled, Diff, OnCluster, ScaledDown
-    from forewarn.policies.manifests.differences import ChangedField, ChangedObject
+    from forewarn.policies.application.diff import Diff, OnCluster
+    from forewarn.policies.manifests.differences import ChangedObject
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
 
 NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
 MAX_BYTES: Final = 60_000
 """Of the Markdown; GitHub accepts 65,536 characters in a comment."""
 _MAX_OBJECTS: Final = 50
-_MAX_FIELDS: Final = 6
 _FEW_ROWS: Final = 10
-_EFFECTS: Final = 3
+_EFFECTS: Final = 2
 """Maximum number of effects in a line."""
 _LONGEST_REASON: Final = 300
 _SUMS: Final = "The rows of namespaces add up the clusters. Rows are sorted by the numbers, the first column first."
 _NO_ROLLOUT: Final = (
-    "The rollouts of workloads with rejected Pods are not simulated: they delete old Pods (up to maxUnavailable, with "
-    "Recreate all), and no new Pod starts"
+    "Rollouts of workloads with rejected Pods are not simulated: they delete old Pods (up to maxUnavailable; with "
+    "Recreate, all), and no new Pod can start. These are not in the lost Pods"
 )
 _FIX_OF_REPLICAS: Final = ". Fix: raise spec.replicas in the manifests, or leave it out if something else sets it"
 _FIX_OF_AUTOSCALED: Final = (
@@ -50,20 +48,17 @@ _FIX_OF_AUTOSCALED: Final = (
     "edit-last-applied"
 )
 _FIX_OF_ABSENT: Final = ". Fix: take a new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
-_FIX_OF_PDBS: Final = ". Fix: maxUnavailable: 1"
 _TOO_LARGE: Final = ", so preemption does not help. Fix: lower the requests, or add larger nodes"
 _INCOMPLETE: Final = " (incomplete)"
-_NO_EFFECT_OF_THE_REST: Final = "no effect of what is simulated"
 _GAPS: Final = "incomplete (effects can be missing)"
 _SURGE: Final = (
     "Requests do not grow, but the rollouts start new Pods before they delete old ones (maxSurge), so they need "
     "more resources for a time: "
 )
-_RESCALED: Final = "HorizontalPodAutoscalers change replicas again, and the numbers here are from before that: "
-_DRIFT: Final = "Drift, which an apply removes: the cluster differs from the base "
+_RESCALED: Final = "HorizontalPodAutoscalers then correct replicas; all numbers here are without that: "
+_REDUCED: Final = "Outage risk: the apply scales down workloads until their HorizontalPodAutoscalers act: "
+_DRIFT: Final = "Drift: changed in the cluster, not by this change; an apply resets it (now → after the apply)"
 _EFFECT: Final = "Effect of this change"
-_EFFECT_AND_DRIFT: Final = "Effect of this change and of the drift below"
-_NOT_CONCERNED: Final = "not concerned"
 _WORKLOADS: Final = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
@@ -118,7 +113,7 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
     if len(diff.clusters) > 1:
         yield from table(*_table(diff.clusters), paint, texts=_TEXTS)
     for cluster in diff.clusters:
-        heading = f"{_title(cluster)}: {_effect(cluster)}"
+        heading = f"{_heading(cluster)}: {_effect(cluster)}"
         if len(diff.clusters) > 1 or not first.startswith(heading):
             yield paint(heading, "bold")
         explained = _explained(diff, cluster) if details and not cluster.reason else {}
@@ -154,7 +149,7 @@ def verdict(diff: Diff) -> str:
     pdbs = len(_blocking(diff))
     blocking = f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else ""
     is_whole, is_simulated = not _gaps(diff), bool(diff.clusters and diff.objects)
-    nothing = NOTHING if not is_simulated else whatif.NO_EFFECT if is_whole else _NO_EFFECT_OF_THE_REST
+    nothing = NOTHING if not is_simulated else whatif.NO_EFFECT if is_whole else _no_effect(diff.clusters)
     effect = _effects(diff) if diff.clusters else _changes(diff) if diff.objects else ""
     return f"{'; '.join(filter(None, (effect or nothing, blocking)))}{'' if is_whole else _INCOMPLETE}"
 
@@ -218,20 +213,20 @@ def _lacking(cluster: OnCluster) -> Iterator[_Told]:
     if absent := [one_line(name) for name in cluster.absent]:
         count = f"{plural(len(absent), 'changed workload')} not simulated"
         yield gap(count, ", because the snapshot does not have ", absent, "workload", _FIX_OF_ABSENT)
-    taken, others = _directories(cluster)
+    taken, others = cluster.directories
     if others:
-        count = f"unknown which of {len({*taken, *others})} directories the cluster gets"
-        versions = f"{first_of(taken, 'directory')} (simulated) or {first_of(others, 'directory')} (then these numbers"
-        yield gap(count, f": {versions} do not hold). {FIX_OF_DIRECTORIES}")
+        count = f"{plural(len({*taken, *others}), 'directory', 'directories')} have versions of these workloads"
+        versions = f"{first_of(taken, 'directory')} is simulated, and not {first_of(others, 'directory')}"
+        yield gap(count, f": {versions}. If the cluster gets these, the numbers do not hold. {FIX_OF_DIRECTORIES}")
     if cluster.answer is None:
         return
     answer = cluster.answer.answer
     for each in cluster.not_predicted:
         pods = plural(each.not_started + whatif.not_created(each, answer), "new Pod")
-        why = f" ({one_line(each.workload)}): forewarn does not model which nodes can use its new volumes"
+        why = f" ({one_line(each.workload)}): forewarn does not model which nodes can use this workload's new volumes"
         yield gap(f"{pods} not predicted", why)
     for phrase in whatif.unfinished([answer]):
-        yield gap(phrase, ": Pods still change, and the numbers are those of this time")
+        yield gap(phrase, ": Pods still change, and the numbers are the state at that time")
     unread = [text.partition(". Fix: ")[0].partition(", the simulation ends")[0] for text in answer.not_simulated]
     fixes = sorted((text.partition(". Fix: ")[2] for text in answer.not_simulated), key=lambda fix: (len(fix), fix))
     fix = f". Fix: run forewarn diff with {fixes[-1]}" if fixes and fixes[-1].startswith("--") else ""
@@ -246,18 +241,17 @@ def _lacking(cluster: OnCluster) -> Iterator[_Told]:
 def _on_all(diff: Diff) -> Iterator[_Told]:
     """Yield sentences about the change itself that matter in all clusters."""
     blocking = [f"{changed.namespace}/{changed.name}" for changed in _blocking(diff)]
-    yield from _told("PDBs that never allow an eviction, and so block node drains: ", blocking, "PDB", _FIX_OF_PDBS)
+    yield from _told("PDBs that allow no eviction and block drains: ", blocking, "PDB", ". Fix: maxUnavailable: 1")
     classes = (changed for changed in _merged(diff) if changed.kind == "PriorityClass")
     if any(cluster.answer and cluster.answer.answer.new_pods for cluster in diff.clusters):
         yield from _told("", [f"{each} {each.operation} ({_fields(each)})" for each in classes], "PriorityClass")
     gone = [str(each) for each in _merged(diff) if each.operation == "deleted"]
     if diff.clusters and not diff.prunes:
         rest = ". Fix: pass --prune if the GitOps tool prunes"
-        yield from _told("Deletion not simulated: ", gone, "object", rest)
+        yield from _told("Removed from the manifests, deletion not simulated: ", gone, "object", rest)
 
 
 def _blocking(diff: Diff) -> list[ChangedObject]:
-    """The created and changed PDBs that block every drain."""
     return [each for each in _merged(diff) if any((field.name, field.after) in NO_EVICTION for field in each.fields)]
 
 
@@ -277,18 +271,32 @@ def _counts(diff: Diff) -> str:
 
 
 def _title(cluster: OnCluster) -> str:
-    return cluster.cluster if cluster.cluster.startswith("cluster") else f"cluster {cluster.cluster}"
+    return cluster.cluster if cluster.cluster.startswith("cluster") else f'cluster "{cluster.cluster}"'
+
+
+def _heading(cluster: OnCluster) -> str:
+    taken, _ = cluster.directories
+    return f"if {_title(cluster)} gets {first_of(taken, 'directory')}" if taken else _title(cluster)
+
+
+def _no_effect(clusters: Sequence[OnCluster]) -> str:
+    simulated = [of for cluster in clusters for of in cluster.simulated]
+    names = dict.fromkeys(f"{of.namespace}/{one_line(of.name)}" for of in simulated if of.kind in _WORKLOADS)
+    effect = f"no effect of {first_of([*names], 'workload') if names else 'what is simulated'}"
+    return effect if simulated else "nothing simulated, so no statement on this change"
 
 
 def _effects(diff: Diff) -> str:
     """The effects on the most affected cluster, and the number of affected ones; "" for none."""
     affected = [cluster for cluster in _most_affected_first(diff) if _phrases(cluster)]
+    minor = ("only placeholder Pods", "HorizontalPodAutoscalers then")
+    affected = [each for each in affected if not all(text.startswith(minor) for text in _phrases(each))] or affected
     if not affected:
-        reasons = [cluster.reason for cluster in diff.clusters]
-        return f"{_title(diff.clusters[0])}: {reasons[0]}" if any(reasons[:1]) and len(reasons) == 1 else ""
+        first, *others = diff.clusters
+        return f"{_title(first)}: {first.reason}" if first.reason and not others else ""
     worst, many = _joined(_phrases(affected[0])), len(affected)
     if many == 1:
-        return f"{_title(affected[0])}: {worst}"
+        return f"{_heading(affected[0])}: {worst}"
     of_all = f"{many} of {len(diff.clusters)}" if many < len(diff.clusters) else "both" if many == 2 else f"all {many}"
     is_alike = all(_joined(_phrases(cluster)) == worst for cluster in affected)
     return f"{of_all} clusters{'' if is_alike else f' affected, {affected[0].cluster} most'}: {worst}"
@@ -319,14 +327,14 @@ def needs_attention(cluster: OnCluster) -> bool:
 
 def _effect(cluster: OnCluster) -> str:
     gaps = any(_lacking(cluster))
-    nothing = _NO_EFFECT_OF_THE_REST if gaps else whatif.NO_EFFECT if cluster.answer else _NOT_CONCERNED
+    nothing = _no_effect([cluster]) if gaps else whatif.NO_EFFECT if cluster.answer else "not concerned"
     return cluster.reason or f"{_joined(_phrases(cluster)) or nothing}{_INCOMPLETE if gaps else ''}"
 
 
 def _phrases(cluster: OnCluster) -> list[str]:
     """The effects on a cluster, the worst first. Placeholder Pods, which only reserve capacity, come last."""
     answers = [cluster.answer.answer] if cluster.answer else []
-    is_drift = all(item.base != item.before for item in _not_autoscaled(cluster))
+    is_drift = all(item.base != item.before for item in cluster.lasting)
     count, rescaled = _numbers_of(cluster), len(cluster.autoscaled)
     phrases = [
         _some(len(cluster.rejected), "changed object", "rejected"),
@@ -335,7 +343,8 @@ def _phrases(cluster: OnCluster) -> list[str]:
         _losing(cluster),
         _some(0 if count["lost"] else count["failed"], "Job", "failed"),
         _some(count["pending"], "new Pod", "Pending"),
-        _some(count["replaced"], "other Pod" if count["lost"] else "Pod", "preempted and replaced"),
+        _some(count["replaced"], "more Pod" if count["lost"] else "Pod", "preempted and replaced"),
+        _some(count["reduced"], "replica", "scaled down until HorizontalPodAutoscalers act"),
         _some(count["scaled_down"], "running replica", f"scaled down{' because of drift' if is_drift else ''}"),
         _some(count["violated"], "PDB", "violated"),
         _some(count["unhealthy"], "PDB", "with too few healthy Pods"),
@@ -349,11 +358,6 @@ def _phrases(cluster: OnCluster) -> list[str]:
     ]
     effects = [phrase for phrase in phrases if phrase]
     return effects or (["only placeholder Pods preempted"] if count["placeholders"] else [])
-
-
-def _at_last(item: Autoscaled) -> int:
-    """The replicas within the limits of the HorizontalPodAutoscaler."""
-    return min(max(item.replicas, item.least), item.most)
 
 
 def _some(count: int, noun: str, what: str) -> str:
@@ -385,24 +389,6 @@ def _workloads(cluster: OnCluster) -> list[WorkloadCount]:
     return [workload for workload in workloads if workload.workload not in cluster.placeholders]
 
 
-def _not_autoscaled(cluster: OnCluster) -> list[ScaledDown]:
-    """The workloads that an apply scales down for good."""
-    autoscaled = {item.workload for item in cluster.autoscaled}
-    return [item for item in cluster.scaled_down if item.workload not in autoscaled]
-
-
-def _faults(cluster: OnCluster) -> list[str]:
-    """The rejected objects, and those whose Pods are rejected."""
-    return [*cluster.rejected, *cluster.rejected_pods]
-
-
-def _directories(cluster: OnCluster) -> tuple[list[str], list[str]]:
-    """The directories of objects of which the simulation uses one version, and of the other versions."""
-    used = {changed.identity: changed.directory for changed in cluster.applied}
-    taken = dict.fromkeys(used[changed.identity] for changed in cluster.omitted)
-    return [*taken], [*dict.fromkeys(changed.directory for changed in cluster.omitted)]
-
-
 def _explained(diff: Diff, cluster: OnCluster, *, rejections: bool = True) -> dict[str, list[_Told]]:
     """By heading, sentences about the effects on a cluster. `rejections`: also those about rejected objects."""
     rejected = [*_rejected(diff, cluster)] if rejections else []
@@ -410,8 +396,8 @@ def _explained(diff: Diff, cluster: OnCluster, *, rejections: bool = True) -> di
         return {_EFFECT: rejected or [_Told(cluster.reason)]} if rejected or cluster.reason else {}
     of = _Explanation(diff, cluster, cluster.answer.answer)
     groups = {
-        _EFFECT_AND_DRIFT if of.drift else _EFFECT: chain(rejected, of.effects()),
-        f"{_DRIFT}{diff.base} (now → after the apply)": of.of_drift(),
+        f"{_EFFECT}{' and of the drift below' if of.drift else ''}": chain(rejected, of.effects()),
+        _DRIFT: of.of_drift(),
     }  # in this order, because only the first mention of a workload has its change
     found = {
         title: [each if isinstance(each, _Told) else _Told(each) for each in sentences if each]
@@ -435,10 +421,11 @@ class _Explanation:
 
     def __init__(self, diff: Diff, cluster: OnCluster, answer: Answer) -> None:
         self.diff, self.cluster, self.answer = diff, cluster, answer
-        self.rejected = {reason.partition(": ")[0] for each in diff.clusters for reason in _faults(each)}
+        self.rejected = {reason.partition(": ")[0] for each in diff.clusters for reason in each.faults}
         rejected = {name.partition(" ")[2] for name in self.rejected}
         self.drift = {item.workload: item.fields for item in cluster.differing if item.workload not in rejected}
-        self.named = dict(self._changes())
+        again = {each.workload for each in answer.preempted} & {each.by_workload for each in answer.preempted}
+        self.named = {name: f"{one_line(name)} (preempted itself)" for name in again} | dict(self._changes())
         self.owners = {each.namespace: each.owner for each in cluster.namespaces if each.owner}
 
     def effects(self) -> Iterator[_Told | str]:
@@ -469,18 +456,25 @@ class _Explanation:
             text = f"If the GitOps tool prunes PriorityClass {name}, new Pods of {count} are rejected{running}: "
             rest = ". Fix: delete a PriorityClass only when no workload names it"
             yield _Told(text, tuple(item.names), "workload", rest)
-        has_new_nodes = answer.with_new_nodes is not None
+        yield from self._reactions()
+        yield capital(whatif.on_new_nodes(answer))
+
+    def _reactions(self) -> Iterator[_Told]:
+        answer, has_new_nodes = self.answer, self.answer.with_new_nodes is not None
         limit = "" if has_new_nodes else " (new nodes are not simulated)"
         reactions = autoscalers.lines(answer.autoscalers, over_time=has_new_nodes)
-        yield from _told(f"Autoscalers{limit}: ", reactions, "reaction")
-        yield capital(whatif.on_new_nodes(answer))
+        reserved = sum(each.pending for each in answer.workloads if each.workload in self.cluster.placeholders)
+        large = sum(each.pending for each in answer.workloads if _IS_TOO_LARGE in _reason(each))
+        of = {"placeholder Pods": reserved, "too large for every node": large}
+        rest = "".join(f"; {name}: {count}" for name, count in of.items() if count)
+        yield from _told(f"Autoscalers, if the cluster has any{limit}: ", reactions, "reaction", rest)
 
     def _surging(self, *, is_pending: bool) -> Iterator[_Told]:
         """Yield a sentence about rollouts that preempt only because they delete no old Pod first."""
         updated = {
             f"{changed.namespace}/{changed.name}"
             for changed in self.cluster.applied
-            if changed.is_rollout and changed.kind == "Deployment" and not any(map(_grows, changed.fields))
+            if changed.is_rollout and changed.kind == "Deployment" and not any(field.grows for field in changed.fields)
         }
         by = [(each.by_workload, each.t) for each in self.answer.preempted if each.by_workload in updated]
         names, first = self.answer.summary.names, dict[str, float]()
@@ -488,7 +482,7 @@ class _Explanation:
             if event.event == "deleted" and event.node and event.origin and event.origin.before:
                 first.setdefault(names.of(event.origin.workload), event.t)
         surging = dict.fromkeys(name for name, t in by if t < first.get(name, inf))
-        rest = "; the old Pods leave too few resources for the Pending ones" if is_pending else ""
+        rest = "; the deleted old Pods free too little for the Pending Pods, which stay Pending" if is_pending else ""
         yield from _told(_SURGE, surging, "workload", rest)
 
     def _autoscaled(self) -> Iterator[_Told]:
@@ -499,14 +493,17 @@ class _Explanation:
             for field in changed.fields
             if field.name == "replicas" and field.before
         } | {item.workload: str(item.before) for item in self.cluster.scaled_down}
-        scaled = []
+        reduced = {item.workload for item in self.cluster.scaled_down}
+        scaled: dict[str, list[str]] = {_REDUCED: [], _RESCALED: []}
         for item in self.cluster.autoscaled:
-            end, current = _at_last(item), now.get(item.workload)
+            end, current = item.at_last, now.get(item.workload)
             limit = "maxReplicas" if end < item.replicas else "minReplicas"
             last = f"{end} by {limit}" if end != item.replicas else f"between {item.least} and {item.most}, by load"
             start = f"{current} now → " if current else ""
-            scaled.append(f"{item.workload} ({start}{item.replicas} applied → {last})")
-        yield from _told(_RESCALED, scaled, "workload", _FIX_OF_AUTOSCALED)
+            text = _REDUCED if item.workload in reduced else _RESCALED
+            scaled[text].append(f"{item.workload} ({start}{item.replicas} applied → {last})")
+        for text, items in scaled.items():
+            yield from _told(text, items, "workload", _FIX_OF_AUTOSCALED)
 
     def of_drift(self) -> Iterator[_Told]:
         """Effects of an apply because the cluster is not as in the first version."""
@@ -514,31 +511,28 @@ class _Explanation:
             ("Without spec.replicas, an apply scales down ", True),
             ("Scaled down, because the cluster has more replicas than the manifests: ", False),
         ):
-            of = [item for item in _not_autoscaled(self.cluster) if (item.base == item.before) is is_unset]
+            of = [item for item in self.cluster.lasting if (item.base == item.before) is is_unset]
             items = [f"{item.workload} from {item.before} to {item.after}" for item in of]
             yield from _told(text, items, "workload", _FIX_OF_REPLICAS)
         pdbs = [f"{name} ({_health(self.answer, name)})" for name in self.cluster.drifted_pdbs]
         yield from _told("PDBs of these workloads: ", pdbs, "PDB")
         also = [f"{name} ({', '.join(map(str, fields))})" for name, fields in self.drift.items()]
-        yield from _told("Also changed: ", also, "workload")
+        yield from _told("The apply also resets: ", also, "workload")
 
     def _running(self) -> str:
         """The sentence how many changed workloads get all their Pods; "" for none."""
-        names = {
-            f"{changed.namespace}/{changed.name}": str(changed) in self.rejected
-            for changed in self.cluster.applied
-            if changed.kind in _LASTING and changed.operation != "deleted"
-        }
+        lasting = [changed for changed in self.cluster.simulated if changed.kind in _LASTING]
+        names = {f"{changed.namespace}/{changed.name}": str(changed) in self.rejected for changed in lasting}
         failing = {item.workload for item in self.answer.workloads if item.pending or item.missed or item.failure}
-        failing |= {of.workload for of in self.cluster.not_predicted}
         running = [one_line(name) for name, fails in names.items() if not fails and name not in failing]
         if not running or self.answer.over_quota:
             return ""
-        is_whole = not _gaps(self.diff)
-        if len(running) <= NAMED:
-            return f"{'All' if is_whole else 'As far as simulated, all'} Pods of {first_of(running, 'workload')} run"
-        count = f"All {len(running)}" if len(running) == len(names) else f"{len(running)} of {len(names)}"
-        return f"{count} {'changed' if is_whole else 'simulated'} workloads get all Pods of their manifests"
+        kinds = {changed.kind for changed in lasting}
+        count = f"the {len(running)}" if len(running) == len(names) else f"{len(running)} of the {len(names)}"
+        many = f"{count} simulated {kinds.pop() if len(kinds) == 1 else 'workload'}s"
+        who = first_of(running, "workload") if len(running) <= NAMED else many
+        pods = "As far as simulated, all Pods" if _gaps(self.diff) and who != many else "All Pods"
+        return f"{pods} of {who} run{' before HorizontalPodAutoscalers act' if self.cluster.autoscaled else ''}"
 
     def _ends(self, workloads: Iterable[WorkloadCount]) -> Iterator[str]:
         """Yield a sentence for the workloads with the same causes; if these are many, for Jobs and for others."""
@@ -565,7 +559,7 @@ class _Explanation:
         count = f"{pending} of {pending + running} Pods" if running else plural(pending, "Pod")
         more = whatif.not_created(first, self.answer) if is_one else 0
         later = f"; the StatefulSet creates {plural(more, 'more Pod')} only when this one is ready" if more else ""
-        return f"{self._whose(group)}: {count} Pending{_unfit(group, pending)}{later}{self._fix(group)}"
+        return f"{self._whose(group)}: {count} {_unfit(group, pending)}{later}{self._fix(group)}"
 
     def _whose(self, group: Sequence[WorkloadCount]) -> str:
         """A workload with its priority and owner, or the number of workloads with the names of the first ones."""
@@ -597,12 +591,11 @@ class _Explanation:
             pods = "other Pod is" if others == 1 else f"other {others} Pods are"
             yield f"{jobs} ({why}){f', so {whose} {pods} deleted' if others else ''}"
         waiting = sum(max(workload.pending - workload.pending_before, 0) for workload in group)
-        are = "is" if waiting == 1 else "are"
-        whose = f"{waiting} of {waiting + replaced} replacements"
+        whose = f"{plural(replaced, 'replacement runs', 'replacements run')}, {waiting}"
         if not replaced:
             whose = "its replacement" if waiting == 1 else f"the {waiting} replacements"
         if waiting:
-            yield f"{plural(waiting, 'Pod') if waiting > lost else whose} {are} Pending{_unfit(group, waiting)}"
+            yield f"{plural(waiting, 'Pod') if waiting > lost else whose} {_unfit(group, waiting)}"
         elif replaced:
             yield plural(replaced, "replacement runs", "replacements run")
 
@@ -649,7 +642,7 @@ class _Explanation:
                     base, now = edited.get((*changed.identity, field.name)), field.before or "unset"
                     differs = base not in (None, now)
                     fields.append(str(field).replace(" → ", f" (base {base}) → ", 1) if differs else str(field))
-                fields += [f"{field} (as in base)" for field in self.drift.get(name, ())]
+                fields += ["drift: see below"] if self.drift.get(name) else []
                 if is_new := changed.operation == "created":
                     fields = [f"new {changed.kind}", *(f"{key} {after[key]}" for key in _OF_NEW if after.get(key))]
                 rollout = "rollout: " if not is_new and (changed.is_rollout or name in self.drift) else ""
@@ -677,16 +670,6 @@ _ALL_NODES: Final = re.compile(r"0/(\d+) nodes")
 _LASTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 
 
-def _grows(field: ChangedField) -> bool:
-    """Report whether replicas or requests increase."""
-    if not field.name.startswith(("replicas", "requests")):
-        return False
-    try:
-        return parse_quantity(field.before) < parse_quantity(field.after)
-    except ValueError:
-        return bool(field.after)
-
-
 def _reason(workload: WorkloadCount) -> str:
     """Why Pending Pods fit on no node, without the numbers of nodes, of which one can have several reasons."""
     message = workload.message if workload.pending else ""
@@ -694,7 +677,7 @@ def _reason(workload: WorkloadCount) -> str:
 
 
 def _unfit(group: Sequence[WorkloadCount], pods: int) -> str:
-    """A clause why so many Pending Pods fit on no node."""
+    """A clause that so many Pods are Pending, and why they fit on no node."""
     reasons = Counter[str]()
     for each in group:
         reasons[_reason(each)] += each.pending
@@ -702,7 +685,8 @@ def _unfit(group: Sequence[WorkloadCount], pods: int) -> str:
     of = next(filter(None, (_ALL_NODES.match(each.message) for each in group)), None)
     fit = f" and {'fits' if pods == 1 else 'fit'} on none of {plural(int(of[1]), 'node')}" if of else ""
     text = cut(one_line(why), _LONGEST_REASON)
-    return f"{fit} ({'mostly: ' if others else ''}{text})" if text else ""
+    why = f"{fit} ({'mostly: ' if others else ''}{text})" if text else ""
+    return f"{'is' if pods == 1 else 'are'} Pending{why}"
 
 
 def _passed(cluster: OnCluster) -> str:
@@ -714,7 +698,7 @@ def _passed(cluster: OnCluster) -> str:
         of = [(getattr(each, field), each.priority_class) for each in cluster.passed if getattr(each, field)]
         names = ["no class" if name == NO_CLASS else f"PriorityClass {one_line(name)}" for _, name in of]
         counted = [f"{f'{count} ' if of[1:] else ''}of {name}" for (count, _), name in zip(of, names, strict=True)]
-        pods = f"{plural(sum(count for count, _ in of), 'running Pod')} of others"
+        pods = f"{plural(sum(count for count, _ in of), 'running Pod')} of other workloads"
         also = f", and {'also' if text else 'now'} {verb} {pods} ({first_of(counted, 'PriorityClass')})"
         text += also if of else ""
     return text
@@ -740,7 +724,7 @@ def _victims(preemptions: Sequence[Preemption], noun: str) -> str:
 def _fields(changed: ChangedObject) -> str:
     is_whole = changed.operation != "changed"
     whole = (f"{field.name} {field.after or field.before}" for field in changed.fields if field.name in _OF_WHOLE)
-    return listed([*map(one_line, whole if is_whole else map(str, changed.fields))], _MAX_FIELDS)
+    return listed([*map(one_line, whole if is_whole else map(str, changed.fields))], 6)
 
 
 _TEXTS: Final = ("CLUSTER", "SNAPSHOT", "NAMESPACE", "OWNER", "CLUSTERS")
@@ -759,15 +743,16 @@ def _table(clusters: Sequence[OnCluster]) -> tuple[list[str], list[tuple[str | i
 
 def _numbers_of(cluster: OnCluster) -> Counter[str]:
     """By name of `_COLUMNS`."""
-    numbers = Counter(rejected=len(_faults(cluster)))
+    numbers = Counter(rejected=len(cluster.faults))
     if cluster.answer is None:
         return numbers
     answer, workloads = cluster.answer.answer, _workloads(cluster)
     return numbers + Counter(
         lost=sum(workload.missed for workload in workloads),
         pending=sum(workload.not_started for workload in workloads),
-        scaled_down=sum(item.before - item.after for item in _not_autoscaled(cluster)),
+        scaled_down=sum(item.before - item.after for item in cluster.lasting),
         replaced=sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders),
+        reduced=sum(item.before - item.after for item in cluster.scaled_down if item not in cluster.lasting),
         failed=sum(bool(workload.failure) for workload in workloads),
         violated=len(answer.summary.violated_pdbs),
         unhealthy=len(answer.pdbs.keys() - answer.summary.violated_pdbs),
@@ -842,7 +827,8 @@ def _summary(diff: Diff, affected: Sequence[OnCluster], *, details: bool) -> Ite
         yield first_rows(*_table(affected), _MAX_OBJECTS, "cluster")
     yield "\n".join(f"- {_sentence(sentence.short)}" for sentence in _on_all(diff))
     if details:
-        yield "\n".join(fitting(_sentences(diff, affected), MAX_BYTES // 2, "line")).strip("\n")
+        shown = affected if diff.clusters[1:] else diff.clusters
+        yield "\n".join(fitting(_sentences(diff, shown), MAX_BYTES // 2, "line")).strip("\n")
     if gaps := _gaps(diff):
         told = [capital(gap.short if details else gap.brief or gap.short) for gap in gaps]
         lines = fitting((f"- {_sentence(text)}" for text in told), MAX_BYTES // 8, "line")
@@ -874,6 +860,7 @@ def _namespaces(diff: Diff, affected: Sequence[OnCluster], *, is_whole: bool) ->
     if rows:
         known.update(heads)
         text = first_rows(heads, rows, _MAX_OBJECTS, "namespace")
+        text = f"#### Namespaces in all clusters\n\n{text}" if diff.clusters[1:] and len(rows) <= _FEW_ROWS else text
         yield text if len(rows) <= _FEW_ROWS else folded(plural(len(rows), "affected namespace"), text)
     meanings = [f"{titles([head])[0]}: {meaning}" for head, meaning in _COLUMNS.values() if head in known and meaning]
     if meanings:
