@@ -940,6 +940,7 @@ def test_pending_pods_of_others_are_not_hidden_by_lost_replicas(
     new = [deployment("high", 1, "3", priorityClassName="high"), deployment("large", 2, "64")]
     done = forewarn("diff", *versions({"a.yaml": []}, {"a.yaml": new}), "--cluster", tmp_path / "c.yaml")
     assert done.stdout.startswith('cluster "c": 2 workloads lose 2 of 2 Pods, 2 new Pods Pending\n'), done.stdout
+    assert "would try to scale up for both Pending Pods; too large for every node: 2\n" in done.stdout
 
 
 def test_a_comment_on_very_many_clusters_is_one_that_github_accepts() -> None:
@@ -1119,8 +1120,6 @@ def test_placeholder_pods_are_counted_apart_from_others_of_their_namespace(
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
     assert text.startswith('### Cluster "c": only placeholder Pods preempted\n')
     assert "- Placeholder Pods, which only reserve capacity: shop/pause (1 → 0 running, preempted by shop/web (" in text
-    assert "Autoscalers, if the cluster has any (new nodes are not simulated): " in text
-    assert "; placeholder Pods: 1.\n" in text
     snapshot(tmp_path / "d.yaml", 4, ("batch", 4, "low"))
     given = ("--clusters", tmp_path / "[cd].yaml", "-o", "markdown")
     assert forewarn("diff", *sides, *given).stdout.startswith('### Cluster "d": shop/batch loses 1 of 1 Pod\n')
