@@ -44,8 +44,8 @@ _NO_ROLLOUT: Final = (
 )
 _FIX_OF_REPLICAS: Final = ". Fix: raise spec.replicas in the manifests, or leave it out if something else sets it"
 _FIX_OF_AUTOSCALED: Final = (
-    ". Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas, first with kubectl apply "
-    "edit-last-applied"
+    ". Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas; before that, also remove it with "
+    "kubectl apply edit-last-applied KIND/NAME"
 )
 _FIX_OF_ABSENT: Final = ". Fix: take a new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
 _TOO_LARGE: Final = ", so preemption does not help. Fix: lower the requests, or add larger nodes"
@@ -150,8 +150,9 @@ def verdict(diff: Diff) -> str:
     blocking = f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else ""
     is_whole, is_simulated = not _gaps(diff), bool(diff.clusters and diff.objects)
     nothing = NOTHING if not is_simulated else whatif.NO_EFFECT if is_whole else _no_effect(diff.clusters)
+    where = f"{_title(diff.clusters[0])}: " if is_simulated and not diff.clusters[1:] else ""
     effect = _effects(diff) if diff.clusters else _changes(diff) if diff.objects else ""
-    return f"{'; '.join(filter(None, (effect or nothing, blocking)))}{'' if is_whole else _INCOMPLETE}"
+    return f"{'; '.join(filter(None, (effect or f'{where}{nothing}', blocking)))}{'' if is_whole else _INCOMPLETE}"
 
 
 class _Told(NamedTuple):
@@ -642,7 +643,7 @@ class _Explanation:
                     base, now = edited.get((*changed.identity, field.name)), field.before or "unset"
                     differs = base not in (None, now)
                     fields.append(str(field).replace(" → ", f" (base {base}) → ", 1) if differs else str(field))
-                fields += ["drift: see below"] if self.drift.get(name) else []
+                fields += ["reset of drift"] if self.drift.get(name) else []
                 if is_new := changed.operation == "created":
                     fields = [f"new {changed.kind}", *(f"{key} {after[key]}" for key in _OF_NEW if after.get(key))]
                 rollout = "rollout: " if not is_new and (changed.is_rollout or name in self.drift) else ""

@@ -256,7 +256,7 @@ def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], t
         (
             True,
             (
-                f"nothing simulated, so no statement on this change (incomplete)\n{GAPS.lower()}:\n"
+                f'cluster "c": nothing simulated, so no statement on this change (incomplete)\n{GAPS.lower()}:\n'
                 "  3 new Pods not predicted (shop/web): "
             ),
         ),
@@ -669,7 +669,7 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     (two / "new.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
     lines = done.stdout.splitlines()
-    assert lines[0] == "no effect of what is simulated (incomplete)"  # the PDB protects no Pod
+    assert lines[0] == 'cluster "c": no effect of what is simulated (incomplete)'  # the PDB protects no Pod
     assert any(
         line.startswith("Removed from the manifests, deletion not simulated: Deployment shop/old. ") for line in lines
     )
@@ -756,7 +756,7 @@ def test_replicas_that_the_change_removes_are_not_lost(
     done = forewarn(
         "diff", *versions({"web.yaml": [state(3)]}, {"web.yaml": [state(1)]}), "--cluster", tmp_path / "c.yaml"
     )
-    assert done.stdout.startswith("no replica lost, no Pod preempted or newly Pending\n"), done.stdout
+    assert done.stdout.startswith('cluster "c": no replica lost, no Pod preempted or newly Pending\n'), done.stdout
     given = ("--cluster", tmp_path / "c.yaml", "-o", "json")
     (cluster,) = json.loads(forewarn("diff", tmp_path / "one", tmp_path / "two", *given).stdout)["clusters"]
     assert cluster["answer"]["running"] == {"before": 3, "after": 1}
@@ -1292,7 +1292,7 @@ def test_fields_that_drift_changes_have_the_value_of_the_cluster(
     sides = versions(*({"web.yaml": [deployment("web", n, "2", priorityClassName="high")]} for n in (1, 2)))
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
     assert "\n**Effect of this change and of the drift below**\n" in text
-    assert "preempted by shop/web (rollout: replicas 1 → 2, drift: see below)" in text
+    assert "preempted by shop/web (rollout: replicas 1 → 2, reset of drift)" in text
 
 
 def test_a_claim_that_the_snapshot_lacks_is_a_gap(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
