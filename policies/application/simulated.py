@@ -33,7 +33,8 @@ from forewarn.policies.objects.fields import (
     text_at,
     timestamp,
 )
-from forewarn.policies.objects.workload import Workload
+from forewarn.policies.objects.pod_spec import pod_requests
+from forewarn.policies.objects.workload import IMMUTABLE_IN_JOB, Workload, applied_to
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.whatif import MAX_UNTIL
 
@@ -151,11 +152,34 @@ def rejected(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> list[tupl
     name a rejected PodGroup, with the errors.
     """
     created = [arrival for arrival in arrivals if arrival.op == "create"]
-    faults = [(arrival, not_admitted(cluster, arrival.object)) for arrival in created]
+    faults = [
+        (arrival, not_admitted(cluster, arrival.object) or _changed_job(cluster, arrival.object)) for arrival in created
+    ]
     found = [(arrival, fault) for arrival, fault in faults if fault is not None]
     groups = {_key(arrival.object) for arrival, _ in found if group_kind(arrival.object) == POD_GROUP}
     left = [arrival for arrival, fault in faults if fault is None] if groups else []
     return found + [(arrival, fault) for arrival in left if (fault := _of_group(arrival.object, groups))]
+
+
+def _changed_job(cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject | None:
+    """Return the error if an apply changes the class or the requests of an existing Job.
+
+    kube-apiserver lets requests of a suspended Job change (MutablePodResourcesForSuspendedJobs).
+    """
+    ref = ref_of(obj, "default")
+    stored = cluster.workload(JOB, ref.namespace, ref.name) if group_kind(obj) == JOB else None
+    if stored is None:
+        return None
+    old, new, spec = stored.object, applied_to(stored.object, obj), ("spec", "template", "spec")
+    try:
+        requests = [pod_requests(mapping(job, "spec", "template")) for job in (old, new)]
+        names = [text(job, *spec, "priorityClassName") for job in (old, new)]
+    except InvalidObject as fault:
+        return fault
+    if names[0] == names[1] and (requests[0] == requests[1] or at(old, "spec", "suspend")):
+        return None
+    field = "containers" if names[0] == names[1] else "priorityClassName"
+    return InvalidObject(IMMUTABLE_IN_JOB, (*spec, field), ref)
 
 
 def _key(obj: ApiObject) -> tuple[str, str]:

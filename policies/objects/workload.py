@@ -56,6 +56,10 @@ class PodTemplate(NamedTuple):
         return self.named or (*self.path, "spec", *path)
 
 
+IMMUTABLE_IN_JOB: Final = "immutable in a Job. Fix: delete the Job first, or name it differently"
+"""The problem of a changed Pod template of an existing Job. Source: pkg/apis/batch/validation, `ValidateJobUpdate`."""
+
+
 def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> PodTemplate | None:
     """Return the Pod template of a workload, or the Pod itself; None for other kinds, or if the template is absent.
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from forewarn.policies.controllers.deployment import is_paused
 from forewarn.policies.documents import in_json
 from forewarn.policies.findings import listed, quote
-from forewarn.policies.kinds.registry import DEPLOYMENT, POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import DEPLOYMENT, JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import default_priority_class
-from forewarn.policies.objects.fields import InvalidInput, at, group_kind, ref_of, text
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, text
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.objects.workload import IMMUTABLE_IN_JOB, pod_template_of
 from forewarn.policies.rules.support.restarts import restarted
 from forewarn.policies.whatif.class_change import Change, changed_class, is_rolled_out, with_class, workload_key
 
@@ -73,7 +73,7 @@ def wanted(
 ) -> Wanted:
     """Return the change that these files (`classes` and `objects`) and the names of `deleted` classes request.
 
-    Raises InvalidInput if the API server rejects the change.
+    Raises InvalidInput or InvalidObject if the API server rejects the change.
     """
     after, given = dict(cluster.priority_classes), set[str]()
     for new in classes:
@@ -107,13 +107,15 @@ def wanted(
 
 def _with_class_of(old: ApiObject, new: ApiObject) -> ApiObject | None:
     """Return the cluster's workload `old` with the PriorityClass of `new`, its version in a file; None if the
-    class is the same.
+    class is the same. Raises InvalidObject for a Job.
     """
     template = pod_template_of(new, POD_TEMPLATE_PATHS)
     current = pod_template_of(old, POD_TEMPLATE_PATHS)
     name = "" if template is None else text(template.spec, "priorityClassName")
     if current is None or name == text(current.spec, "priorityClassName"):
         return None
+    if group_kind(old) == JOB:
+        raise InvalidObject(IMMUTABLE_IN_JOB, (*current.path, "spec", "priorityClassName"), ref_of(new, "default"))
     return with_class(old, name)
 
 
