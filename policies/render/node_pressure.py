@@ -205,8 +205,6 @@ def _resized(resized: Resized) -> Iterator[str]:
         yield f"  kube-scheduler preempts: {', '.join(resized.preempted)}"
     elif resized.in_the_way:
         yield f"  would have to leave: {', '.join(resized.in_the_way)}"
-    elif resized.verdict == "deferred" and resized.insufficient:
-        yield "  no Pods of lower priority free enough resources"
     yield from (f"  {fact}" for fact in resized.depends_on)
 
 

@@ -16,12 +16,14 @@ from forewarn.policies.kubelet.admission import admit, request_of
 from forewarn.policies.kubelet.pods import GUARANTEED, read_pod
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, at, items, text
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION, Pod
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Always
     from forewarn.policies.kubelet.pods import KubeletPod
     from forewarn.policies.objects.fields import ApiObject
@@ -176,13 +178,21 @@ def _of_kubelet(pods: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *,
         return Resized(pod.key, node, DEFERRED, reason)
     if preempts and node in pods.without_preemption:
         return Resized(pod.key, node, DEFERRED, f"{reason}; the node disables preemption for resizes", requirements)
-    prediction = predict(cluster, _bound_to(new, node), reasons=True)
+    victims, why = _victims(cluster, _bound_to(new, node), node)
+    result = Resized(pod.key, node, DEFERRED, f"{reason}{why}", requirements)
+    return result._replace(preempted=victims) if preempts else result._replace(in_the_way=victims)
+
+
+def _victims(cluster: ClusterSnapshot, pod: ApiObject, node: str) -> tuple[Sequence[str], str]:
+    """Return the Pods whose removal makes the Pod fit, and text that says why there are none."""
+    prediction = predict(cluster, pod, reasons=True)
     candidate = next((item for item in prediction.candidates if item.node_name == node), None)
     victims = tuple(sorted(f"{v.namespace}/{v.name}" for v in candidate.victims)) if candidate else ()
     if prediction.not_predicted:
-        reason += f"; preemption is not predicted: {prediction.not_predicted}"
-    result = Resized(pod.key, node, DEFERRED, reason, requirements)
-    return result._replace(preempted=victims) if preempts else result._replace(in_the_way=victims)
+        return victims, f"; preemption is not predicted: {prediction.not_predicted}"
+    if prediction.pod.preemption_policy == PREEMPT_NEVER:
+        return victims, "; may not preempt (preemptionPolicy: Never)"
+    return victims, "" if victims else "; no Pods of lower priority free enough resources"
 
 
 def _as_stored(pods: StoredPods, namespace: str, name: str, view: Any) -> ApiObject:

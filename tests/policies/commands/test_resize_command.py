@@ -26,6 +26,10 @@ def critical() -> Made:
     return web().spec(priority=2_000_000_000)
 
 
+def never() -> Made:
+    return web().spec(preemptionPolicy="Never")
+
+
 def with_port() -> Made:
     return web().port(80)
 
@@ -85,6 +89,7 @@ def resized(path: Path, capsys: pytest.CaptureFixture[str], *arguments: str, pod
         (["--requests", "cpu=3"], critical, same, "accepted", "the kubelet evicts"),
         (["--requests", "cpu=3", *GATE], critical, same, "deferred", "insufficient cpu"),
         (["--requests", "cpu=3", *GATE], web, without_preemption, "deferred", "disables preemption"),
+        (["--requests", "cpu=3", *GATE], never, same, "deferred", "may not preempt (preemptionPolicy: Never)"),
     ],
 )
 def test_verdicts(
@@ -110,8 +115,9 @@ def test_who_is_in_the_way_of_a_deferred_resize(
     found = resized(tmp_path, capsys, "--requests", "cpu=3", *arguments, pod=web(), node=node)
     assert found["insufficient"] == {"cpu": 1000}
     assert (found["preempted"], found["inTheWay"]) == ((LOW, []) if arguments else ([], LOW))
-    never = resized(tmp_path, capsys, "--requests", "cpu=3", *arguments, pod=web().spec(priority=0), node=node)
-    assert (never["preempted"], never["inTheWay"]) == ([], [])
+    lowest = resized(tmp_path, capsys, "--requests", "cpu=3", *arguments, pod=web().spec(priority=0), node=node)
+    assert lowest["reason"] == "insufficient cpu; no Pods of lower priority free enough resources"
+    assert (lowest["preempted"], lowest["inTheWay"]) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -175,10 +181,9 @@ def test_the_pods_of_a_workload_in_turn(tmp_path: Path, capsys: pytest.CaptureFi
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert main(["whatif", "resize", "sts/web", "--requests", "cpu=2500m", "--cluster", str(file)]) == 0
     lines = without_head(capsys.readouterr().out).splitlines()
-    assert lines[:5] == [
+    assert lines[:4] == [
         "1 accepted, 1 deferred: resize of 2 Pods",
         "Pod default/web-1 on a: accepted",
-        "Pod default/web-0 on a: deferred: insufficient cpu",
+        "Pod default/web-0 on a: deferred: insufficient cpu; no Pods of lower priority free enough resources",
         "  lacks cpu 1000m",
-        "  no Pods of lower priority free enough resources",
     ]
