@@ -72,11 +72,11 @@ _ORDER: Final = (
 class AffectedNamespace(NamedTuple):
     """The number of Pods and workloads of a namespace that a change affects.
 
-    `owner`: from the label of the Namespace, or else from CODEOWNERS. `preempted`: preempted Pods without placeholder
-    Pods. `lost`: replicas that no longer run at the end. `pending`: other Pods that the change leaves Pending.
-    `replaced`: preempted Pods that are neither lost nor Pending. `scaled_down`: replicas that the change removes from
-    workloads of `OnCluster.scaled_down` which no HorizontalPodAutoscaler scales. `rejected`: workloads that the API
-    server rejects, or whose Pods it rejects.
+    `owner`: from the label of the Namespace, or else from CODEOWNERS. `preempted`: number of preempted Pods,
+    not counting placeholder Pods. `lost`: replicas that no longer run at the end. `pending`: other Pods that the change
+    leaves Pending. `replaced`: preempted Pods that are neither lost nor Pending. `scaled_down`: replicas that the
+    change removes from workloads of `OnCluster.scaled_down` which no HorizontalPodAutoscaler scales. `rejected`:
+    workloads that the API server rejects, or whose Pods it rejects.
     `new_priority`: unchanged workloads whose new Pods get another priority or preemptionPolicy. `placeholders`:
     preempted placeholder Pods. `pruned`: workloads of `Pruned`.
     """
@@ -169,7 +169,8 @@ class OnCluster(NamedTuple):
     version does not edit. `passed`: by PriorityClass, most Pods first. `pruned`: PriorityClasses that only a tool that
     prunes deletes. `drifted_pdbs`: PDBs with too few healthy Pods that select Pods of `scaled_down`.
     `not_predicted`: workloads with new Pods that `answer` lacks, because the volumes that their provisioner creates are
-    not modelled. `applied`: changed objects that the cluster gets, with its values.
+    not modelled. `applied`: the changed objects that this cluster gets; their classes, replicas and requests change
+    from the live values.
     """
 
     cluster: str
@@ -663,7 +664,7 @@ def _by_namespace(pruned: Iterable[Pruned]) -> Counter[str]:
 
 
 def _counted(item: AffectedNamespace) -> int:
-    """The largest number of Pods or workloads without placeholder Pods."""
+    """The largest number of Pods or workloads, not counting placeholder Pods."""
     return max(item.preempted, item.pending, item.lost, item.rejected, item.scaled_down, item.new_priority, item.pruned)
 
 

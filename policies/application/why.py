@@ -116,7 +116,7 @@ class WorkloadWhy(Result):
 
     @property
     def conditions(self) -> set[str]:
-        """The states of Pods, and the ids of the troubles in `endings`."""
+        """The states of Pods, and each `id` of the `troubles` of `endings`."""
         endings = self.timeline.endings
         return {*self.timeline.states, *(id_ for ending in endings for id_ in ids(ending.diagnosis.troubles))}
 

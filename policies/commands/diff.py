@@ -193,7 +193,10 @@ def _parser() -> Parser:
         action="store_true",
         help="also simulate the deletion of removed objects, as by Argo CD or Flux with pruning",
     )
-    help_text = "names in clusters to show: all, only of workloads in the change's namespaces, or none (default: names)"
+    help_text = (
+        "which names from the clusters to show: all, only those of workloads in the namespaces of the change, or none "
+        "(default: names)"
+    )
     add("--disclose", choices=[*Disclose], default=Disclose.NAMES, help=help_text)
     help_text = "label of Namespaces that names their owner, such as team (default: CODEOWNERS)"
     add("--owner-label", default="", metavar="LABEL", help=help_text)

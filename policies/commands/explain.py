@@ -200,11 +200,11 @@ def _severity_and_action(rule: Rule) -> str:
 
 
 _BAD: Final = {
-    "DELETE": "Bad example, if you delete this object:",
+    "DELETE": "Bad example: you delete this object:",
     "validate": "Bad example (the object after all mutating webhooks have run):",
 }
 _GOOD: Final = {
-    "DELETE": "Good example, if you delete this object:",
+    "DELETE": "Good example: you delete this object:",
     "validate": "Good example (the object after all mutating webhooks have run):",
 }
 

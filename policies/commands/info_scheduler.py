@@ -200,7 +200,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         default="default",
         metavar="FILE|PRESET",
-        help="file or preset (default: profile of the release)",
+        help="file or preset (default: default profile of the release)",
     )
     add("--presets", action="store_true", help="list the presets")
     add("--kubernetes-version", type=release_minor, metavar=KNOWN, help="Kubernetes release (default: the newest)")

@@ -372,8 +372,9 @@ _FEW: Final = 2
 def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """An object has a field that its kind does not define, or that belongs to another place in the object.
 
-    Why: by default, kubectl rejects the object. For a client that does not validate fields, kube-apiserver drops the
-    field without an error. With a misspelled `priorityClassName`, Pods get the default class, or priority 0.
+    Why: by default, kubectl rejects the object. Without field validation, kube-apiserver drops the field without an
+    error, except with server-side apply. With a misspelled `priorityClassName`, Pods get the default class, or
+    priority 0.
 
     Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. With
     `--kubernetes-version` or a cluster, it accepts only the fields of that release. In the Pod template of a custom

@@ -69,7 +69,7 @@ _WITHOUT_EFFECT_FIX: Final = "set a valid and earlier time, such as 2026-01-02T1
 
 @rule(Target.NAMESPACE, severity=Severity.WARNING, action=Action.WARN)
 def exemption_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The exemption of a Namespace has no effect, because its end is not a valid time, or too far in the future.
+    """The exemption of a Namespace has no effect, because its end is invalid, or too far in the future.
 
     Why: the annotation `forewarn.dev/exempt-until` exempts a Namespace for a short time in an emergency. If the time in
     the annotation is more than `breakGlass.maxDuration` (default: 30 days) in the future, the annotation has no effect

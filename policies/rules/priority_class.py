@@ -471,8 +471,8 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
     Why: kube-apiserver sets the priority when a Pod is created, so existing Pods without a class keep their priority.
     New Pods of the same workload get the new priority. If the new priority is higher, new Pods can preempt old Pods.
 
-    Details: the linter needs `--cluster` or `--base`. With `--base`, the rule reports each class that became the global
-    default or is no longer the default.
+    Details: the linter needs `--cluster` or `--base`. With `--base`, the rule reports each class whose
+    `globalDefault` changed, and each new class with `globalDefault: true`, but not the deletion of the default.
 
     Cluster:
 

@@ -62,7 +62,7 @@ _MOST: Final = 2**31 - 1
 
 
 class Quota(NamedTuple):
-    """The ResourceQuota that rejects the Pod after `pods` more, and kube-apiserver's message."""
+    """The ResourceQuota that admits only `pods` more of these Pods, and kube-apiserver's message for the next one."""
 
     pods: int
     quota: str

@@ -1030,7 +1030,7 @@ _SHORT: Final = {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts
 
 
 class PodEnd(NamedTuple):
-    """A Pod (`namespace/name`) of a workload that terminated, restarted, or has another trouble."""
+    """A Pod of a workload, as `namespace/name`: it terminated, restarted, or has another problem."""
 
     pod: str
     diagnosis: Inlined[Diagnosis]
@@ -1048,7 +1048,7 @@ class PodEnd(NamedTuple):
 class Timeline(NamedTuple):
     """The Pods of a workload. `states`: number of Pods by state. `pending`: names of Pending Pods.
 
-    `endings`: Pods that terminated, restarted, or have another trouble; unrequested terminations first, then the
+    `endings`: Pods that terminated, restarted, or have another problem; unrequested terminations first, then the
     newest. `notExplained`: number of Pods beyond the limit of 2,000.
     """
 

@@ -67,9 +67,7 @@ _NAMED: Final = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve the pages until Ctrl-C; return the exit status: 0 stopped, 2 wrong usage, 3 cluster unreadable or port in
-    use.
-    """
+    """Serve the pages until Ctrl-C; return the exit status."""
     parser = argument_parser()
     options, run = options_with_cluster(parser, arguments)
     release, port, in_browser = release_of(options, parser), options.port, options.browser
@@ -189,7 +187,8 @@ def argument_parser() -> argparse.ArgumentParser:
         prog="forewarn ui",
         description="Show a cluster in the browser, predict the effect of manifests, and simulate losses, drains and "
         "PriorityClass changes. The pages are available only on this machine.",
-        epilog="Exit status: 0: stopped. 2: wrong usage. 3: the cluster cannot be read, or the port is in use.",
+        epilog="Exit status: 0: stopped. 2: wrong usage, or a file does not exist. 3: the cluster cannot be read or "
+        "has no nodes, or the port is in use.",
         examples=("ui", "ui --cluster cluster.json.gz --no-browser --port 8765"),
     )
     add = parser.add_argument

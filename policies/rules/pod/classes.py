@@ -78,8 +78,10 @@ def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterato
     applies to the directory, the rule reports only these errors, and names that are probably misspelled. Such a name is
     similar to a class of another directory, or differs by one letter from a more frequent name. In unrendered templates
     and in values of charts, warnings are notes, except for such names. The rule ignores names that contain a template
-    variable (`${X}`, `@X@`, `%X%`, or in double braces). In other texts and in unknown kinds, the rule checks the key
-    `priorityClassName`. The finding is then a warning if a class has a similar name, otherwise a note.
+    variable (`${X}`, `@X@`, `%X%`, or in double braces). In patches, in values files without
+    a chart, in texts inside ConfigMaps and Secrets, and in unknown kinds, the rule checks only the key
+    `priorityClassName`, and operations of JSON patches. The finding is then a warning if a class has a similar name,
+    otherwise a note.
 
     Cluster:
 

@@ -361,9 +361,9 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
     Pending, without a condition and without an Event.
 
     Details: the rule adds up the replicas (for Jobs, the parallelism) of all workloads in the input that name the
-    PodGroup. If you pass a cluster, the rule adds the stored Pods of the group. The rule does not report groups without
-    members in the input, and groups with members in DaemonSets, in custom resources, in suspended Jobs or in workloads
-    with 0 replicas.
+    PodGroup. If you pass a cluster, the rule also counts stored Pods of the group whose workload is not in the input.
+    The rule does not report groups without members in the input, and groups with members in DaemonSets, in custom
+    resources, in suspended Jobs or in workloads with 0 replicas.
 
     Example:
 

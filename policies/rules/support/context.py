@@ -115,7 +115,9 @@ class Context:
 
     @property
     def stored_classes(self) -> Mapping[str, PriorityClass]:
-        """The PriorityClasses of the cluster by name; without a cluster, those of every cluster and of the preset."""
+        """The PriorityClasses of the cluster by name; without a cluster, the two system classes, and the classes of
+        the preset.
+        """
         if self.cluster:
             return self.cluster.priority_classes
         return {c.name: c for c in (*SYSTEM_CLASSES, *HOSTED_CLASSES.get(self.options.preset, ()))}
