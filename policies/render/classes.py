@@ -12,7 +12,7 @@ from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.simulation import settled, violated
 from forewarn.policies.render.table import left_out, markdown_table, table
-from forewarn.policies.render.whatif import pair
+from forewarn.policies.render.whatif import named, pair
 from forewarn.policies.whatif.answer import pairs
 
 if TYPE_CHECKING:
@@ -201,8 +201,10 @@ def plan_markdown(plan: Plan) -> str:
 def _plan_title(plan: Plan) -> str:
     if not plan.steps:
         return "nothing to change"
-    preempted = f"preempts {plural(plan.preempted, 'Pod')}" if plan.preempted else "preempts no Pods"
-    rejected = f", and then new Pods of {plural(len(plan.rejected), 'workload')} are rejected" if plan.rejected else ""
+    losers = named(key[2] for step in plan.steps for key, _ in pairs(step.preemptions))
+    preempted = f"preempts {plural(plan.preempted, 'Pod')} of {losers}" if plan.preempted else "preempts no Pods"
+    left = named(workload.workload for workload in plan.rejected)
+    rejected = f", and then new Pods of {left} are rejected" if left else ""
     return f"{plural(len(plan.steps), 'step')}: this order {preempted}{rejected}"
 
 

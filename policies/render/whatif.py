@@ -174,12 +174,12 @@ def _numbers(answer: Answer) -> list[str]:
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
     losers, pdbs = [each.workload for each in own if each.missed], sorted(answer.summary.violated_pdbs)
     victims = [key[2] for key, _ in pairs(answer.preempted) if key[2] not in answer.placeholders]
-    of_victims = "" if {*victims} == {*losers} else f" of {_names(victims)}"
+    of_victims = "" if {*victims} == {*losers} else f" of {named(victims)}"
     effects = [
         _lost_replicas([each for each in own if each.missed]),
         _starting(answer, [each for each in own if each.not_started]),
         f"{plural(preempted, 'Pod')}{of_victims} preempted" if preempted else "",
-        f"{plural(violations, 'violation')} of PDB{'s' * (len(pdbs) > 1)} {_names(pdbs, 'PDB')}" if violations else "",
+        f"{plural(violations, 'violation')} of PDB{'s' * (len(pdbs) > 1)} {named(pdbs, 'PDB')}" if violations else "",
     ]
     return [effect for effect in effects if effect]
 
@@ -192,18 +192,18 @@ def _lost_replicas(losing: Sequence[WorkloadCount]) -> str:
     which = f" ({every if pending == lost else f'{pending} '}Pending)" if pending else ""
     of = f"{lost} of " if len(losing) == 1 and losing[0].before > 1 else ""
     count = plural(losing[0].before if of else lost, "replica")
-    return f"{of}{count} of {_names(each.workload for each in losing)} lost{which}" if lost else ""
+    return f"{of}{count} of {named(each.workload for each in losing)} lost{which}" if lost else ""
 
 
 def _starting(answer: Answer, pending: Sequence[WorkloadCount]) -> str:
     """The other Pending Pods of these workloads, without those that `_created` counts; "" for none."""
     created = _unscheduled(answer) if _creates(answer) else 0
     more, known = sum(each.not_started for each in pending) - created, answer.summary.new_workloads if created else ()
-    names = _names(each.workload for each in pending if each.workload not in known)
+    names = named(each.workload for each in pending if each.workload not in known)
     return f"{plural(more, 'more Pod')}{names and f' of {names}'} Pending" if more > 0 else ""
 
 
-def _names(names: Iterable[str], noun: str = "workload") -> str:
+def named(names: Iterable[str], noun: str = "workload") -> str:
     """The first different names, and the number of the others; "" without any."""
     shown = [cut(one_line(name), _LONGEST_NAME) for name in dict.fromkeys(names)]
     return first_of(shown, noun)
@@ -225,21 +225,24 @@ def on_placeholders(answers: Sequence[Answer], *, is_only: bool) -> list[str]:
 
 
 def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[str]:
-    """Phrases about the workloads whose new Pods change priority. `are_named`: with names, if few."""
+    """Phrases about the workloads whose new Pods change priority. `are_named`: with names."""
     rejected = [ranked for ranked in changed if ranked.after is None]
     others = [ranked for ranked in changed if ranked.after is not None]
     effects = []
+
+    def whose(workloads: Sequence[Ranked]) -> str:
+        return named(each.workload for each in workloads) if are_named else plural(len(workloads), "workload")
+
     if rejected:
         count = sum(sum(ranked.running.values()) for ranked in rejected)
-        names = [one_line(ranked.workload) for ranked in rejected]
-        whose = listed(names, _FEW) if are_named and len(names) <= _FEW else plural(len(names), "workload")
         classes = {ranked.before.priority_class_name for ranked in rejected if ranked.before} if are_named else {""}
         of_class = f" with PriorityClass {one_line(classes.pop())}" if len(classes) == 1 and classes != {""} else ""
-        effects.append(f"new Pods of {whose}{of_class} rejected ({plural(count, 'running Pod')} cannot be recreated)")
+        running = plural(count, "running Pod")
+        effects.append(f"new Pods of {whose(rejected)}{of_class} rejected ({running} cannot be recreated)")
     if others:
         steps = {f"priority {_rank(ranked.after)} instead of {_rank(ranked.before)}" for ranked in others}
         what = steps.pop() if len(steps) == 1 else "a different priority"
-        effects.append(f"new Pods of {plural(len(others), 'workload')} get {what}")
+        effects.append(f"new Pods of {whose(others)} get {what}")
     return effects
 
 
@@ -287,7 +290,7 @@ def _moved(answer: Answer) -> list[str]:
 def _progress(answer: Answer) -> str:
     """How far an upgrade or drain gets; "" for other events."""
     pdbs = dict.fromkeys(pdb for found in answer.eviction_blocked_by.values() for pdb in found)
-    blocked = f"by PDB{'s' * (len(pdbs) > 1)} {_names(pdbs, 'PDB')}"
+    blocked = f"by PDB{'s' * (len(pdbs) > 1)} {named(pdbs, 'PDB')}"
     if answer.upgrade is not None:
         upgrade = answer.upgrade
         done = f"{len(upgrade.done)} of {plural(len(upgrade.steps), 'node')} upgraded"
@@ -320,11 +323,11 @@ def _created(answer: Answer) -> str:
     own = [each for each in answer.workloads if each.workload in names]
     later = sum(not_created(each, answer) for each in own)
     total = max(summary.new_pods + later, sum(each.before + each.pending_before for each in own) if is_blocked else 0)
-    whose = _names(names) if len(names) == 1 else plural(len(names), "workload")
+    whose = named(names) if len(names) == 1 else plural(len(names), "workload")
     counts = _counts_of_new(summary, total, "" if _is_pod(names[0], answer) and total == 1 else whose)
     if later:
         counts = f"{counts}, {later} not created before those run"
-    rollout = f"rollout of {_names(names)} {'blocked' if summary.settled else 'not finished'}: " if is_blocked else ""
+    rollout = f"rollout of {named(names)} {'blocked' if summary.settled else 'not finished'}: " if is_blocked else ""
     return f"{rollout}{counts}"
 
 
@@ -332,7 +335,7 @@ def _counts_of_new(summary: Summary, total: int, whose: str) -> str:
     """How many new Pods run at the end, and what becomes of the others. `whose`: "" for a Pod without controller."""
     pending, ended = summary.new_pods - summary.new_pods_running, summary.new_pods_ended
     if total == 1:
-        what = f"1 new Pod of {whose}" if whose else f"Pod {_names(summary.new_workloads)}"
+        what = f"1 new Pod of {whose}" if whose else f"Pod {named(summary.new_workloads)}"
         return f"{what} {'stays Pending' if pending else 'is preempted or deleted again' if ended else 'runs'}"
     counts = f"{summary.new_pods_running - ended} of {plural(total, 'new Pod')} of {whose} run"
     counts += f", {plural(pending, 'stays Pending', 'stay Pending')}" if pending else ""

@@ -792,7 +792,7 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     effects = [
         f"- New Pods of shop/named with PriorityClass low {rejected}.",
         (
-            "- New Pods of 1 workload get priority 20 instead of 0, and now outrank 1 running Pod of other workloads "
+            "- New Pods of shop/bare get priority 20 instead of 0, and now outrank 1 running Pod of other workloads "
             "(of PriorityClass low)."
         ),
         "- Fix: keep low until no workload has it.",
