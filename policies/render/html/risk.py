@@ -24,6 +24,6 @@ def report(risks: Risks) -> Page:
         ("zones and nodes simulated", f"{sum(risks.simulated)} of {sum(risks.total)}", False),
     )
     rows = table(_TITLE, heads_of(risks), map(cells, risks.workloads), len(risks.workloads))
-    shown = section("Workloads, largest loss first", "rows", rows)
+    shown = section("Workloads with lost replicas first, by priority", "rows", rows)
     parts = [page_header(verdict(risks), tiles), shown, *notes_section("also", notes(risks))]
     return Page(_TITLE, parts, scripts=("tables.js",))
