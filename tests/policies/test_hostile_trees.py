@@ -71,7 +71,8 @@ def test_a_link_to_itself_is_told_in_one_line(tree: Path) -> None:
     (tree / "self.yaml").symlink_to("self.yaml")
     done = _lint(tree)
     assert done.returncode == 3
-    assert done.stderr.splitlines()[0] == f"forewarn lint: {tree}/self.yaml: too many levels of symbolic links"
+    problem = "too many levels of symbolic links. Fix: pass the target of the link"
+    assert done.stderr.splitlines()[0] == f"forewarn lint: {tree}/self.yaml: {problem}"
 
 
 def test_pipes_in_the_tree_are_left_out_and_hidden_directories_are_told(tree: Path) -> None:

@@ -289,7 +289,7 @@ def test_claims_that_a_snapshot_lacks_are_not_modelled(
     cluster = write_cluster(tmp_path, without=(missing,))
     for command in (("whatif", "lose", "zone", "a"), ("whatif", "lose", "--each", "zone"), ("risk",)):
         _, out = run(capsys, *command, "--cluster", cluster)
-        assert "not modelled: 1 PersistentVolumeClaim (default/data-db-0): not in the cluster snapshot" in out, command
+        assert "not modelled: 1 PersistentVolumeClaim (default/data-db-0): not in the snapshot, so Pods" in out, command
 
 
 @pytest.mark.parametrize(

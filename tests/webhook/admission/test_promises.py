@@ -17,7 +17,7 @@ from forewarn.policies.rules.pod.scheduling import violates_expectation
 from forewarn.policies.selectors import PodPattern
 from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.review import Hook
-from tests.builders import cluster_text, make_pod
+from tests.builders import cluster_text, make_pod, make_priority_class
 from tests.policies.commands.test_whatif_command import random_cluster
 from tests.webhook.admission.test_impact_annotation import NODE, _with_cpu
 from tests.webhook.builders import cluster, decided, deployment, pod, review
@@ -170,16 +170,15 @@ def test_the_linter_and_forewarn_test_agree_on_what_a_pod_itself_pushes_out(
     """One predicts, the other simulates; by a pod of no workload there is no cascade to tell apart."""
     random = Random(seed)
     objects = list(random_cluster(seed))
-    asking = (
-        make_pod("new").priority(random.choice((5, 50, 500, 5000))).request(cpu=f"{random.randint(1, 8) * 500}m").obj
-    )
+    value = random.choice((5, 50, 500, 5000))
+    asking = make_pod("new").of_class(value).request(cpu=f"{random.randint(1, 8) * 500}m").obj
     name = random.choice([obj["metadata"]["name"] for obj in objects if obj["kind"] == "ReplicaSet"])
     spared = random.choice(
         [{"workload": f"default/{name}"}, {"class": ""}, {"namespace": "default"}, {"namespace": "x"}]
     )
     expect = {"noPreemption": spared, "by": {"workload": "default/new"}}
     files = {
-        "cluster": json.loads(cluster_text(objects)),
+        "cluster": json.loads(cluster_text([*objects, make_priority_class(value)])),
         "pod": asking,
         "config": {"expectations": [{"name": "it", "expect": expect}]},
         "expectations": [{"name": "it", "when": {"apply": "pod.json"}, "expect": expect}],
