@@ -55,7 +55,7 @@ _SURGE: Final = (
     "Requests do not grow, but the rollouts start new Pods before they delete old ones (maxSurge), so they need "
     "more resources for a time: "
 )
-_RESCALED: Final = "HorizontalPodAutoscalers then correct replicas; all numbers here are without that: "
+_RESCALED: Final = "HorizontalPodAutoscalers then change replicas; the other numbers are those before that: "
 _REDUCED: Final = "Outage risk: the apply scales down workloads until their HorizontalPodAutoscalers act: "
 _DRIFT: Final = "Drift: changed in the cluster, not by this change; an apply resets it (now → after the apply)"
 _EFFECT: Final = "Effect of this change"

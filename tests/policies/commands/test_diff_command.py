@@ -1066,10 +1066,11 @@ def test_replicas_that_an_autoscaler_sets_do_not_last(
     lines = [line.strip() for line in done.stdout.splitlines()]
     told = [line.partition(". Fix: set the scale in ")[0] for line in lines if "HorizontalPodAutoscalers " in line]
     reduced = "the apply scales down workloads until their HorizontalPodAutoscalers act: shop/web (6 now → 3 applied → "
-    corrected = (
-        "HorizontalPodAutoscalers then correct replicas; all numbers here are without that: shop/beyond (6 applied "
-    )
-    assert told[1:3] == [f"Outage risk: {reduced}between 1 and 5, by load)", f"{corrected}→ 5 by maxReplicas)"]
+    before = "HorizontalPodAutoscalers then change replicas; the other numbers are those before that: "
+    assert told[1:3] == [
+        f"Outage risk: {reduced}between 1 and 5, by load)",
+        f"{before}shop/beyond (6 applied → 5 by maxReplicas)",
+    ]
     assert ("; no HorizontalPodAutoscalers" in done.stdout) is (place == "manifests")  # the cluster's
     assert "HorizontalPodAutoscalers then scale 2 workloads" in lines[0]
     assert "3 replicas scaled down until HorizontalPodAutoscalers act" in lines[0]
