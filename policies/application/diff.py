@@ -73,10 +73,10 @@ class AffectedNamespace(NamedTuple):
     """The number of Pods and workloads of a namespace that a change affects.
 
     `owner`: from the label of the Namespace, or else from CODEOWNERS. `preempted`: number of preempted Pods,
-    not counting placeholder Pods. `lost`: replicas that no longer run at the end. `pending`: other Pods that the change
-    leaves Pending. `replaced`: preempted Pods that are neither lost nor Pending. `scaled_down`: replicas that the
-    change removes from workloads of `OnCluster.scaled_down` which no HorizontalPodAutoscaler scales. `rejected`:
-    workloads that the API server rejects, or whose Pods it rejects.
+    not counting placeholder Pods. `lost`: required replicas that no longer run at the end. `pending`: other Pods that
+    the change leaves Pending. `replaced`: preempted Pods that are neither lost nor Pending. `scaled_down`: replicas
+    that the change removes from workloads of `OnCluster.scaled_down` which no HorizontalPodAutoscaler scales.
+    `rejected`: workloads that the API server rejects, or whose Pods it rejects.
     `new_priority`: unchanged workloads whose new Pods get another priority or preemptionPolicy. `placeholders`:
     preempted placeholder Pods. `pruned`: workloads of `Pruned`.
     """

@@ -99,7 +99,7 @@ PredictLine = PredictedPod | OtherPods | PredictedPodGroup
 
 @dataclass(frozen=True, repr=False)
 class PredictResult:
-    """The predictions for new Pods and PodGroups.
+    """The predictions for new Pods and PodGroups, or for a Pending Pod.
 
     `groups`: the result for the PodGroup of the Pods, if any. `faults`: the errors of files and objects that forewarn
     cannot predict. `places`: the positions of objects in files.
@@ -132,7 +132,7 @@ class PredictResult:
 
     @property
     def predictions(self) -> Sequence[Prediction]:
-        """The predictions, in order. The new Pods of a rollout that fit have none."""
+        """The predictions, in order. New Pods of a rollout have one only if they do not fit."""
         return self.applied.predictions
 
     @cached_property

@@ -85,7 +85,10 @@ def for_audience(diff: Diff, disclose: Disclose) -> Diff:
 
 
 _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
-    "lost": ("PODS LOST", "they run now, and at the end neither they nor their replacements do."),
+    "lost": (
+        "PODS LOST",
+        "they run now and are still required, but neither they nor their replacements run at the end.",
+    ),
     "pending": ("NEW PODS PENDING", "Pods that the workload does not run now, and that fit on no node."),
     "rejected": ("OBJECTS REJECTED", "by the API server, or the new Pods of workloads are."),
     "scaled_down": ("SCALED DOWN", "running replicas beyond the number in the manifests."),

@@ -48,7 +48,7 @@ class NewPlaceholders(NamedTuple):
     """Placeholder Pods to create, with the requests of each: CPU in thousandths, memory in bytes.
 
     `fit_now`: number of these Pods that fit on the existing nodes. `priority_class`: empty if no suitable class exists.
-    `priority`: value of this class, or for a new class.
+    `priority`: the value of this class; without one, the value for a new class.
     """
 
     pods: int

@@ -44,12 +44,12 @@ class Row(NamedTuple):
     """The effect of one case.
 
     - `case`: such as `node a-1`, as arguments of `forewarn whatif lose`.
-    - `fewer`: number of replicas that no longer run at the end, without DaemonSet Pods on deleted nodes. `pending`:
+    - `fewer`: number of lost replicas at the end, without DaemonSet Pods on deleted nodes. `pending`:
       number of Pending Pods at the end. `preempted`: number of preempted Pods.
     - `violatedPDBs`: number of PodDisruptionBudgets that preemption violates, or that have too few healthy Pods at the
       end and had enough before.
     - `settled`: whether the cluster reached a steady state. `settledAt`: seconds until the last event.
-    - `nodeGroups`: the nodes that autoscalers would add; absent if forewarn knows no node groups.
+    - `nodeGroups`: the nodes that autoscalers would add; absent if no autoscaler is simulated.
     """
 
     case: str

@@ -585,7 +585,7 @@ _LONGEST: Final = 40
     depends_on=DependsOn(("namespaces",), "the default class of the namespace may have been removed"),
 )
 def class_required(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Pods name no PriorityClass, or not one that `requiredClasses` in the configuration requires.
+    """Pods do not name a PriorityClass that `requiredClasses` in the configuration requires.
 
     Why: Pods without a class get the global default or priority 0, and Pods of a higher priority can preempt them.
 
