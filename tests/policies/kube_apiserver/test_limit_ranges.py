@@ -234,7 +234,7 @@ def says(given: Any, more: Any) -> bool:
 
 CONTAINER = {"name": "c", "image": "i"}
 BUSY = make_pod("busy", "other").request(cpu="3500m").on("n1")
-NOBODY = (make_priority_class(10), make_node("n1"), BUSY)
+NO_VICTIMS = (make_priority_class(10), make_node("n1"), BUSY)
 HALF = Made("v1", "LimitRange", "half", "team").spec(limits=[of_containers(defaultRequest={"cpu": "600m"})])
 
 
@@ -256,7 +256,7 @@ BRINGING = [*map(workload, ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSe
 
 @pytest.mark.parametrize("obj", BRINGING, ids=lambda obj: obj["kind"])
 def test_pods_push_others_out_for_what_limit_ranges_give_them(obj: Obj) -> None:
-    for made, outcome in (NOBODY, "fits"), ((*NOBODY, HALF), "preempts"):
+    for made, outcome in (NO_VICTIMS, "fits"), ((*NO_VICTIMS, HALF), "preempts"):
         assert [p.outcome for p in place(cluster(*made), obj).predictions] == [outcome]
 
 
@@ -275,7 +275,7 @@ def test_pods_push_others_out_for_what_limit_ranges_give_them(obj: Obj) -> None:
 def test_the_linter_counts_with_limit_ranges_and_the_webhook_of_templates_alone(
     obj: Obj, phase: Phase, preempts: bool
 ) -> None:
-    subject, state = ReviewedObject(obj), cluster(*NOBODY, HALF)
+    subject, state = ReviewedObject(obj), cluster(*NO_VICTIMS, HALF)
     context = Context(ChangeSet((subject,)), state, Options(), phase, NOW, lambda: False)
     found = predicted_of(context).of(subject)
     assert found is not None
@@ -286,7 +286,9 @@ def test_a_limit_range_of_the_apply_takes_the_place_of_the_stored_one() -> None:
     subject, big = ReviewedObject(workload("Deployment")), deepcopy(HALF.obj)
     big["spec"]["limits"] = [of_containers(defaultRequest={"cpu": "100m"})]
     for own, preempts in ((), True), ((ReviewedObject(big),), False):
-        context = Context(ChangeSet((subject, *own)), cluster(*NOBODY, HALF), Options(), Phase.LINT, NOW, lambda: False)
+        context = Context(
+            ChangeSet((subject, *own)), cluster(*NO_VICTIMS, HALF), Options(), Phase.LINT, NOW, lambda: False
+        )
         found = predicted_of(context).of(subject)
         assert found is not None
         assert bool(found.preempting) == preempts
@@ -303,7 +305,7 @@ def test_a_case_of_a_batch_may_have_limit_ranges() -> None:
 def test_limit_ranges_of_the_file_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, dump = tmp_path / "web.json", tmp_path / "dump.json"
     web = workload("Deployment", priorityClassName="class-10")
-    dump.write_text("\n".join(json.dumps(made.obj) for made in NOBODY))
+    dump.write_text("\n".join(json.dumps(made.obj) for made in NO_VICTIMS))
     for own, outcome in ([], "fits"), ([HALF.obj], "preempts"):
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*own, web]}))
         assert main(["predict", "-f", str(file), "--cluster", str(dump), "-o", "json"]) == 0
