@@ -574,6 +574,7 @@ def test_only_the_user_of_the_webhook_may_open_the_socket() -> None:
 def test_a_socket_of_a_process_that_was_killed_is_replaced() -> None:
     with bind("127.0.0.1", 0) as reserved:
         port = reserved.getsockname()[1]
+        path_of(port).unlink(missing_ok=True)  # of a webhook that another test killed
         with socket.socket(socket.AF_UNIX) as killed:
             killed.bind(str(path_of(port)))
         with pytest.raises(ConnectionRefusedError):
