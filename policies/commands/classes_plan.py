@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forewarn.policies.commands.autoscaling import recreated_by, reject_node_templates
+from forewarn.policies.commands.autoscaling import reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     TABLES,
     add_cluster_option,
@@ -12,14 +12,13 @@ from forewarn.policies.commands.cluster_command import (
     add_namespace_option,
     add_output_option,
     answered,
-    loaded,
     options_with_cluster,
     status_of_conditions,
 )
 from forewarn.policies.commands.parser import Parser, add_config_option
 from forewarn.policies.commands.printing import answer_in
-from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.commands.simulated import STEPS
+from forewarn.policies.commands.release import add_release_options, release_of
+from forewarn.policies.commands.simulated import STEPS, loaded_for
 from forewarn.policies.terminal import counting
 
 if TYPE_CHECKING:
@@ -39,11 +38,9 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
         from forewarn.policies.application.cluster import Cluster, require_nodes
         from forewarn.policies.render import classes as text
-        from forewarn.policies.simulation.dump import DumpCache
 
-        cache = DumpCache()
-        cache.recreated = recreated_by(options.config)
-        require_nodes(settle(loaded(run, cache), release).snapshot())
+        cache = loaded_for(run, options.config, release)
+        require_nodes(cache.snapshot())
         request = ClassPlanRequest(options.filename, options.delete, options.namespace)
         with counting("simulating", run.errors, STEPS) as show:
             result = plan_classes(Cluster(cache), request, progress=show)

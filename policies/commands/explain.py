@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     add_output_option(parser.add_argument)
     options = parser.parse_args(arguments)
     if options.rule is None:
-        return _list(options.output)
+        return _print(options.output, [_as_dict(rule) for rule in RULES], table_of(RULES))
     name = options.rule
     rules = {rule.ID: rule for rule in RULES}
     if "." in name:
@@ -75,20 +75,15 @@ def main(arguments: Sequence[str]) -> int:
         near = get_close_matches(name, rules, n=1)
         hint = f'; did you mean "{near[0]}"?' if near else ". Fix: see `forewarn lint --list-rules`"
         return complain("explain", f"no rule {quote(cut(name, 80))}{hint}", 2)
-    with options.output.redirected():
-        if options.output.form == "json":
-            sys.stdout.write(as_json(_as_dict(rules[name])))
-        else:
-            print("\n".join(as_text(rules[name])))  # noqa: T201
-    return 0
+    return _print(options.output, _as_dict(rules[name]), as_text(rules[name]))
 
 
-def _list(output: Output) -> int:
+def _print(output: Output, document: object, lines: Iterable[str]) -> int:
     with output.redirected():
         if output.form == "json":
-            sys.stdout.write(as_json([_as_dict(rule) for rule in RULES]))
+            sys.stdout.write(as_json(document))
         else:
-            print("\n".join(table_of(RULES)))  # noqa: T201
+            print("\n".join(lines))  # noqa: T201
     return 0
 
 
@@ -199,13 +194,9 @@ def _severity_and_action(rule: Rule) -> str:
     return f"{severity} {action}{f' `lint --fix`: {FIXED.get(rule.ID, NOT_FIXED)}.' if is_linted else ''}"
 
 
-_BAD: Final = {
-    "DELETE": "Bad example: you delete this object:",
-    "validate": "Bad example (the object after all mutating webhooks have run):",
-}
-_GOOD: Final = {
-    "DELETE": "Good example: you delete this object:",
-    "validate": "Good example (the object after all mutating webhooks have run):",
+_MODES: Final = {
+    "DELETE": ": you delete this object:",
+    "validate": " (the object after all mutating webhooks have run):",
 }
 
 
@@ -214,11 +205,9 @@ def _introduced(example: Example) -> str:
         return "The example uses this configuration:"
     if example.heading == "Cluster":
         return f"{'After the fix, the' if example.mode == 'Good' else 'The'} cluster contains these objects:"
-    if example.heading == "Good":
-        return _GOOD.get(example.mode, "Good example:")
-    if example.also:
+    if example.heading == "Bad" and example.also:
         return f"Bad example, which {example.also} also reports:"
-    return _BAD.get(example.mode, "Bad example:")
+    return f"{example.heading} example{_MODES.get(example.mode, ':')}"
 
 
 def _reported(rule: Rule) -> Iterator[str]:

@@ -23,8 +23,6 @@ from forewarn.policies.objects.fields import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.render.html.elements import Page
-
 OK, _, USAGE, FAILED = range(4)
 SIGNALS: Final = ("memory", "nodefs", "imagefs", "containerfs", "pids")
 IMAGES: Final = ("shared", "own", "split")
@@ -44,11 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.cluster.cache import Cache
         from forewarn.policies.releases.release import Release
         from forewarn.policies.render import node_pressure as text
-
-        def page() -> Page:
-            from forewarn.policies.render.html.node_pressure import report
-
-            return report(result)
+        from forewarn.policies.render.html.node_pressure import report
 
         pods = NodePods(options.node)
         cache = settle(loaded(run, Cache(collect=pods.collect)), Release())
@@ -69,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
             lambda paint: text.render(result, paint),
             lambda: [result.to_dict()],
             lambda: text.markdown(result),
-            page,
+            lambda: report(result),
         ).print()
         return OK
 

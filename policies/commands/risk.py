@@ -10,7 +10,6 @@ from forewarn.policies.commands.autoscaling import (
     add_arrival_options,
     add_autoscaling_options,
     autoscaling_of,
-    recreated_by,
 )
 from forewarn.policies.commands.cluster_command import (
     PAGES,
@@ -19,15 +18,14 @@ from forewarn.policies.commands.cluster_command import (
     add_color_option,
     add_output_option,
     add_since_option,
-    loaded,
     options_with_cluster,
 )
 from forewarn.policies.commands.known_findings import earlier_report, read_report
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.printing import Output, Printed, answer_in
-from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.commands.simulated import add_until_option
+from forewarn.policies.commands.release import add_release_options, release_of
+from forewarn.policies.commands.simulated import add_until_option, loaded_for
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at
 from forewarn.policies.terminal import complain, counting
 
@@ -59,14 +57,10 @@ def main(arguments: Sequence[str]) -> int:
     def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster, with_node_groups
         from forewarn.policies.application.sweep import Workloads, risk
-        from forewarn.policies.simulation.dump import DumpCache
 
         since = options.since or ""
         earlier = earlier_report(previous, since, run)
-        cache = DumpCache()
-        cache.recreated = recreated_by(options.config)
-        loaded(run, cache)
-        settle(cache, release)
+        cache = loaded_for(run, options.config, release)
         cluster, workloads = Cluster(cache, sources=run.cluster), Workloads(options.namespace, options.priority_class)
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         with counting("losses", run.errors) as show:

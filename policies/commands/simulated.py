@@ -6,18 +6,35 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
+from forewarn.policies.commands.autoscaling import recreated_by
+from forewarn.policies.commands.cluster_command import loaded
 from forewarn.policies.commands.parser import any_duration, integer_between
+from forewarn.policies.commands.release import settle
 from forewarn.policies.whatif import MAX_UNTIL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.application.places import Places
+    from forewarn.policies.commands.cluster_command import Run
+    from forewarn.policies.releases.release import Release
     from forewarn.policies.simulation.dump import DumpCache
 
 MAX_RUNS: Final = 1000
 STEPS: Final = "{:.0f} s simulated, {:,} steps".format
 """The numbers of a progress line for `counting`."""
+
+
+def loaded_for(run: Run, config: str | None, release: Release, *, digested: bool = False) -> DumpCache:
+    """Load the cluster for simulations. `config`: the value of `--config`. `digested`: a DigestedCache. Raises
+    SourceError and ConfigError.
+    """
+    from forewarn.policies.simulation.dump import DigestedCache, DumpCache
+
+    cache = DigestedCache() if digested else DumpCache()
+    cache.recreated = recreated_by(config)
+    settle(loaded(run, cache), release)
+    return cache
 
 
 def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:

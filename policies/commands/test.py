@@ -6,21 +6,20 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
-from forewarn.policies.commands.autoscaling import recreated_by, reject_node_templates
+from forewarn.policies.commands.autoscaling import reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
     add_namespace_option,
     add_output_option,
     answered,
-    loaded,
     options_with_cluster,
 )
 from forewarn.policies.commands.parser import Parser, add_config_option, integer_between
 from forewarn.policies.commands.printing import Output, answer_in
-from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
-from forewarn.policies.commands.simulated import add_until_option
+from forewarn.policies.commands.simulated import add_until_option, loaded_for
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.terminal import as_json, complain, counting
 
@@ -56,11 +55,9 @@ def main(arguments: Sequence[str]) -> int:
     def answer() -> int:
         from forewarn.policies.application.cluster import Cluster
         from forewarn.policies.application.expectations import test
-        from forewarn.policies.simulation.dump import DigestedCache, DumpCache
+        from forewarn.policies.simulation.dump import DigestedCache
 
-        cache = DigestedCache() if shard else DumpCache()
-        cache.recreated = recreated_by(options.config)
-        settle(loaded(run, cache), release)
+        cache = loaded_for(run, options.config, release, digested=bool(shard))
         with counting("expectations", sys.stderr) as show:
             result = test(Cluster(cache), request, part=shard.part_of if shard else tuple, progress=show)
         if isinstance(cache, DigestedCache) and shard is not None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.simulated import DEFAULT_UNTIL
-from forewarn.policies.commands.autoscaling import autoscaling_of, recreated_by
-from forewarn.policies.commands.cluster_command import PAGES, Run, failures_of, loaded, options_with_cluster
+from forewarn.policies.commands.autoscaling import autoscaling_of
+from forewarn.policies.commands.cluster_command import PAGES, Run, failures_of, options_with_cluster
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.printing import Output, Printed, answer_in, cleaned
-from forewarn.policies.commands.release import release_of, settle
+from forewarn.policies.commands.release import release_of
 from forewarn.policies.commands.shards import shard_given
-from forewarn.policies.commands.simulated import STEPS
-from forewarn.policies.commands.sweep import HEADS_OF_EACH, SweepRequest, evaluate_sweep
+from forewarn.policies.commands.simulated import STEPS, loaded_for
+from forewarn.policies.commands.sweep import HEADS_OF_EACH, evaluate_sweep
 from forewarn.policies.commands.whatif_options import argument_parser, check_request
 from forewarn.policies.terminal import counting, print_notice
 
@@ -38,18 +37,8 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
     autoscaling = autoscaling_of(options, parser)
     if getattr(options, "each", None):
-        of_each = SweepRequest(
-            options.each,
-            options.until or DEFAULT_UNTIL,
-            release,
-            shard_given(options.shard, run.output, parser),
-            autoscaling,
-            options.expendable_pods_priority_cutoff,
-            options.node_templates,
-            options.config,
-            options.fail_on,
-        )
-        each = partial(evaluate_sweep, of_each)
+        shard = shard_given(options.shard, run.output, parser)
+        each = partial(evaluate_sweep, options, release, shard, autoscaling)
         return answered_each(
             Evaluation("whatif", HEADS_OF_EACH, each, modules=("application.sweep", "render.sweep")), run
         )
@@ -58,11 +47,8 @@ def main(arguments: Sequence[str]) -> int:
     def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster, with_node_groups
         from forewarn.policies.application.whatif import Rejected, whatif
-        from forewarn.policies.simulation.dump import DumpCache
 
-        cache = DumpCache()
-        cache.recreated = recreated_by(options.config)
-        settle(loaded(run, cache), release)
+        cache = loaded_for(run, options.config, release)
         cluster = Cluster(cache, sources=run.cluster)
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         drawn = run.output.form in DRAWN
