@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.node import amount_of
-from forewarn.policies.findings import cut, duration, listed, one_line, plural
+from forewarn.policies.findings import cut, duration, first_of, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import MAX_ROWS, cell_of, text_of
 from forewarn.policies.render.table import left_out
@@ -98,7 +97,8 @@ def verdict(admission: Admission, node: str) -> str:
     names = listed([f"{_amount(name, amount)} {name}" for name, amount in missing.items()])
     text = f"{key}: insufficient capacity on {node} (missing {names})"
     if admission.rejection is None:
-        return f"{text}: the kubelet preempts {plural(len(admission.preempted), 'Pod')} and ignores PDBs"
+        victims = first_of([pod.key for pod in admission.preempted], "Pod")
+        return f"{text}: the kubelet preempts {victims or 'no Pod'} and ignores PDBs"
     if not admission.admitted.critical:
         why = "not critical"
     elif admission.failed:
@@ -186,8 +186,10 @@ def _line(text: str) -> str:
 def resize_lines(result: ResizeResult) -> Iterator[str]:
     """The lines of `forewarn whatif resize`; of several Pods, first the number of each verdict."""
     if len(result.pods) > 1:
-        verdicts = Counter(resized.verdict for resized in result.pods)
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        pods: dict[str, list[str]] = {}
+        for resized in result.pods:
+            pods.setdefault(resized.verdict, []).append(resized.pod)
+        counts = ", ".join(f"{len(names)} {verdict} ({first_of(names, 'Pod')})" for verdict, names in pods.items())
         yield f"{counts}: resize of {len(result.pods)} Pods"
     for resized in result.pods:
         yield from _resized(resized)

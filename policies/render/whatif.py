@@ -240,10 +240,17 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
         running = plural(count, "running Pod")
         effects.append(f"new Pods of {whose(rejected)}{of_class} rejected ({running} cannot be recreated)")
     if others:
-        steps = {f"priority {_rank(ranked.after)} instead of {_rank(ranked.before)}" for ranked in others}
-        what = steps.pop() if len(steps) == 1 else "a different priority"
-        effects.append(f"new Pods of {whose(others)} get {what}")
+        steps = {_step(ranked.before, ranked.after) for ranked in others}
+        what = steps.pop() if len(steps) == 1 else "get a different priority"
+        effects.append(f"new Pods of {whose(others)} {what}")
     return effects
+
+
+def _step(before: Resolved | None, after: Resolved | None) -> str:
+    if before and after and before.priority == after.priority:
+        verb = "can no longer" if after.preemption_policy == "Never" else "can then"
+        return f"{verb} preempt (priority {after.priority})"
+    return f"get priority {_rank(after)} instead of {_rank(before)}"
 
 
 def other_effects(answers: Sequence[Answer]) -> list[str]:
@@ -263,17 +270,21 @@ def _on_added_nodes(answer: Answer) -> str:
     """How many Pods are scheduled on added nodes, or how many nodes Pending Pods need; "" for other events."""
     nodes = plural(len(answer.new_nodes.nodes) if answer.new_nodes else 0, "new node")
     if answer.until_scheduled:
-        pending = sum(workload.pending for workload in answer.workloads)
+        ends = {workload.workload: workload.pending for workload in answer.workloads}
+        pending = sum(ends.values())
         without = answer.without_change.summary.waiting if answer.without_change else ()
         left = f", {plural(pending, 'Pod stays', 'Pods stay')} Pending" if pending else ""
         if answer.new_nodes is None:
             return f"no new nodes {'help' if pending else 'needed'}{left or ', no Pod is Pending'}"
-        return f"{nodes} needed for {plural(sum(each.pods for each in without) - pending, 'Pending Pod')}{left}"
+        names = named(each.group for each in without if ends.get(each.group, 0) < each.pods)
+        started = plural(sum(each.pods for each in without) - pending, "Pending Pod")
+        return f"{nodes} needed for {started} of {names}{left}"
     if answer.new_nodes is None:
         return ""
     daemons = sum(each.pods for each in answer.new_nodes.scheduled if each.daemon)
     others = answer.new_nodes.pods - daemons
-    counts = [plural(others, "Pod")] if others else []
+    names = named(each.workload for each in answer.new_nodes.scheduled if not each.daemon)
+    counts = [f"{plural(others, 'Pod')} of {names}"] if others else []
     counts += [f"{plural(daemons, 'DaemonSet Pod')}"] if daemons else []
     return f"{' and '.join(counts) or 'no Pod'} scheduled on {nodes}"
 
@@ -283,7 +294,8 @@ def _moved(answer: Answer) -> list[str]:
     if answer.upgrade is not None or answer.new_nodes is not None:
         return []
     started = sum(max(min(row.pending_before - row.pending, row.after - row.before), 0) for row in answer.workloads)
-    removed = f"{plural(answer.scaled_down, 'Pod')} removed" if answer.scaled_down else ""
+    names = named(row.workload for row in answer.workloads if row.lost - row.missed > min(row.lost, row.with_node))
+    removed = f"{plural(answer.scaled_down, 'Pod')} of {names} removed" if answer.scaled_down else ""
     return [removed, plural(started, "Pending Pod now runs", "Pending Pods now run") if started else ""]
 
 

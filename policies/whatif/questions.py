@@ -11,7 +11,7 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
-from forewarn.policies.findings import cut, listed, plural, quote
+from forewarn.policies.findings import cut, first_of, listed, plural, quote
 from forewarn.policies.kinds.registry import (
     APPLIED,
     DISRUPTION_BUDGET,
@@ -209,7 +209,9 @@ def scaled(
         for key, obj in (autoscalers or {}).items()
         if replicas and target_of(key[0], obj) == target
     ]
-    title = f"{kind} {namespace}/{name} scaled to {plural(replicas, 'replica')}"
+    present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
+    verb = "already has" if present == replicas else "scaled to"
+    title = f"{kind} {namespace}/{name} {verb} {plural(replicas, 'replica')}"
     return Question(title, [arrival], notes=notes[:1])  # two autoscalers of a workload change nothing
 
 
@@ -464,7 +466,8 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
         if not is_there(cluster, kind, ref.namespace, ref.name):
             near = elsewhere(cluster, kind, ref.namespace, ref.name) if kind in POD_TEMPLATE_PATHS else ""
             raise InvalidInput(f"not found in the cluster{near or _FIX_OF_ABSENT}", ref=ref)
-    return Question(f"{name} deleted", [arrival._replace(op="delete") for arrival in arrivals])
+    refs = first_of([str(ref_of(arrival.object, "default")) for arrival in arrivals], "object")
+    return Question(f"{name} deleted ({refs})", [arrival._replace(op="delete") for arrival in arrivals])
 
 
 def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> bool:

@@ -486,7 +486,7 @@ def test_a_comment_has_a_table_of_each_that_was_asked(capsys: pytest.CaptureFixt
         "",
         (
             "### kube-system/agent: insufficient capacity on a-1 (missing 0.6 cpu, 128Mi memory): "
-            "the kubelet preempts 1 Pod and ignores PDBs"
+            "the kubelet preempts reports/archive-1 and ignores PDBs"
         ),
         "",
         "| Pod | priority | QoS class |",
@@ -530,7 +530,7 @@ def test_a_page_has_what_the_other_forms_have(capsys: pytest.CaptureFixture[str]
         TIED,
         (
             "kube-system/agent: insufficient capacity on a-1 (missing 0.6 cpu, 128Mi memory): "
-            "the kubelet preempts 1 Pod and ignores PDBs"
+            "the kubelet preempts reports/archive-1 and ignores PDBs"
         ),
         "preempts 1 Pod",
         "Graceful shutdown, lowest priority first",

@@ -464,7 +464,7 @@ def test_where_nothing_happens_all_is_settled_at_the_start(capsys: pytest.Captur
 @pytest.mark.parametrize("kind", ["deploy", "Deployment", "deployments", "deployments.apps", "deployments.v1.apps"])
 def test_a_kind_may_be_written_as_kubectl_takes_it(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        asked(capsys, "scale", f"{kind}/web", "4", "-n", "shop")["change"] == "Deployment shop/web scaled to 4 replicas"
+        asked(capsys, "scale", f"{kind}/web", "3", "-n", "shop")["change"] == "Deployment shop/web scaled to 3 replicas"
     )
 
 

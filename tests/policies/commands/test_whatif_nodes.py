@@ -222,7 +222,7 @@ def needing(tmp_path: Path, *workloads: tuple[str, int, str]) -> Path:
     [
         ([], 0, 0, "", "no new nodes needed, no Pod is Pending"),
         ([("Deployment", 4, "1")], 0, 0, "", "no new nodes needed, no Pod is Pending"),
-        ([("Deployment", 12, "1")], 2, 0, "", "2 new nodes needed for 8 Pending Pods"),
+        ([("Deployment", 12, "1")], 2, 0, "", "2 new nodes needed for 8 Pending Pods of default/a0"),
         ([("Deployment", 2, "64")], 0, 2, "no number of these nodes", "no new nodes help, 2 Pods stay Pending"),
         ([("StatefulSet", 4, "3")], 3, 0, "", "3 new nodes needed for 1 Pending Pod"),
         ([("StatefulSet", 40, "3")], 4, 1, "more nodes may be needed", "4 new nodes needed for"),
@@ -231,7 +231,7 @@ def needing(tmp_path: Path, *workloads: tuple[str, int, str]) -> Path:
             1,
             2,
             "no number of these nodes helps 2 Pending Pods: default/a1: ",
-            "1 new node needed for 1 Pending Pod, 2 Pods stay Pending",
+            "1 new node needed for 1 Pending Pod of default/a0, 2 Pods stay Pending",
         ),
     ],
 )
@@ -261,7 +261,10 @@ def test_the_first_line_counts_daemon_set_pods_apart(tmp_path: Path, capsys: pyt
         "template": {"metadata": {"labels": {"a": "d"}}, "spec": {"containers": []}},
     }
     daemons = Made("apps/v1", "DaemonSet", "agent", "default").spec(**spec)
-    for pending, counts in ((3, "3 Pods and 2 DaemonSet Pods"), (0, "2 DaemonSet Pods")):
+    for pending, counts in (
+        (3, "3 Pods of default/p0, default/p1 and default/p2 and 2 DaemonSet Pods"),
+        (0, "2 DaemonSet Pods"),
+    ):
         pods = [make_pod(f"p{number}").request(cpu="2").spec(nodeSelector={"new": ""}) for number in range(pending)]
         node = make_node("n1").has(cpu="4").label("new", "")
         full = make_pod("full").request(cpu="4").on("n1")
