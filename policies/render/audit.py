@@ -11,7 +11,7 @@ from forewarn.policies.documents.findings import Difference, ReportChange
 from forewarn.policies.findings import Location, Severity, cut, one_line, plural
 from forewarn.policies.objects.fields import at
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.report import one_line_finding, worst_first
+from forewarn.policies.render.report import found, one_line_finding, worst_first
 from forewarn.policies.render.table import left_out, page_table
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ def render(findings: Sequence[Finding], paint: Painter = plain) -> Iterator[str]
     for (severity, rule), group in groupby(findings, key=lambda finding: (finding.severity, finding.rule)):
         found = list(group)
         for finding in found[:MAX_PER_RULE]:
-            about = f"{finding.object}: " if str(finding.object) else ""
-            message = one_line(about + finding.message)
-            yield f"{paint(str(severity), str(severity))}: {message} {paint(f'[{rule}]', 'dim')}"
+            yield f"{paint(str(severity), str(severity))}: {one_line_finding(finding)} {paint(f'[{rule}]', 'dim')}"
         if len(found) > MAX_PER_RULE:
             yield f"  and {len(found) - MAX_PER_RULE} more of {rule}; use -o json for all"
         for fix in dict.fromkeys(finding.remediation for finding in found if finding.remediation):
@@ -76,13 +74,6 @@ def summary(pods: int, objects: int, findings: Sequence[Finding], suppressed: in
     checked = f"{plural(objects, 'object')} and {plural(pods, 'Pod')} checked{_on_new_nodes(findings)}"
     worst = f": {cut(one_line_finding(worst_first(findings)[0]), _LONGEST_WORST)}" if findings else ""
     return f"{found(findings, suppressed)}{'; worst' if worst and len(findings) > 1 else ''}{worst}; {checked}"
-
-
-def found(findings: Sequence[Finding], suppressed: int) -> str:
-    """The numbers of findings as a phrase."""
-    counts = [(severity, sum(finding.severity is severity for finding in findings)) for severity in Severity]
-    text = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "no findings"
-    return f"{text} ({suppressed} suppressed)" if suppressed else text
 
 
 def _on_new_nodes(findings: Sequence[Finding]) -> str:

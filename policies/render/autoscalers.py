@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
     from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
+    from forewarn.policies.whatif.answer import Answer
     from forewarn.policies.whatif.autoscalers import (
         Autoscalers,
         Considered,
         Launches,
         RemovedNode,
         ScaleDowns,
-        WithNewNodes,
         WorkloadBack,
     )
     from forewarn.policies.whatif.scale_up import NoScaleUp, ScaleUp, ScaleUps
@@ -50,6 +50,11 @@ def lines(autoscalers: Autoscalers, *, over_time: bool = False) -> Iterator[str]
     else:
         yield _considered("cluster-autoscaler", of_ca)
         yield _considered("Karpenter", of_karpenter)
+
+
+def lines_of(answer: Answer) -> Iterator[str]:
+    """The lines of a simulation."""
+    return lines(answer.autoscalers, over_time=answer.with_new_nodes is not None)
 
 
 def _scaled_down(down: ScaleDowns) -> Iterator[str]:
@@ -187,12 +192,14 @@ def limits_of(reaction: Autoscalers) -> list[str]:
     return [*(f"{why} ({listed([*names], 3)})" for why, names in groups.items()), *dict.fromkeys(of_pools)]
 
 
-def arrived_table(arrived: WithNewNodes, reaction: Autoscalers) -> TitledTable:
-    """The end with new nodes: the workloads for which new nodes matter, before, at worst and with new nodes.
-
-    `reaction`: the reaction whose `lines` give the reasons for Pods that no new node helps.
+def arrived_table(answer: Answer) -> TitledTable | None:
+    """The end with new nodes: the workloads for which new nodes matter, before, at worst and with new nodes; None
+    without a simulation with new nodes. `lines_of` has the reasons for Pods that no new node helps.
     """
-    plan, launches = reaction.node_groups, reaction.node_pools
+    arrived = answer.with_new_nodes
+    if arrived is None:
+        return None
+    plan, launches = answer.autoscalers.node_groups, answer.autoscalers.node_pools
     explained = {left.workload for left in (plan.no_scale_up if plan else ())}
     explained.update(left.workload for left in (launches.no_launch if launches else ()))
     cores = {group: f"{milli_cpu / 1000:g} cores" for group, milli_cpu in arrived.milli_cpu_by_group.items()}

@@ -464,14 +464,15 @@ class _Explanation:
         yield capital(whatif.on_new_nodes(answer))
 
     def _reactions(self) -> Iterator[_Told]:
-        answer, has_new_nodes = self.answer, self.answer.with_new_nodes is not None
-        limit = "" if has_new_nodes else " (new nodes are not simulated)"
-        reactions = autoscalers.lines(answer.autoscalers, over_time=has_new_nodes)
+        answer = self.answer
+        limit = "" if answer.with_new_nodes else " (new nodes are not simulated)"
         reserved = sum(each.pending for each in answer.workloads if each.workload in self.cluster.placeholders)
         large = sum(each.pending for each in answer.workloads if _IS_TOO_LARGE in _reason(each))
         of = {"placeholder Pods": reserved, "too large for every node": large}
         rest = "".join(f"; {name}: {count}" for name, count in of.items() if count)
-        yield from _told(f"Autoscalers, if the cluster has any{limit}: ", reactions, "reaction", rest)
+        yield from _told(
+            f"Autoscalers, if the cluster has any{limit}: ", autoscalers.lines_of(answer), "reaction", rest
+        )
 
     def _surging(self, *, is_pending: bool) -> Iterator[_Told]:
         """Yield a sentence about rollouts that preempt only because they delete no old Pod first."""

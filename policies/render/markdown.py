@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.application.findings import counts
 from forewarn.policies.evaluation.suppressions import path_of
 from forewarn.policies.findings import Severity, cut, one_line, plural
-from forewarn.policies.render.report import worst_first
+from forewarn.policies.render.report import found, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +28,7 @@ _SIGNS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.
 
 def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
     """The report as Markdown: the most severe findings first, within GitHub's size limit."""
-    by_severity = counts(findings)
-    summary = ", ".join(plural(by_severity[s], str(s)) for s in Severity if by_severity[s]) or "no findings"
-    lines = [f"### {title}: {summary}", ""]
+    lines = [f"### {title}: {found(findings)}", ""]
     if findings:
         lines += ["| | where | what | fix |", "|---|---|---|---|"]
         lines += map(_row, worst_first(findings)[:MAX_ROWS])
@@ -66,11 +63,6 @@ def _row(finding: Finding) -> str:
     about = f"**{text_of(str(finding.object))}** " if str(finding.object) else ""
     what = f"{about}{text_of(cut(finding.message, _LONGEST))} ({_code(finding.rule)})"
     return f"| {_SIGNS[finding.severity]} | {where} | {what} | {text_of(cut(finding.remediation, _LONGEST))} |"
-
-
-def cell_of(value: str | int) -> str:
-    """A value as a cell of a Markdown table: one line of limited length."""
-    return text_of(cut(one_line(str(value)), _LONGEST))
 
 
 def text_of(text: str) -> str:

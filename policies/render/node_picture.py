@@ -8,7 +8,7 @@ from xml.etree.ElementTree import tostring
 
 from forewarn.policies.findings import cut, no_command_in_markup, one_line, plural
 from forewarn.policies.render.html.elements import element
-from forewarn.policies.render.html.node_data import band_label
+from forewarn.policies.render.html.node_data import band_label, drawn_nodes
 from forewarn.policies.render.simulation import settled
 from forewarn.policies.whatif.node_bands import CPU, DOOMED, LASTS, WHOLE, NodeBands, zone_of
 from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, REMOVED
@@ -59,7 +59,7 @@ def picture(answer: Answer) -> str:
     assert answer.occupancy is not None
     bands = NodeBands(answer.occupancy, answer.preempted)
     before, after = bands.frame(BEFORE), bands.frame(inf)
-    drawn = _drawn(before, after)
+    drawn = drawn_nodes(before, after, MAX_NODES)
     cell = _Cell(54, 62, 14, named=True) if len(drawn) <= _FEW else _Cell(18, 24, 4, named=False)
     parts = [*_heads(answer)]
     top = _HEAD
@@ -100,12 +100,6 @@ def _heads(answer: Answer) -> Iterator[Element]:
     yield element("text", text, class_="dim", x=_MARGIN, y=66)
     yield element("text", "before", class_="head", x=_MARGIN, y=100)
     yield element("text", "after", class_="head", x=_AFTER, y=100)
-
-
-def _drawn(before: Frame, after: Frame) -> list[int]:
-    changed = (before.shares != after.shares).any(axis=(1, 2, 3)) | (before.states != after.states)
-    order = (~changed).argsort(kind="stable")
-    return sorted(order[:MAX_NODES].tolist())
 
 
 def _zones(nodes: Sequence[Node], drawn: Sequence[int]) -> dict[str, list[int]]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.application.node import amount_of
 from forewarn.policies.findings import cut, duration, first_of, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.markdown import MAX_ROWS, cell_of, text_of
-from forewarn.policies.render.table import left_out
+from forewarn.policies.render.markdown import MAX_ROWS, text_of
+from forewarn.policies.render.table import left_out, markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_LINES: Final = 200
 _NAMED: Final = 10
+_LONGEST: Final = 400
 _LONGEST_LINE: Final = 1000
 """Maximum characters of a Markdown line: enough for a Pod and a node with the longest possible names."""
 
@@ -172,11 +173,9 @@ def markdown(answer: NodePressure) -> str:
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], count: int) -> Iterator[str]:
     """The lines of a Markdown table. `count`: the number of all rows."""
-    yield f"| {' | '.join(heads)} |"
-    yield "|" + "---|" * len(heads)
-    yield from (f"| {' | '.join(map(cell_of, row))} |" for row in rows)
+    yield from markdown_table(heads, rows, longest=_LONGEST)
     if count > MAX_ROWS:
-        yield from ("", f"and {count - MAX_ROWS} more; use -o json for all")
+        yield from ("", *left_out(count, MAX_ROWS))
 
 
 def _line(text: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.findings import counts
 from forewarn.policies.documents import json_of, to_dict
-from forewarn.policies.findings import no_command_in_json, one_line
+from forewarn.policies.findings import Severity, no_command_in_json, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +33,13 @@ def one_line_finding(finding: Finding) -> str:
     """A finding in one line, `OBJECT: PROBLEM`, for example `Deployment shop/web: …`."""
     about = f"{finding.object}: " if str(finding.object) else ""
     return one_line(about + finding.message)
+
+
+def found(findings: Sequence[Finding], suppressed: int = 0) -> str:
+    """The numbers of findings as a phrase."""
+    by_severity = counts(findings)
+    numbers = (plural(by_severity[severity], str(severity)) for severity in Severity if by_severity[severity])
+    return f"{', '.join(numbers) or 'no findings'}{f' ({suppressed} suppressed)' if suppressed else ''}"
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:

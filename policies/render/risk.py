@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.markdown import cell_of, text_of
-from forewarn.policies.render.table import left_out, limited, page_table
+from forewarn.policies.render.markdown import text_of
+from forewarn.policies.render.table import left_out, limited, markdown_table, page_table
 from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MAX_WORKLOADS: Final = 20
 _MAX_LOSSES: Final = 5
 _GIB: Final = 2**30
+_LONGEST: Final = 400
 
 
 _ONE_POD: Final = "ONE POD LOST"
@@ -281,10 +282,8 @@ def _without_loss(risks: Risks) -> Iterator[str]:
 
 def markdown(risks: Risks) -> str:
     """The risks as Markdown."""
-    heads = heads_of(risks)
-    lines = [f"### Risks: {text_of(verdict(risks))}", "", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    rows = (map(cell_of, cells(risk)) for risk in risks.workloads[:MAX_WORKLOADS])
-    lines += (f"| {' | '.join(row)} |" for row in rows)
+    lines = [f"### Risks: {text_of(verdict(risks))}", ""]
+    lines += markdown_table(heads_of(risks), map(cells, risks.workloads[:MAX_WORKLOADS]), longest=_LONGEST)
     left = len(risks.workloads) - MAX_WORKLOADS
     lines += ["", f"and {plural(left, 'more workload')}"] if left > 0 else []
     bullets = [f"- {text_of(note)}" for note in notes(risks)]

@@ -88,12 +88,12 @@ def titles(heads: Iterable[str]) -> list[str]:
     ]
 
 
-def markdown_table(heads: Sequence[str], rows: Rows, *, longest: int = 200) -> Iterator[str]:
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], *, longest: int = 200) -> Iterator[str]:
     """The lines of a Markdown table."""
     yield f"| {' | '.join(heads)} |"
     yield "|" + "---|" * len(heads)
     for row in rows:
-        yield f"| {' | '.join(text_of(cut(str(cell), longest)) for cell in row)} |"
+        yield f"| {' | '.join(text_of(cut(one_line(str(cell)), longest)) for cell in row)} |"
 
 
 def _aligned(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> Iterator[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import Severity, one_line, plural, printable
+from forewarn.policies.findings import one_line, plural, printable
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.render import Painter, plain
+from forewarn.policies.render.report import found, one_line_finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,10 +53,8 @@ def render(
         place = finding.location
         where = f"{printable(place.file)}:{place.line}:{place.column}"
         head = f"{paint(where, 'bold')}: " if place.file else ""
-        about = f"{finding.object}: " if str(finding.object) else ""
         severity, rule = str(finding.severity), paint(f"[{finding.rule}]", "dim")
-        message = one_line(about + finding.message)
-        yield f"{head}{paint(severity, severity)}: {message} {rule}"
+        yield f"{head}{paint(severity, severity)}: {one_line_finding(finding)} {rule}"
         yield from _excerpt(finding, line_of(place.file, place.line) if place.line else None, paint)
     for rule, count in left.items():
         yield f"and {count} more of {rule} in {plural(len(files[rule]), 'file')}: --max-per-rule 0 shows all"
@@ -89,9 +88,7 @@ def summary(
     suppressed: int = 0,
 ) -> str:
     """One line with the numbers of findings, of files and objects read, and of skipped objects."""
-    counts = [(s, sum(f.severity is s for f in findings)) for s in Severity]
-    counted = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "no findings"
-    counted += f" ({suppressed} suppressed)" if suppressed else ""
     left = f", {plural(sum(skipped.values()), 'object')} of other kinds skipped" if skipped else ""
     out = ", ".join(plural(omitted[what], what, _PLURALS.get(what, "")) for what in sorted(omitted))
+    counted = found(findings, suppressed)
     return f"{counted}: {plural(files, 'file')}, {plural(objects, 'object')} checked{left}{out and f', {out} left out'}"

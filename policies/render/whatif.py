@@ -52,8 +52,8 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
         yield paint(f"after {_afterwards(change)}:", "bold")
     both, answer = list(with_and_without_new_nodes(answer)), answer.of_upgrade
     yield from (f"  {line}" for line in emptied(answer, paint))
-    yield from (f"  {line}" for each in both for line in each.lines(paint))
-    yield from (f"  {line}" for line in (*_upgrade_lines(answer, paint), *new_node_lines(answer, paint)))
+    yield from (f"  {line}" for each in (*both, *upgrade_tables(answer)) for line in each.lines(paint))
+    yield from (f"  {line}" for line in new_node_lines(answer, paint))
     yield from (f"  new Pods of {line}" for line in _new_pods(answer.new_pods))
     yield f"  {settled(answer.summary)}"
     yield from (f"  {line}" for line in of_runs(answer))
@@ -394,9 +394,9 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
         unfinished = "" if complete or noun != _REPLACEMENT else "; the rollout does not finish"
         yield paint(f"{new_pods(answer.summary, noun)}{unfinished}", "good" if complete else "warning")
     yield from _workload_lines(answer, paint)
-    yield from autoscalers.lines(answer.autoscalers, over_time=answer.with_new_nodes is not None)
-    if answer.with_new_nodes:
-        yield from autoscalers.arrived_table(answer.with_new_nodes, answer.autoscalers).lines(paint)
+    yield from autoscalers.lines_of(answer)
+    if arrived := autoscalers.arrived_table(answer):
+        yield from arrived.lines(paint)
     yield from (paint(line, "warning") for line in _rejected_by_quota(answer.summary))
     yield from _preempted_lines(answer, paint)
     yield from (paint(line, "warning") for line in affected(answer.pod_losses))
@@ -510,16 +510,6 @@ def with_and_without_new_nodes(answer: Answer) -> Iterator[TitledTable]:
             cells.append([name, f"{len(run.done)} of {len(run.steps)}", takes, *row(each)])
     if answer.of_upgrade is not answer:
         yield TitledTable("with and without new nodes:", heads, cells, heads[:1])
-
-
-def _upgrade_lines(answer: Answer, paint: Painter) -> Iterator[str]:
-    for each in upgrade_tables(answer):
-        yield from each.lines(paint)
-
-
-def _upgrade_markdown(answer: Answer) -> Iterator[str]:
-    for each in upgrade_tables(answer):
-        yield from each.markdown()
 
 
 def _rejected_by_quota(summary: Summary) -> Iterator[str]:
@@ -688,10 +678,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
 def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
     """The counts and tables. `notes`: about ignored objects."""
     lines, answer = counts_and_tables(answer), answer.of_upgrade
-    bullets = [
-        f"- {text_of(line.strip())}"
-        for line in autoscalers.lines(answer.autoscalers, over_time=answer.with_new_nodes is not None)
-    ]
+    bullets = [f"- {text_of(line.strip())}" for line in autoscalers.lines_of(answer)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(answer.summary)]
     bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.pod_losses), *_unfinished(answer))]
@@ -709,18 +696,15 @@ def counts_and_tables(answer: Answer, most: int = MAX_LINES) -> list[str]:
     priorities = (f"new Pods of {line}" for line in _new_pods(answer.new_pods))
     progress = [f"- {text_of(line.strip())}" for line in (*priorities, *emptied(answer), *new_node_lines(answer))]
     lines += [*progress, ""] if progress else []
-    lines += [*(line for each in both for line in each.markdown()), *_upgrade_markdown(answer)]
+    lines += [line for each in (*both, *upgrade_tables(answer)) for line in each.markdown()]
     affected_workloads = [*filter(is_affected, answer.workloads)]
     if affected_workloads:
         lines += ["| workload | class | priority | running | Pending | reason |", "|---|---|---|---|---|---|"]
         lines += _each_reason_once(affected_workloads[:most], _row)
         more = len(affected_workloads) - most
         lines += [f"\nand {plural(more, 'more workload')}"] if more > 0 else []
-    if answer.with_new_nodes:
-        lines += [
-            *([""] if lines[-1] else []),
-            *autoscalers.arrived_table(answer.with_new_nodes, answer.autoscalers).markdown(),
-        ]
+    if arrived := autoscalers.arrived_table(answer):
+        lines += [*([""] if lines[-1] else []), *arrived.markdown()]
     return lines
 
 

@@ -105,14 +105,8 @@ class PodRecord(NamedTuple):
     @property
     def disruption(self) -> Condition | None:
         """The condition DisruptionTarget if its status is True; otherwise None."""
-        return next(
-            (
-                condition
-                for condition in self.conditions
-                if (condition.type, condition.status) == ("DisruptionTarget", "True")
-            ),
-            None,
-        )
+        targets = (c for c in self.conditions if (c.type, c.status) == ("DisruptionTarget", "True"))
+        return next(targets, None)
 
 
 class NodeRecord(NamedTuple):
@@ -126,10 +120,8 @@ class NodeRecord(NamedTuple):
     @property
     def not_ready(self) -> Condition | None:
         """The condition Ready if its status is not True; otherwise None."""
-        return next(
-            (condition for condition in self.conditions if condition.type == "Ready" and condition.status != "True"),
-            None,
-        )
+        not_ready = (c for c in self.conditions if c.type == "Ready" and c.status != "True")
+        return next(not_ready, None)
 
 
 class JobRecord(NamedTuple):
@@ -195,11 +187,7 @@ def node_record(obj: ApiObject) -> NodeRecord:
 
 def job_record(obj: ApiObject) -> JobRecord:
     """Return the record of a Job's API object. Source: pkg/controller/job, pod_failure_policy.go."""
-    ends = [
-        condition
-        for condition in conditions_of(obj)
-        if condition.status == "True" and condition.type in ("Failed", "FailureTarget")
-    ]
+    ends = [c for c in conditions_of(obj) if c.status == "True" and c.type in ("Failed", "FailureTarget")]
     limit = at(obj, "spec", "backoffLimit")
     return JobRecord(
         _text(obj, "metadata", "name"),
@@ -238,10 +226,8 @@ def controller(obj: ApiObject) -> tuple[str, str]:
 
 def heartbeat_of(node: ApiObject) -> float:
     """Return the latest heartbeat in the conditions of a Node; 0 without one."""
-    return max(
-        (seconds(at(condition, "lastHeartbeatTime")) for condition in _objects(node, "status", "conditions")),
-        default=0.0,
-    )
+    conditions = _objects(node, "status", "conditions")
+    return max((seconds(at(condition, "lastHeartbeatTime")) for condition in conditions), default=0.0)
 
 
 def seconds(value: object) -> float:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.findings import counts
 from forewarn.policies.findings import Severity, plural
-from forewarn.policies.render.audit import found
 from forewarn.policies.render.html.elements import MAX_ROWS, Page, element, page_header, section, table
+from forewarn.policies.render.report import found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

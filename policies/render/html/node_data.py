@@ -40,7 +40,7 @@ def node_data(bands: NodeBands, preemptions: Sequence[Preemption], *, between: b
     `bands`: the nodes with shares by PriorityClass. `between`: include frames between the first and the last state.
     """
     first, last = bands.frame(BEFORE), bands.frame(inf)
-    drawn = _drawn(first, last)
+    drawn = drawn_nodes(first, last, MAX_NODES)
     groups = _node_groups([bands.nodes[place] for place in drawn])
     drawn.sort(key=lambda place: (groups[bands.nodes[place].name], place))
     titles = sorted(set(groups.values()))
@@ -91,12 +91,10 @@ def _short(name: str) -> str:
     return display_text(name)[:_LONGEST_NAME]
 
 
-def _drawn(first: Frame, last: Frame) -> list[int]:
-    count = len(first.states)
-    if count <= MAX_NODES:
-        return list(range(count))
+def drawn_nodes(first: Frame, last: Frame, most: int) -> list[int]:
+    """The positions of the nodes in a picture: with more than `most` nodes, those that change."""
     changed = np.any(first.shares != last.shares, axis=(1, 2, 3)) | (first.states != last.states)
-    return sorted(np.argsort(~changed, kind="stable")[:MAX_NODES].tolist())
+    return sorted(np.argsort(~changed, kind="stable")[:most].tolist())
 
 
 def _bytes(*arrays: Any) -> str:

@@ -149,11 +149,8 @@ def _workloads(answer: Answer) -> Iterator[Element]:
 
 
 def _autoscalers(answer: Answer) -> Iterator[Element]:
-    lines = [
-        element("li", display_text(line.strip()))
-        for line in autoscalers.lines(answer.autoscalers, over_time=answer.with_new_nodes is not None)
-    ]
-    arrived = autoscalers.arrived_table(answer.with_new_nodes, answer.autoscalers) if answer.with_new_nodes else None
+    lines = [element("li", display_text(line.strip())) for line in autoscalers.lines_of(answer)]
+    arrived = autoscalers.arrived_table(answer)
     if arrived is not None:
         lines.append(element("li", display_text(arrived.title)))
     rows = table("With new nodes", arrived.heads, arrived.rows, len(arrived.rows)) if arrived and arrived.rows else None
