@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import MAX_GROUPS, STATUS
@@ -28,7 +29,7 @@ from forewarn.webhook.apiserver.client import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Generator, Iterator, Sequence
 
     from forewarn.policies.findings import Finding
     from forewarn.policies.sources.reports import Written
@@ -158,30 +159,22 @@ class Live:
     def capacity_buffers(self, context: str) -> Iterator[dict[str, Any]]:
         """The CapacityBuffers of the cluster, at most MAX_BUFFERS + 1; none if they are not served. Raises
         SourceError."""
-        api, left = ApiServer(partial(connect, context)), MAX_BUFFERS + 1
-        for resource in _BUFFERS:
-            try:
-                for page in api.pages(resource, consistent=False, timeouts=_SHORT):
-                    yield from page.objects[:left]
-                    left -= len(page.objects)
-                    if left <= 0:
-                        return
-                return
-            except ApiError as error:
-                if error.status != 404:
-                    raise _fault(_name(context), resource, error) from None
+
+        def of_first_version() -> Iterator[dict[str, Any]]:
+            for resource in _BUFFERS:
+                if (yield from _listed(api, context, resource, (404,))):
+                    return
+
+        api = ApiServer(partial(connect, context))
+        return islice(of_first_version(), MAX_BUFFERS + 1)
 
     def autoscalers(self, context: str) -> Iterator[dict[str, Any]]:
         """The HorizontalPodAutoscalers of the cluster. Raises SourceError."""
-        try:
-            for page in ApiServer(partial(connect, context)).pages(_AUTOSCALERS, consistent=False, timeouts=_SHORT):
-                yield from page.objects
-        except ApiError as error:
-            raise _fault(_name(context), _AUTOSCALERS, error) from None
+        return _listed(ApiServer(partial(connect, context)), context, _AUTOSCALERS, ())
 
     def autoscalers_if_permitted(self, context: str) -> Iterator[dict[str, Any]]:
         """The HorizontalPodAutoscalers; none without permission. Raises SourceError."""
-        return self._served(ApiServer(partial(connect, context)), context, (_AUTOSCALERS,), _MAX_AUTOSCALERS)
+        return islice(_listed(ApiServer(partial(connect, context)), context, _AUTOSCALERS), _MAX_AUTOSCALERS)
 
     def node_groups(self, context: str) -> Iterator[dict[str, Any]]:
         """The ConfigMaps of cluster-autoscaler, objects of Cluster API, and NodePools; none without permission or if
@@ -194,26 +187,27 @@ class Live:
             except ApiError as error:
                 if error.status not in _NOT_READ:
                     raise _fault(_name(context), _CONFIG_MAP, error) from None
-        yield from self._served(api, context, _MACHINES, MAX_GROUPS)
+        yield from islice(chain.from_iterable(_listed(api, context, kind) for kind in _MACHINES), MAX_GROUPS)
 
     def node_claims(self, context: str) -> Iterator[dict[str, Any]]:
         """The NodeClaims of Karpenter; none without permission or if they are not served. Raises SourceError."""
-        yield from self._served(ApiServer(partial(connect, context)), context, (_NODE_CLAIMS,), _MAX_CLAIMS)
+        return islice(_listed(ApiServer(partial(connect, context)), context, _NODE_CLAIMS), _MAX_CLAIMS)
 
-    @staticmethod
-    def _served(api: ApiServer, context: str, resources: Sequence[KindSpec], most: int) -> Iterator[dict[str, Any]]:
-        """Yield at most so many objects of kinds, without those that are not served or not permitted."""
-        left = most
-        for resource in resources:
-            try:
-                for page in api.pages(resource, consistent=False, timeouts=_SHORT):
-                    yield from page.objects[:left]
-                    left -= len(page.objects)
-                    if left <= 0:
-                        return
-            except ApiError as error:
-                if error.status not in _NOT_READ:
-                    raise _fault(_name(context), resource, error) from None
+
+def _listed(
+    api: ApiServer, context: str, resource: KindSpec, not_read: Container[int] = _NOT_READ
+) -> Generator[dict[str, Any], None, bool]:
+    """Yield the objects of a kind; returns false if the API server answers with a status in `not_read`, for a kind that
+    is not served or not permitted. Raises SourceError.
+    """
+    try:
+        for page in api.pages(resource, consistent=False, timeouts=_SHORT):
+            yield from page.objects
+    except ApiError as error:
+        if error.status in not_read:
+            return False
+        raise _fault(_name(context), resource, error) from None
+    return True
 
 
 live: Final = Live()

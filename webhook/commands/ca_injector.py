@@ -7,9 +7,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from contextlib import contextmanager
 from functools import partial
-from threading import Event, current_thread, main_thread
+from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -20,14 +19,14 @@ from forewarn.webhook.controllers.certificate_authority import CaInjector
 from forewarn.webhook.controllers.registration import Installation
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
-from forewarn.webhook.http.server import bind, serve_health
+from forewarn.webhook.http.server import bind, handling, serve_health
 from forewarn.webhook.logs import LEVELS, is_in_a_pod, log_cannot_start, log_event, log_to_stderr, use_level
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import log_level, port
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 DONE, FAILED = 0, 3
 _HOST: Final = "127.0.0.1"
@@ -66,7 +65,8 @@ def _run(context: str, address: tuple[str, int], installation: Installation) -> 
     except (ApiError, OSError) as fault:
         log_cannot_start(fault)
         return FAILED
-    with listening, _stop_on_signals() as stop:
+    stop = Event()
+    with listening, handling(lambda *_: stop.set(), signal.SIGTERM, signal.SIGINT):
         injector = CaInjector(TypedApi(api), installation, metrics, beat)
         health.faults = (injector.fault,)
         end = serve_health(listening, create_health_app(health, metrics))
@@ -77,22 +77,6 @@ def _run(context: str, address: tuple[str, int], installation: Installation) -> 
             end()
     log_event("stopped", {})
     return DONE
-
-
-@contextmanager
-def _stop_on_signals() -> Iterator[Event]:
-    """Yield an event that SIGTERM and SIGINT set; restore the signal handlers at the end."""
-    stop = Event()
-    if current_thread() is not main_thread():
-        yield stop
-        return
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, lambda _number, _frame: stop.set()) for number in signals]
-    try:
-        yield stop
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -11,13 +11,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from multiprocessing import Pipe
 from pathlib import Path
-from threading import Event, Lock, Thread, current_thread, main_thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from forewarn.policies.config import Config, ConfigError
@@ -45,6 +45,7 @@ from forewarn.webhook.http.server import (
     bind,
     distrust,
     divide,
+    handling,
     open_files,
     raise_limit,
     read_authorities,
@@ -59,7 +60,7 @@ from forewarn.webhook.settings import configuration, parse_settings, unknown_var
 from forewarn.webhook.x509 import self_signed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.releases.release import Release
@@ -95,9 +96,6 @@ class Reloaded(Generic[T]):
         self._seen = self._digest()
         self.current = load()
         metrics.file_rejected.labels(what).set(0)
-
-    def get(self) -> T:
-        return self.current
 
     def check(self) -> bool:
         """Load the files if they have changed; return true if new content is in use. Logs rejected content."""
@@ -178,12 +176,12 @@ def in_cluster(
 ) -> InCluster:
     """Start the background tasks of a replica; without `settings.namespace`, start nothing.
 
-    `fork`: creates a process for the audit. Raises ValueError if there is a namespace but no API server.
+    `fork`: creates a process for the audit. Raises CannotStart if there is a namespace but no API server.
     """
     if not settings.namespace:
         return InCluster(fault=lambda: distrust(contexts.rejection(contexts.certificate)))
     if state.api is None:
-        raise ValueError("--namespace needs a watched cluster. Fix: remove --namespace, or --cluster FILE")
+        raise CannotStart("--namespace needs a watched cluster. Fix: remove --namespace, or --cluster FILE", USAGE)
     from forewarn.webhook.apiserver.typed_client import TypedApi
     from forewarn.webhook.controllers.registration import Installation
     from forewarn.webhook.controllers.replica import ReplicaControllers
@@ -327,27 +325,12 @@ def _started(settings: Settings) -> int:
             logging.WARNING,
         )
     try:
-        with _exit_on_sigterm():
+        # Before the server starts, and after it has stopped; while it runs, its own handler drains it.
+        with handling(lambda *_: sys.exit(0), signal.SIGTERM):
             return _run(settings)
     except CannotStart as fault:
         log_cannot_start(fault)
         return fault.status
-
-
-@contextmanager
-def _exit_on_sigterm() -> Iterator[None]:
-    """Inside the block, make SIGTERM exit immediately: before the server starts, and after the server has stopped.
-
-    While the server runs, its own handler drains it on SIGTERM.
-    """
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _run(settings: Settings) -> int:
@@ -372,7 +355,7 @@ def _run(settings: Settings) -> int:
         workers = Workers(settings.prediction_processes)
         metrics.prediction_queue.set_function(lambda: workers.predictions)
         stack.callback(workers.stop)
-        own = _in_cluster(settings, state, certificates, metrics, config, workers)
+        own = in_cluster(settings, state, certificates, metrics, config, workers.fork)
         stack.callback(own.stop)
         recent = RecentDecisions() if settings.ui else None
         health = Health(faults=(state.fault, own.fault))
@@ -489,7 +472,7 @@ def _scheduler(settings: Settings, state: StateSource, metrics: Metrics) -> Call
 
     def reconcile() -> None:
         if reloaded.check():
-            state.use(reloaded.get())
+            state.use(reloaded.current)
 
     return reconcile
 
@@ -505,21 +488,6 @@ def _reviews(state: StateSource) -> AccessReviews | None:
     from forewarn.webhook.apiserver.typed_client import TypedApi
 
     return AccessReviews(TypedApi(state.api, Timeouts(*TIMEOUTS)), monotonic)
-
-
-def _in_cluster(
-    settings: Settings,
-    state: StateSource,
-    contexts: SwappingContext,
-    metrics: Metrics,
-    config: Callable[[], Config],
-    workers: Workers,
-) -> InCluster:
-    """Start the background tasks of a replica that knows its namespace. Raises CannotStart."""
-    try:
-        return in_cluster(settings, state, contexts, metrics, config, workers.fork)
-    except ValueError as fault:
-        raise CannotStart(fault, USAGE) from None
 
 
 def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config], Callable[[], object]]:
@@ -584,10 +552,10 @@ def _certificate(
         metrics,
         refuses=lambda _held, new: refuses(new),
     )
-    if why := untimely(reloaded.get(), datetime.now(UTC)):
+    if why := untimely(reloaded.current, datetime.now(UTC)):
         message = f"{why}; forewarn serves it until the files change"
         log_event("serving certificate not valid", {"file": str(chain), "reason": message}, logging.WARNING)
-    return reloaded.get(), lambda: reloaded.get() if reloaded.check() else None
+    return reloaded.current, lambda: reloaded.current if reloaded.check() else None
 
 
 def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], object]]:
@@ -599,7 +567,7 @@ def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], 
         reloaded = Reloaded("client-tokens", [path], lambda: read_tokens(path), metrics)
     except BadTokens as fault:
         raise CannotStart(f"--client-token-file {fault}", status_of(fault.__cause__)) from None
-    return reloaded.get, reloaded.check
+    return lambda: reloaded.current, reloaded.check
 
 
 def _demands(settings: Settings, metrics: Metrics) -> tuple[Demands, Callable[[], Demands | None]]:
@@ -608,7 +576,7 @@ def _demands(settings: Settings, metrics: Metrics) -> tuple[Demands, Callable[[]
     if path is None:
         return Demands(minimum), lambda: None
     reloaded = Reloaded("client-ca", [path], lambda: Demands(minimum, read_authorities(path)), metrics)
-    return reloaded.get(), lambda: reloaded.get() if reloaded.check() else None
+    return reloaded.current, lambda: reloaded.current if reloaded.check() else None
 
 
 def _write_ca(settings: Settings, ca: bytes) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import json
 import os
@@ -13,7 +12,7 @@ import socket
 import ssl
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -37,7 +36,7 @@ from forewarn.webhook.x509 import Certificate, NoCertificate, certificates_in, v
 
 if TYPE_CHECKING:
     from asyncio import StreamReader
-    from collections.abc import AsyncIterator, Collection, Container, Generator, Mapping
+    from collections.abc import AsyncIterator, Collection, Container, Generator, Iterator, Mapping
     from pathlib import Path
     from ssl import SSLContext
     from types import FrameType
@@ -836,6 +835,18 @@ _CLOSE_SECONDS: Final = 2.0
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 
+@contextmanager
+def handling(handler: Callable[[int, FrameType | None], object], *numbers: signal.Signals) -> Iterator[None]:
+    """Handle signals inside the block; only on the main thread, on which alone this is possible."""
+    is_main = current_thread() is main_thread()
+    before = {number: signal.signal(number, handler) for number in numbers if is_main}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
 class Server(uvicorn.Server):
     """Serves HTTP, or HTTPS with a `context`, on at most `limits.connections` connections."""
 
@@ -981,20 +992,13 @@ class TlsServer(Server):
         self._gate.stopping = True
         await super().shutdown(sockets)
 
-    @contextlib.contextmanager
+    @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Handle SIGTERM and SIGINT inside the block. Unlike uvicorn's method, does not end the process by the
         signal.
         """
-        if current_thread() is not main_thread():
+        with handling(self.handle_exit, signal.SIGTERM, signal.SIGINT):
             yield
-            return
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  (uvicorn's signature)
         """Start to drain on the first signal; stop immediately on the second."""

@@ -33,18 +33,18 @@ def test_a_change_takes_effect_and_a_broken_file_is_refused(tmp_path: Path) -> N
     assert not config.check()
     path.write_text("actions: {pinned-priority: audit}")
     assert config.check()
-    assert config.get().actions == {"pinned-priority": Action.AUDIT}
+    assert config.current.actions == {"pinned-priority": Action.AUDIT}
     assert value_of(metrics, "forewarn_file_rejected") == "0.0"
     for broken in ("actions: {pinned-priority: shout}", "actions: [", "\0"):
         path.write_text(broken)
         assert not config.check()
-        assert config.get().actions == {"pinned-priority": Action.AUDIT}
+        assert config.current.actions == {"pinned-priority": Action.AUDIT}
         assert value_of(metrics, "forewarn_file_rejected") == "1.0"
     path.unlink()
     assert not config.check()
     path.write_text("actions: {}")
     assert config.check()
-    assert config.get().actions == {}
+    assert config.current.actions == {}
     assert value_of(metrics, "forewarn_file_rejected") == "0.0"
     assert value_of(metrics, 'forewarn_file_reloads_total{file="configuration",outcome="rejected"}') == "4.0"
     assert value_of(metrics, 'forewarn_file_reloads_total{file="configuration",outcome="loaded"}') == "2.0"
@@ -100,12 +100,12 @@ def test_what_may_not_take_the_place_is_refused_once_and_asked_again(tmp_path: P
     )
     path.write_text("2")
     assert [value.check() for _ in range(3)] == [False] * 3
-    assert value.get() == "1"
+    assert value.current == "1"
     assert value_of(metrics, 'forewarn_file_reloads_total{file="certificate",outcome="rejected"}') == "1.0"
     assert value_of(metrics, 'forewarn_file_rejected{file="certificate"}') == "1.0"
     why[0] = ""
     assert value.check()
-    assert value.get() == "2"
+    assert value.current == "2"
     assert value_of(metrics, 'forewarn_file_rejected{file="certificate"}') == "0.0"
     assert not value.check()
 
