@@ -8,8 +8,7 @@ from forewarn.policies.commands.cluster_command import (
     TABLES,
     Run,
     add_cluster_option,
-    add_color_option,
-    add_output_option,
+    add_printing_options,
     loaded,
     options_with_cluster,
 )
@@ -66,6 +65,5 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add_cluster_option(add, several=True)
     add_release_options(add)
-    add_output_option(add, TABLES)
-    add_color_option(add)
+    add_printing_options(add, TABLES)
     return parser

@@ -8,9 +8,8 @@ from forewarn.policies.commands.autoscaling import reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     TABLES,
     add_cluster_option,
-    add_color_option,
     add_namespace_option,
-    add_output_option,
+    add_printing_options,
     answered,
     options_with_cluster,
     status_of_conditions,
@@ -78,6 +77,5 @@ def _parser() -> argparse.ArgumentParser:
     add_namespace_option(add)
     help_text = "exit with 1 if a step preempts Pods, leaves more Pods Pending, or does not finish (repeatable)"
     add("--fail-on", action="append", choices=("preemption", "pending", "unfinished"), default=[], help=help_text)
-    add_output_option(add, TABLES)
-    add_color_option(add)
+    add_printing_options(add, TABLES)
     return parser

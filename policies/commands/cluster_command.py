@@ -311,6 +311,12 @@ def add_output_option(add: Callable[..., object], formats: Sequence[str] = ("tex
     add("-o", "--output", action=_Output, formats=formats, metavar="FORMAT[=FILE]", help=help_text)
 
 
+def add_printing_options(add: Callable[..., object], formats: Sequence[str] = ("text", "json")) -> None:
+    """Add `-o` and `--color` by a parser's `add_argument`."""
+    add_output_option(add, formats)
+    add_color_option(add)
+
+
 def add_since_option(add: Callable[..., object]) -> None:
     add("--since", metavar="PREVIOUS.json", help="also show the changes since this earlier report of -o json")
 

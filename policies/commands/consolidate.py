@@ -9,8 +9,7 @@ from forewarn.policies.autoscaling.karpenter.disruption import UNDERUTILIZED
 from forewarn.policies.commands.autoscaling import add_instance_types_option, instance_types_of
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
-    add_color_option,
-    add_output_option,
+    add_printing_options,
     answered,
     loaded,
     options_with_cluster,
@@ -131,6 +130,5 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add)
     add_instance_types_option(add, "file with a list of instance types {name, capacity, offerings} and their prices")
     add("--spot-to-spot", action="store_true", help="assume that Karpenter's gate SpotToSpotConsolidation is on")
-    add_output_option(add)
-    add_color_option(add)
+    add_printing_options(add)
     return parser

@@ -16,9 +16,8 @@ from forewarn.policies.cluster.origin import age_of
 from forewarn.policies.commands.cluster_command import (
     LIVE,
     add_cluster_option,
-    add_color_option,
     add_namespace_option,
-    add_output_option,
+    add_printing_options,
     answered,
     choose_cluster,
     parsed,
@@ -209,6 +208,5 @@ def _parser() -> Parser:
     add_until_option(add)
     add_namespace_option(add)
     add("--fail-on", action="append", choices=_CONDITIONS, default=[], help="exit with 1 if this happens (repeatable)")
-    add_output_option(add, FORMATS)
-    add_color_option(add)
+    add_printing_options(add, FORMATS)
     return parser

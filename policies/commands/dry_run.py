@@ -228,7 +228,7 @@ def _print(form: str, cluster: ClusterSnapshot, path: str, subject: ReviewedObje
         line = AnswerLine(head_of(cluster), path, ref.kind, ref.namespace, ref.name, answer)
         sys.stdout.write(as_json(to_dict(line)))
     elif answer.allowed:
-        print(clean(f"{_name(subject)} {_verb(answer)} (dry run)", color=False))  # noqa: T201
+        print(clean(f"{_name(subject)} {'created' if answer.code == 201 else 'configured'} (dry run)", color=False))  # noqa: T201
     else:
         print(clean(_rejection(path, subject, answer), color=False), file=sys.stderr)  # noqa: T201
 
@@ -261,10 +261,6 @@ def _name(subject: ReviewedObject) -> str:
     group, _, kind = group_kind(subject.object).rpartition("/")
     name = subject.ref.name.removesuffix("*") or "unknown"
     return f"{kind.lower()}{'.' + group if group else ''}/{name}"
-
-
-def _verb(answer: Answer) -> str:
-    return "created" if answer.code == 201 else "configured"
 
 
 def _rejection(path: str, subject: ReviewedObject, answer: Answer) -> str:

@@ -15,9 +15,8 @@ from forewarn.policies.commands.cluster_command import (
     PAGES,
     Run,
     add_cluster_option,
-    add_color_option,
     add_namespace_option,
-    add_output_option,
+    add_printing_options,
     loaded,
     options_with_cluster,
 )
@@ -144,6 +143,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--placeholders", type=integer_between(1, 100_000), metavar="N", help=help_text)
     add_autoscaling_options(add)
     add_no_autoscaler_option(add, "ignore the node groups of the cluster")
-    add_output_option(add, PAGES)
-    add_color_option(add)
+    add_printing_options(add, PAGES)
     return parser

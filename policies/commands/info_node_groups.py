@@ -11,8 +11,7 @@ from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL
 from forewarn.policies.commands.autoscaling import reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
-    add_color_option,
-    add_output_option,
+    add_printing_options,
     answered,
     loaded,
     options_with_cluster,
@@ -158,6 +157,5 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add_cluster_option(add)
     reject_node_templates(add, "this command shows the groups of the cluster; whatif, risk and predict use your FILE")
-    add_output_option(add, ("text", "json"))
-    add_color_option(add)
+    add_printing_options(add, ("text", "json"))
     return parser

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.commands.cluster_command import (
     PAGES,
     add_cluster_option,
-    add_color_option,
     add_namespace_option,
-    add_output_option,
+    add_printing_options,
     answered,
     loaded,
     options_with_cluster,
@@ -108,6 +107,5 @@ def _parser() -> argparse.ArgumentParser:
         "--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="the kubelet's shutdownGracePeriodByPodPriority"
     )
     add_namespace_option(add)
-    add_output_option(add, PAGES)
-    add_color_option(add)
+    add_printing_options(add, PAGES)
     return parser

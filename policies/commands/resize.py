@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
-    add_color_option,
     add_namespace_option,
-    add_output_option,
+    add_printing_options,
     answered,
     loaded,
     options_with_cluster,
@@ -88,6 +87,5 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add)
     add_release_options(add)
     add_namespace_option(add)
-    add_output_option(add)
-    add_color_option(add)
+    add_printing_options(add)
     return parser

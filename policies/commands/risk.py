@@ -15,8 +15,7 @@ from forewarn.policies.commands.cluster_command import (
     PAGES,
     Run,
     add_cluster_option,
-    add_color_option,
-    add_output_option,
+    add_printing_options,
     add_since_option,
     options_with_cluster,
 )
@@ -162,6 +161,5 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add_since_option(add)
     add("-v", "--verbose", action="store_true", help="print the details of each workload instead of a table")
-    add_output_option(add, PAGES)
-    add_color_option(add)
+    add_printing_options(add, PAGES)
     return parser

@@ -9,9 +9,8 @@ from forewarn.policies.application.simulated import DEFAULT_UNTIL
 from forewarn.policies.commands.autoscaling import reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
-    add_color_option,
     add_namespace_option,
-    add_output_option,
+    add_printing_options,
     answered,
     options_with_cluster,
 )
@@ -121,6 +120,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--allow-empty", action="store_true", help="accept expectations that select no Pod (default: exit with 3)")
     add_namespace_option(add)
     add_shard_option(add)
-    add_output_option(add, FORMATS)
-    add_color_option(add)
+    add_printing_options(add, FORMATS)
     return parser

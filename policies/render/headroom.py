@@ -138,7 +138,8 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
         if free:
             yield f"stranded on nodes with {insufficient_text(stranded)}: {free}"
     quota = headroom.quota
-    lines = [f"with preemption: {with_limits(headroom.preempting)}{_never(headroom)}"]
+    never = " (its class never preempts)" if headroom.pod.preemption_policy == "Never" else ""
+    lines = [f"with preemption: {with_limits(headroom.preempting)}{never}"]
     if quota is not None:  # after the number of Pods that it limits
         at = 0 if quota.pods <= headroom.without.pods else 1
         lines.insert(at, f"a ResourceQuota rejects further Pods: {one_line(quota.message)}")
@@ -153,10 +154,6 @@ def _on_nodes(headroom: Headroom) -> Iterator[str]:
     by_node = sorted((headroom.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
     if by_node:
         yield f"  on {listed([f'{node} ({count})' for node, count in by_node if count], _SHOWN)}"
-
-
-def _never(headroom: Headroom) -> str:
-    return " (its class never preempts)" if headroom.pod.preemption_policy == "Never" else ""
 
 
 def of_group(group: OfGroup) -> str:

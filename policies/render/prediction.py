@@ -252,7 +252,8 @@ def _preempts(title: str, prediction: Prediction, cluster: ClusterSnapshot, pain
     yield f"{title}: {paint(text, 'warning')}"
     width = max(len(victim.key) for victim in victims)
     for victim in victims:
-        yield f"  - {victim.key:{width}}  priority {victim.effective_priority}{_started(victim)}{_victim_text(victim)}"
+        ending = ", already terminating" if victim.terminating else ""
+        yield f"  - {victim.key:{width}}  priority {victim.effective_priority}{_started(victim)}{ending}"
     pdbs = pdbs_of(victims, cluster)
     if prediction.num_pdb_violations:
         violating = plural(prediction.num_pdb_violations, "victim violates", "victims violate")
@@ -311,10 +312,6 @@ def _started(pod: Pod) -> str:
     if pod.start_time is None:
         return ", not started yet"
     return f", started {datetime.fromtimestamp(pod.start_time, UTC):%Y-%m-%d %H:%M}"
-
-
-def _victim_text(pod: Pod) -> str:
-    return ", already terminating" if pod.terminating else ""
 
 
 def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:

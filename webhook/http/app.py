@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from forewarn.webhook.admission.replies import Reply, rejection
+from forewarn.webhook.admission.replies import rejection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,11 +38,8 @@ def create_health_app(health: Health, metrics: Metrics) -> Flask:
     return app
 
 
-def _response(reply: Reply) -> Response:
-    return Response(reply.body, reply.status, list(reply.headers))
-
-
 def _status(error: HTTPException) -> Response:
     """Convert Werkzeug's error responses (404, 405 …) to a metav1.Status."""
     headers = [(name, value) for name, value in error.get_headers() if name.lower() == "allow"]
-    return _response(rejection(error.code or 500, error.description or error.name, tuple(headers)))
+    reply = rejection(error.code or 500, error.description or error.name, tuple(headers))
+    return Response(reply.body, reply.status, list(reply.headers))
