@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import Action, Severity
-from forewarn.webhook.accuracy import RESULTS, Outcome
+from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.admission.decision import Verdict
 from forewarn.webhook.admission.review import Hook, Operation
 from forewarn.webhook.metrics import AUDITS, DETAILS, Metrics, RejectionReason
-from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
+from forewarn.webhook.workload_accuracy import RESULTS, WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -4,8 +4,8 @@ A prediction is compared with kube-scheduler's first decision about the Pod: bin
 other Pods there), or report it as unschedulable. Pods of controllers are followed, too. Predictions for workloads, and
 for Pods without a controller, are compared with the end of the rollout (webhook.workload_accuracy).
 
-A difference is `explained` if objects that predictions read changed between prediction and decision, otherwise
-`wrong`. Without a decision, the result is `unknown`.
+A difference is explained if objects that predictions read changed between prediction and decision, otherwise
+wrong. Without a decision, the result is unknown.
 
 Memory is bounded: the number of predictions at a time (the oldest is dropped), of names in each, of changes and of
 examples.
@@ -19,6 +19,7 @@ import socket
 import socketserver
 import tempfile
 from collections import OrderedDict, deque
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import takewhile
@@ -32,11 +33,10 @@ from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, KINDS, POD, SERV
 from forewarn.policies.objects.fields import InvalidObject, at, items, sequence
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.webhook.workload_accuracy import (
-    EXPLAINED,
     LAG,
     MATCHED,
+    RESULTS,
     UNKNOWN,
-    WRONG,
     Results,
     WorkloadAccuracy,
     WorkloadExpectation,
@@ -121,10 +121,9 @@ def expectation_of(subject: ReviewedObject, impact: Impact | None) -> Expectatio
     is_pod = subject.object.get("kind") == "Pod"
     if is_pod and subject.operation is not Operation.CREATE:
         return None
-    try:
+    whole: WorkloadExpectation | None = None
+    with suppress(InvalidObject):
         whole = workload_expectation_of(subject, impact)
-    except InvalidObject:
-        whole = None
     first = _of_pod(subject, impact) if is_pod else None
     return whole if first is None else first._replace(whole=whole)
 
@@ -208,7 +207,6 @@ def _or(nodes: tuple[str, ...]) -> str:
     return " or ".join(nodes[:3]) + more
 
 
-RESULTS: Final = (MATCHED, EXPLAINED, WRONG, UNKNOWN)
 FOLLOWED: Final = 1024
 """Maximum number of predictions that are followed at a time."""
 CHANGES: Final = 4096
@@ -218,34 +216,6 @@ PATIENCE: Final = 300.0
 """Seconds after which a prediction is no longer followed."""
 _READ: Final = frozenset({POD, *(spec.group_kind for spec in KINDS if spec.table)} - {SERVICE})
 """Kinds that determine on which nodes a Pod fits. Services and workloads only affect scores."""
-
-
-def headlines(table: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the results of a table in a line for whole changes and a line for Pods."""
-    workloads, pods = table["workloads"], table["results"]
-    causes = ", ".join(f"{cause}: {count}" for cause, count in workloads["explainedBy"].items())
-    whole = as_predicted(workloads["results"], causes)
-    return f"whole changes {whole}", f"Pods          {as_predicted(pods, f'changes in between: {pods[EXPLAINED]}')}"
-
-
-def as_predicted(results: Mapping[str, int], causes: str) -> str:
-    """Return the share of all compared predictions, rounded down, as a phrase: `as predicted: 187 of 215 (86%);
-    explained by ties: 26; wrong: 2`.
-
-    `results`: counts by result. `causes`: the counts of explained results by cause.
-    """
-    matched, explained, wrong = (results[result] for result in (MATCHED, EXPLAINED, WRONG))
-    compared = matched + explained + wrong
-    share = f" ({100 * matched // compared}%)" if compared else ""
-    because = f"explained by {causes}" if explained else "explained: 0"
-    return f"as predicted: {matched} of {compared}{share}; {because}; wrong: {wrong}"
-
-
-def _scheduled_act(pod: ApiObject) -> Act | None:
-    try:
-        return act_of(pod)
-    except InvalidObject:
-        return None
 
 
 class _Change(NamedTuple):
@@ -363,7 +333,9 @@ class Accuracy:
             followed = self._waiting.get(uid) if isinstance(uid, str) else None
             if followed is not None:
                 followed.pod = f"{at(pod, 'metadata', 'namespace')}/{at(pod, 'metadata', 'name')}"
-                act = _scheduled_act(pod)
+                act: Act | None = None
+                with suppress(InvalidObject):
+                    act = act_of(pod)
                 if act is not None:
                     self._acted(followed, act)
                 elif deleted:

@@ -22,8 +22,8 @@ from prometheus_client import (
 from forewarn.policies import VERSION
 from forewarn.policies.cli import KUBERNETES
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, CONTROLLER_REVISION
-from forewarn.webhook.accuracy import RESULTS, Outcome
-from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
+from forewarn.webhook.accuracy import Outcome
+from forewarn.webhook.workload_accuracy import RESULTS, WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -181,7 +181,21 @@ def preempted_pods(count: int, victims: Iterable[Lost]) -> str:
 
 
 MATCHED, EXPLAINED, WRONG, INCOMPLETE, UNKNOWN = "matched", "explained", "wrong", "incomplete", "unknown"
-WORKLOAD_RESULTS: Final = (MATCHED, EXPLAINED, WRONG, INCOMPLETE, UNKNOWN)
+COMPARED: Final = (MATCHED, EXPLAINED, WRONG)
+DIFFERING: Final = (WRONG, EXPLAINED)
+RESULTS: Final = {
+    MATCHED: "kube-scheduler did what was predicted",
+    EXPLAINED: "it did something else, and what the prediction read had changed",
+    WRONG: "it did something else, and nothing had changed",
+    UNKNOWN: "not compared: the Pod was never created, was deleted first, or its decision was not seen",
+}
+WORKLOAD_RESULTS: Final = {
+    MATCHED: "placed, Pending, rejected and preempted Pods as predicted, up to ties",
+    EXPLAINED: "it ended in another way, because of others, timing, ties or an assumption",
+    WRONG: "it ended in another way, and nothing explains it",
+    INCOMPLETE: "not compared: the prediction was incomplete",
+    UNKNOWN: "not compared",
+}
 MAX_EVENTS: Final = 4096
 EXAMPLES: Final = 20
 MAX_SECONDS: Final = 600.0
@@ -301,7 +315,7 @@ class Results:
     ) -> None:
         self._of, self._count, self._wall = of, count, wall
         self.counts: Counter[str] = Counter(dict.fromkeys(results, 0))
-        self._examples: dict[str, deque[AccuracyExample]] = {r: deque(maxlen=EXAMPLES) for r in (WRONG, EXPLAINED)}
+        self._examples: dict[str, deque[AccuracyExample]] = {r: deque(maxlen=EXAMPLES) for r in DIFFERING}
 
     def end(self, result: str) -> None:
         self.counts[result] += 1
@@ -317,6 +331,28 @@ class Results:
     def examples(self) -> list[AccuracyExample]:
         """The examples of each result, newest first."""
         return [example for kept in self._examples.values() for example in reversed(kept)]
+
+
+def headlines(table: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the results of a table in a line for whole changes and a line for Pods."""
+    workloads = table["workloads"]
+    causes = ", ".join(f"{cause}: {count}" for cause, count in workloads["explainedBy"].items())
+    whole = as_predicted(workloads["results"], causes)
+    return f"whole changes {whole}", f"Pods          {as_predicted(table['results'])}"
+
+
+def as_predicted(results: Mapping[str, int], causes: str | None = None) -> str:
+    """Return the share of all compared predictions, rounded down, as a phrase: `as predicted: 187 of 215 (86%);
+    explained by ties: 26; wrong: 2`.
+
+    `results`: counts by result. `causes`: the counts of explained results by cause, for Pods only changes.
+    """
+    matched, explained, wrong = (results[result] for result in COMPARED)
+    compared = matched + explained + wrong
+    share = f" ({100 * matched // compared}%)" if compared else ""
+    by = f"changes in between: {explained}" if causes is None else causes
+    because = f"explained by {by}" if explained else "explained: 0"
+    return f"as predicted: {matched} of {compared}{share}; {because}; wrong: {wrong}"
 
 
 class WorkloadTable(NamedTuple):

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.webhook.accuracy import RESULTS
 from forewarn.webhook.accuracy import SETTLING as ACCOUNTED
-from forewarn.webhook.workload_accuracy import LAG
+from forewarn.webhook.workload_accuracy import LAG, RESULTS
 from tests.e2e.api import identity
 from tests.e2e.objects import container, node, running
 from tests.e2e.random_cases import SEED, case_of

@@ -25,7 +25,6 @@ from forewarn.webhook import accuracy as module
 from forewarn.webhook.accuracy import (
     NAMED,
     PATIENCE,
-    RESULTS,
     SETTLING,
     Accuracy,
     Act,
@@ -42,7 +41,7 @@ from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.server import bind
 from forewarn.webhook.metrics import Metrics
-from forewarn.webhook.workload_accuracy import LAG
+from forewarn.webhook.workload_accuracy import LAG, RESULTS
 from tests.cases import cases
 from tests.e2e.objects import node, running
 from tests.webhook.builders import answer_now, body, decided, endpoint, review

@@ -5,34 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.terminal import as_json, clean, complain
-from forewarn.webhook.accuracy import RESULTS, headlines, path_of, request_table
-from forewarn.webhook.workload_accuracy import EXAMPLES, EXPLAINED, WORKLOAD_RESULTS, WRONG
+from forewarn.webhook.accuracy import path_of, request_table
+from forewarn.webhook.workload_accuracy import DIFFERING, EXAMPLES, RESULTS, UNKNOWN, WORKLOAD_RESULTS, headlines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 PORT: Final = 8080
 FAILED: Final = 3
 _CLIPPED: Final = 600
-_MEANING: Final = {
-    "matched": "kube-scheduler did what was predicted",
-    "explained": "it did something else, and what the prediction read had changed",
-    "wrong": "it did something else, and nothing had changed",
-    "unknown": "not compared: the Pod was never created, was deleted first, or its decision was not seen",
-}
-_OF_WORKLOADS: Final = {
-    "matched": "placed, Pending, rejected and preempted Pods as predicted, up to ties",
-    "explained": "it ended in another way, because of others, timing, ties or an assumption",
-    "wrong": "it ended in another way, and nothing explains it",
-    "incomplete": "not compared: the prediction was incomplete",
-    "unknown": "not compared: {reasons}",
-}
 _DESCRIPTION: Final = (
     "Compare the predictions of a replica of the webhook, since its start, with what happened. The prediction for a "
     "Pod is compared with the first action of kube-scheduler. The prediction for a workload (Deployment, StatefulSet, "
@@ -83,11 +70,10 @@ def read_table(port: int) -> dict[str, Any]:
         document = None
     if not _is_table(document):
         raise NoTable("what answers there is no webhook of this version")
-    table: dict[str, Any] = document
-    return table
+    return document
 
 
-def _is_table(document: object) -> bool:
+def _is_table(document: object) -> TypeGuard[dict[str, Any]]:
     return (
         isinstance(document, dict)
         and _are_results(document, RESULTS, "pod")
@@ -103,7 +89,7 @@ def _are_counts(counts: object) -> bool:
     return isinstance(counts, dict) and all(isinstance(count, int) for count in counts.values())
 
 
-def _are_results(document: dict[str, Any], results: Sequence[str], named: str) -> bool:
+def _are_results(document: dict[str, Any], results: Iterable[str], named: str) -> bool:
     return (
         isinstance(document.get("results"), dict)
         and all(isinstance(document["results"].get(result), int) for result in results)
@@ -129,27 +115,27 @@ def _lines(table: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "Whole changes: workloads and Pods without a controller, at the end of the rollout"
     reasons = "; ".join(f"{_plain(str(reason))} ({count})" for reason, count in workloads["notJudged"].items())
-    unknown = _OF_WORKLOADS["unknown"].format(reasons=reasons) if reasons else "not compared"
-    yield from _results(workloads, WORKLOAD_RESULTS, {**_OF_WORKLOADS, "unknown": unknown})
+    unknown = f"{WORKLOAD_RESULTS[UNKNOWN]}{reasons and ': '}{reasons}"
+    yield from _results(workloads, {**WORKLOAD_RESULTS, UNKNOWN: unknown})
     yield ""
     omitted = f". Not compared: {others}" if others else ""
     yield f"Pods: the first action of kube-scheduler{omitted}"
-    yield from _results(table, RESULTS, _MEANING)
+    yield from _results(table, RESULTS)
     yield from _examples(workloads["examples"], "whole changes", "workload", "because of")
     yield from _examples(table["examples"], "Pods", "pod", "in between")
 
 
-def _results(table: dict[str, Any], names: Sequence[str], meaning: dict[str, str]) -> Iterator[str]:
+def _results(table: dict[str, Any], meanings: dict[str, str]) -> Iterator[str]:
     results = table["results"]
-    width, names_width = max(len(str(results[result])) for result in names), max(map(len, names))
-    for result in names:
-        yield f"{result:<{names_width}}  {results[result]:>{width}}  {meaning[result]}"
+    width, names_width = max(len(str(results[result])) for result in meanings), max(map(len, meanings))
+    for result, meaning in meanings.items():
+        yield f"{result:<{names_width}}  {results[result]:>{width}}  {meaning}"
     if table["open"]:
         yield f"{table['open']} more {'has' if table['open'] == 1 else 'have'} no result yet"
 
 
 def _examples(every: list[dict[str, Any]], what: str, named: str, why: str) -> Iterator[str]:
-    for kind in (WRONG, EXPLAINED):
+    for kind in DIFFERING:
         examples = [example for example in every if example["result"] == kind][:EXAMPLES]
         if examples:
             yield ""

@@ -11,9 +11,9 @@ from forewarn.policies.findings import listed, one_line, plural
 from forewarn.policies.objects.fields import at
 from forewarn.policies.releases.release import UnknownRelease, known_minor
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.webhook.accuracy import Outcome, as_predicted
+from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.doctor.report import Area
-from forewarn.webhook.workload_accuracy import EXPLAINED, MATCHED, WRONG
+from forewarn.webhook.workload_accuracy import COMPARED, WRONG, as_predicted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,10 +83,10 @@ def _counted(replicas: Sequence[Replica]) -> Iterator[Line]:
         )
     results = {
         result: int(sum(replica.total("forewarn_prediction_results_total", result=result) or 0 for replica in replicas))
-        for result in (MATCHED, EXPLAINED, WRONG)
+        for result in COMPARED
     }
     if any(results.values()):
-        text = f"Pods {as_predicted(results, f'changes in between: {results[EXPLAINED]}')}"
+        text = f"Pods {as_predicted(results)}"
         fix = "kubectl -n forewarn exec deploy/forewarn -- forewarn webhook accuracy has examples"
         yield AREA.warning("predictions", text, fix) if results[WRONG] else AREA.ok("predictions", text)
 

@@ -17,11 +17,11 @@ from werkzeug.exceptions import HTTPException, UnprocessableEntity
 from forewarn.policies.documents import to_dict
 from forewarn.policies.render.html.elements import display_text
 from forewarn.policies.render.html.nodes import nodes
-from forewarn.webhook.accuracy import headlines
 from forewarn.webhook.ui.access import MAX_BYTES, PAGES, protect
 from forewarn.webhook.ui.processes import Processes, Unanswered
 from forewarn.webhook.ui.questions import EDITS, OTHERS, POLICIES, QUESTIONS, BadLink, CommandLine, command_line_of
 from forewarn.webhook.ui.shown import markup_of
+from forewarn.webhook.workload_accuracy import headlines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
