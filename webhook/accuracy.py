@@ -72,16 +72,14 @@ NAMED: Final = 32
 """Maximum nodes or victims of a prediction that are recorded; with more, they are not compared."""
 VOLUMES: Final = 64
 """Maximum volumes of a followed Pod; with more, the check would exceed the deadline."""
-Rank = tuple[int, int]
-"""Priority and start time: preemption treats Pods of one rank on a node alike."""
 
 
 class Victim(NamedTuple):
-    """A victim of preemption. `key`: namespace and name. `rank`: see `rank_of`."""
+    """A victim of preemption. `key`: namespace and name. `rank`: `Pod.importance`."""
 
     uid: str
     key: str
-    rank: Rank
+    rank: tuple[int, int]
 
 
 class Expectation(NamedTuple):
@@ -153,13 +151,8 @@ def _of_pod(subject: ReviewedObject, impact: Impact) -> Expectation | None:
 def _preemption(uid: str, prediction: Prediction, small: bool) -> Expectation:
     nodes = tuple(prediction.best_nodes) if small else ()
     going = [victim for victim in prediction.victims if not (victim.terminating or victim.preempted)]
-    victims = tuple(Victim(v.identity, v.key, rank_of(v)) for v in going) if len(going) <= NAMED else None
+    victims = tuple(Victim(v.identity, v.key, v.importance) for v in going) if len(going) <= NAMED else None
     return Expectation(uid, PREEMPTS, nodes if len(nodes) <= NAMED else (), prediction.nominated_node, victims)
-
-
-def rank_of(pod: Pod) -> Rank:
-    """Return (priority, start time) of a Pod, which the comparison uses instead of its name. Not started: -1."""
-    return pod.effective_priority, -1 if pod.start_time is None else pod.start_time
 
 
 def act_of(pod: ApiObject) -> Act | None:
@@ -361,7 +354,7 @@ class Accuracy:
         pod = after or before
         assert pod is not None
         if after and before and after.preempted and not (before.preempted or before.terminating):
-            victim = Victim(before.identity, before.key, rank_of(before))
+            victim = Victim(before.identity, before.key, before.importance)
             self._preempted.append(_Preempted(now, before.node_name, victim))
         if not (_has_node(before) or _has_node(after)):
             return  # it waits for a place, as before, and takes nothing from others

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 _LONGEST: Final = 253
+NOW: Final = 2**62
+"""The start time of a Pod without one in comparisons: upstream uses the current time."""
 
 
 @lru_cache(maxsize=16384)
@@ -192,6 +194,11 @@ class Pod:
     def terminal(self) -> bool:
         """Whether the Pod has terminated: the Pod uses no resources, and kube-scheduler ignores the Pod."""
         return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def importance(self) -> tuple[int, int]:
+        """Sort key of potential victims without a PodGroup, the most important first. Source: `MoreImportantPod`."""
+        return -self.effective_priority, NOW if self.start_time is None else self.start_time
 
     @property
     def effective_priority(self) -> int:

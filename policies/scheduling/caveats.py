@@ -31,7 +31,7 @@ from forewarn.policies.scheduling.framework import (
     failed,
     foreign_at,
 )
-from forewarn.policies.scheduling.preemption import importance, may_be_preempted
+from forewarn.policies.scheduling.preemption import may_be_preempted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -358,8 +358,8 @@ def victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
         return False
     charge(len(node_info.pods) // 4)
     victims = {victim.identity for victim in candidate.victims}
-    ranks = {importance(victim) for victim in candidate.victims}
-    return any(importance(pod) in ranks and pod.identity not in victims for pod in node_info.pods)
+    ranks = {victim.importance for victim in candidate.victims}
+    return any(pod.importance in ranks and pod.identity not in victims for pod in node_info.pods)
 
 
 _ALWAYS: Final = (NODE, POD, PRIORITY_CLASS)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.metering import each, meter
+from forewarn.policies.objects.pod import NOW, Pod
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.scheduling.framework import FILTERS, Code, failed, unresolvable
 from forewarn.policies.scheduling.reasons import NO_VICTIMS_IN_SHORT, NOT_HELPFUL, Reason
@@ -24,14 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.framework import CycleState, Framework, NodeToStatus, PluginHandle, Status
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
-
-NOW: Final = 2**62
-"""The start time of a Pod without one: upstream uses the current time."""
 
 
 class MissingNode(Exception):
@@ -135,23 +132,18 @@ def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
     the order of such Pods is reversed; in releases that read the time once for each Pod, their order does not change.
     """
     if semantics.unstarted_victims_in_order or all(pod.start_time is not None for pod in pods):
-        return sorted(pods, key=importance)
+        return sorted(pods, key=lambda pod: pod.importance)
     return [
         pod
         for _, pod in sorted(
-            enumerate(pods), key=lambda item: (*importance(item[1]), 0 if item[1].start_time is not None else -item[0])
+            enumerate(pods), key=lambda item: (*item[1].importance, 0 if item[1].start_time is not None else -item[0])
         )
     ]
 
 
-def importance(pod: Pod) -> tuple[int, int]:
-    """Return the sort key of a Pod without a PodGroup; the most important Pod is first."""
-    return -pod.effective_priority, start_time(pod)
-
-
 def start_time(pod: Pod) -> int:
     """Return the start time in seconds since 1970; NOW for a Pod that has not started."""
-    return NOW if pod.start_time is None else pod.start_time
+    return pod.importance[1]
 
 
 def matching(pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:

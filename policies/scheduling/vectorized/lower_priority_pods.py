@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
+from forewarn.policies.objects.pod import NOW, Pod
 from forewarn.policies.scheduling.preemption import (
     CRITERIA,
     HIGHEST,
-    NOW,
     TOTAL,
     by_importance,
     costs_of,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
