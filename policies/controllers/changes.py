@@ -32,7 +32,7 @@ from forewarn.policies.controllers.stateful_set import (
     start_ordinal,
 )
 from forewarn.policies.controllers.templates import made_of
-from forewarn.policies.kinds.registry import ROLLED_OUT
+from forewarn.policies.kinds.registry import JOB_TEMPLATE, ROLLED_OUT
 from forewarn.policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import contains, pod_template_of
@@ -122,12 +122,7 @@ def _next_run(obj: ApiObject) -> ApiObject:
     """Return a Job as a CronJob creates it, without its owner."""
     ref = ref_of(obj)
     metadata = {"namespace": ref.namespace, "name": f"{ref.name}-0"}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata,
-        "spec": at(obj, "spec", "jobTemplate", "spec"),
-    }
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": at(obj, *JOB_TEMPLATE, "spec")}
 
 
 def _with_stored_replicas(obj: dict[str, Any], old: ApiObject | None) -> dict[str, Any]:

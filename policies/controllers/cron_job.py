@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import Action, CreateWorkload, DeleteWorkload, Report, Requeue, SetStatus
+from forewarn.policies.kinds.registry import JOB_TEMPLATE
 from forewarn.policies.objects.fields import boolean, int32, mapping, ref_of, text
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ def _job(state: WorkloadState, due: float) -> dict[str, Any]:
 
     The Pod template is a copy, so that its Python id identifies the Pods of this Job.
     """
-    template = mapping(state.object, "spec", "jobTemplate")
+    template = mapping(state.object, *JOB_TEMPLATE)
     ref = ref_of(state.object)
     reference = {"apiVersion": ref.api_version, "kind": "CronJob", "name": ref.name, "controller": True}
     metadata = {

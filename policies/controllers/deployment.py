@@ -277,7 +277,7 @@ def _fraction(rollout: Rollout, size: Size) -> int:
 
 
 REVISION: Final = "deployment.kubernetes.io/revision"
-_DEFAULT_DEADLINE: Final = 600
+DEFAULT_DEADLINE: Final = 600
 _DEFAULT_HISTORY: Final = 10
 
 
@@ -566,7 +566,7 @@ def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) 
 def _deadline(obj: ApiObject) -> int:
     """Return progressDeadlineSeconds or its default. Raises InvalidObject."""
     given = int32(obj, "spec", "progressDeadlineSeconds")
-    return _DEFAULT_DEADLINE if given is None else given
+    return DEFAULT_DEADLINE if given is None else given
 
 
 def _progressed(deployment_status: DeploymentStatus, status: DeploymentStatus) -> bool:

@@ -16,7 +16,7 @@ from forewarn.policies.controllers.stateful_set import start_ordinal
 from forewarn.policies.controllers.templates import TEMPLATE_HASH, made_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
-from forewarn.policies.kinds.registry import CRON_JOB, POD_TEMPLATE_PATHS, REPLICA_SET
+from forewarn.policies.kinds.registry import CRON_JOB, JOB_TEMPLATE, POD_TEMPLATE_PATHS, REPLICA_SET
 from forewarn.policies.metering import TooLarge, charge
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, boolean, group_kind, items, mapping, ref_of
 from forewarn.policies.objects.pod import Pod
@@ -173,7 +173,7 @@ def replicas_of(obj: ApiObject) -> int:
     if kind == "/PodTemplate":
         return 0
     if kind in ("batch/Job", "batch/CronJob"):
-        job = obj if kind == "batch/Job" else mapping(obj, "spec", "jobTemplate")
+        job = obj if kind == "batch/Job" else mapping(obj, *JOB_TEMPLATE)
         is_suspended = boolean(job, "spec", "suspend") or boolean(obj, "spec", "suspend")
         return 0 if is_suspended or is_managed_elsewhere(job) else wanted_active(job, 0, 0)
     return spec_replicas(obj)

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.copies import shared_labels
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import (
     NOTHING,
@@ -111,8 +112,7 @@ def admitted_claim(obj: ApiObject, default_class: str) -> PersistentVolumeClaim:
 
 def template_of(obj: ApiObject) -> ApiObject:
     """Return the Pod template of a workload."""
-    path = ("spec", "jobTemplate", "spec", "template") if group_kind(obj) == "batch/CronJob" else ("spec", "template")
-    return mapping(obj, *path)
+    return mapping(obj, *POD_TEMPLATE_PATHS.get(group_kind(obj), ("spec", "template")))
 
 
 _MAX_DIGITS: Final = 18

@@ -67,6 +67,7 @@ def _storage(kind: str, plural: str, table: str, api_version: str = "storage.k8s
     return KindSpec(api_version, kind, plural, f"storage:{kind}", table, namespaced=False)
 
 
+JOB_TEMPLATE: Final = ("spec", "jobTemplate")
 KINDS: Final = (
     KindSpec("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "priority_class:PriorityClass",
              namespaced=False, is_evaluated=True, verbs=("get", "list", "watch")),
@@ -93,7 +94,7 @@ KINDS: Final = (
     _workload("apps/v1", "StatefulSet", "statefulsets"),
     _workload("apps/v1", "DaemonSet", "daemonsets"),
     _workload("batch/v1", "Job", "jobs"),
-    _workload("batch/v1", "CronJob", "cronjobs", "spec", "jobTemplate", "spec", "template"),
+    _workload("batch/v1", "CronJob", "cronjobs", *JOB_TEMPLATE, "spec", "template"),
     KindSpec("v1", "Pod", "pods", "pod:Pod", is_evaluated=True),
 )  # fmt: skip
 """All kinds that `policies.cluster.cache.Cache` stores. Pods are last, after the objects that they refer to."""

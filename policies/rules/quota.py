@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural, quote
-from forewarn.policies.kinds.registry import AUTOSCALER, DAEMON_SET, DEPLOYMENT
+from forewarn.policies.kinds.registry import AUTOSCALER, CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, JOB_TEMPLATE
 from forewarn.policies.light import later
 from forewarn.policies.metering import charge, each
 from forewarn.policies.objects.fields import at, group_kind, text_at
@@ -358,8 +358,8 @@ def _how_covered(quota: ResourceQuota, selector: ScopeSelector, name: str) -> It
 
 
 _COUNTS: Final[dict[str, Path]] = {
-    "batch/Job": ("spec", "parallelism"),
-    "batch/CronJob": ("spec", "jobTemplate", "spec", "parallelism"),
+    JOB: ("spec", "parallelism"),
+    CRON_JOB: (*JOB_TEMPLATE, "spec", "parallelism"),
     DAEMON_SET: ("spec", "template"),
 }
 _REPLICAS: Final[Path] = ("spec", "replicas")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers.view import PodState, WorkloadState
-from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, JOB_TEMPLATE, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, json_type, text, timestamp
 from forewarn.policies.objects.node import HOSTNAME, Node
 from forewarn.policies.objects.pod import Owner, Pod
@@ -81,7 +81,7 @@ class World(NamedTuple):
 def bounded(obj: ApiObject) -> ApiObject:
     """Return the object unchanged. Raises ValueError for a workload with more Pods than forewarn simulates."""
     spec = obj.get("spec")
-    job = at(obj, "spec", "jobTemplate", "spec") if obj.get("kind") == "CronJob" else spec
+    job = at(obj, *JOB_TEMPLATE, "spec") if obj.get("kind") == "CronJob" else spec
     for field, where in (("replicas", spec), ("parallelism", job)):
         value = where.get(field) if isinstance(where, dict) else None
         if isinstance(value, int) and value > MAX_REPLICAS:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted, admitted_group
+from forewarn.policies.controllers.deployment import DEFAULT_DEADLINE
 from forewarn.policies.documents import in_json, optional_in_json
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS: Final = 5.0
 """Seconds between two checks of a rollout."""
-_PATIENCE: Final = 600.0
-"""Seconds without progress after which a rollout counts as unfinished. Source: progressDeadlineSeconds."""
 _PAUSE: Final = 30.0
 """Seconds between two steps, so that replacements of preempted Pods can start."""
 _MAX_PAUSES: Final = 40
@@ -283,7 +282,7 @@ class _Run:
             now = sum(state.pod.uid in old or state.ready is None for state in self._pods_of(key))
             progressed = clock.now if now != left else progressed
             left = now
-            if clock.now - progressed >= _PATIENCE:
+            if clock.now - progressed >= DEFAULT_DEADLINE:
                 unfinished.append("/".join(key[1:]))
                 return
 

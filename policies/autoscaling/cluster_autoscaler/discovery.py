@@ -14,6 +14,7 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT, PRIORITIES, Priorities
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     Member,
@@ -108,7 +109,7 @@ with open(os.path.join(os.path.dirname(__file__), "flags.json"), encoding="utf-8
 """Flags that forewarn reads, besides those above; those that it does not model, with the default value; and those that
 change no answer, for example because nothing fails in simulations. Other flags count as not modelled.
 """
-_NOT_MODELLED: Final[Mapping[str, str]] = _FLAGS["notModelled"]
+_NOT_MODELLED: Final[Mapping[str, str]] = {**_FLAGS["notModelled"], "max-nodes-per-scaleup": str(MAX_NODES)}
 _NOT_MODELLED_IN_SCALE_DOWN: Final[Mapping[str, str]] = _FLAGS["notModelledInScaleDown"]
 _ALLOWED: Final = frozenset((*_FLAGS["read"], *_FLAGS["irrelevant"], *_NOT_MODELLED_IN_SCALE_DOWN)).union(
     _TIMES, _COUNTS, _SHARES, _SWITCHES, _STARTUP_TAINTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Problem, Severity, Text, cut, plural, quote
-from forewarn.policies.kinds.registry import DEPLOYMENT, DISRUPTION_BUDGET, STATEFUL_SET
+from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, DISRUPTION_BUDGET, JOB, JOB_TEMPLATE, STATEFUL_SET
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, int32, text
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
@@ -240,7 +240,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
         yield Problem(Text(message, f"{_ALLOW_ONE['minAvailable']}, or run more replicas"), ("spec", "minAvailable"))
 
 
-_JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
+_JOBS: Final = {JOB: (), CRON_JOB: JOB_TEMPLATE}
 """Kind -> path of the Job in an object of this kind."""
 
 
