@@ -383,7 +383,9 @@ def test_what_changes_in_a_node() -> None:
 
 
 def test_every_plugin_that_rejects_pods_waits_for_something() -> None:
+    from forewarn.policies.scheduling.framework import EXTENSION_POINTS, implements
     from forewarn.policies.scheduling.plugins.registry import IN_TREE
 
-    rejecting = {name for name, plugin in IN_TREE.items() if hasattr(plugin, "filter")}
-    assert rejecting <= set(EVENTS_TO_REGISTER)
+    points = "preEnqueue", "preFilter", "filter", "reserve", "permit"
+    rejecting = {n for n, plugin in IN_TREE.items() if any(implements(plugin, EXTENSION_POINTS[p]) for p in points)}
+    assert rejecting - {*EVENTS_TO_REGISTER} == set()
