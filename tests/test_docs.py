@@ -19,6 +19,7 @@ from forewarn.policies.kube_apiserver.priority import admit_pod, resolved_spec
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.rules import RULES
+from forewarn.policies.simulation.scenario import OPERATIONS
 from forewarn.webhook.admission.review import Hook, parse_review
 from forewarn.webhook.admission.services import WarningLimiter
 from forewarn.webhook.commands.review import answers
@@ -231,3 +232,9 @@ def test_the_documentation_stays_short() -> None:
         counts[part] += sum(any(map(str.isalnum, word)) for word in words)
     assert counts["user documentation"] > 10_000
     assert {part: count for part, count in counts.items() if count > MOST_WORDS[part]} == {}
+
+
+def test_the_table_of_events_lists_every_operation() -> None:
+    table = Path("docs/guides/what-if.md").read_text().partition("| event | value |\n")[2].partition("\n\n")[0]
+    cells = [row.split("|")[1] for row in table.splitlines()[1:]]
+    assert [name for cell in cells for name in re.findall(r"`(\w+)`", cell)] == [*OPERATIONS]
