@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
-from forewarn.policies.lint.dependencies import is_affected
-from forewarn.policies.lint.input import LintRequest, read_input
+from forewarn.policies.lint.input import KUSTOMIZATIONS, LintRequest, read_input
 from forewarn.policies.lint.rendering import render
 from forewarn.policies.lint.tools import Trees, find_program
 from forewarn.policies.manifests import Fault, values
@@ -38,6 +37,7 @@ ALSO: Final = "; also in "
 CHART_VALUES: Final = "values of a chart"
 """The end of a note, with the names of other directories that have the same problem."""
 _MAX_DIRECTORIES: Final = 20
+_MAX_STEPS: Final = 10_000
 _WORK_TREE: Final = "working tree"
 _HASH: Final = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30}\b")
 
@@ -142,7 +142,7 @@ def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tu
     read = len(given.diagnostics)
     if request.rendering is not None:
         real = [os.path.join(root, path) for path in changed]
-        render(given, request, request.rendering, lambda directory: is_affected(directory, real))
+        render(given, request, request.rendering, lambda directory: _is_affected(directory, real))
     differing = {*changed}
     notes = [note for fault in given.unreadable if (note := _of_fault(fault, root, differing))]
     for number, diagnostic in enumerate(given.diagnostics):
@@ -193,7 +193,7 @@ def may_differ(pair: Versions) -> Callable[[str], bool]:
     @cache
     def differs(directory: str) -> bool:
         places = [os.path.join(root, directory) for root in roots]
-        return not all(map(os.path.isdir, places)) or any(map(is_affected, places, changed))
+        return not all(map(os.path.isdir, places)) or any(map(_is_affected, places, changed))
 
     return differs
 
@@ -261,3 +261,48 @@ class Owners:
 
 
 _MAX_FILES: Final = 50
+
+
+def _is_affected(directory: str, changed: Sequence[str]) -> bool:
+    """Report whether a chart or kustomization may depend on one of these files (real paths).
+
+    Every text in a kustomization that is the path of a file or directory counts as a dependency, because generators,
+    transformers and plugins name files in their own fields.
+    """
+    prefixes = [os.path.join(place, "") for place in _places(directory)]
+    return any(f"{path}{os.sep}".startswith(prefix) for path in changed for prefix in prefixes)
+
+
+def _places(directory: str) -> set[str]:
+    """The directory, and the files and directories that its kustomization names, with those that they name."""
+    to_do, places = [os.path.realpath(directory)], set[str]()
+    while to_do and len(places) < _MAX_STEPS:
+        place = to_do.pop()
+        if place in places:
+            continue
+        places.add(place)
+        for name in KUSTOMIZATIONS:
+            path = os.path.join(place, name)
+            if os.path.isfile(path):
+                to_do += [named for text in _texts(path) if os.path.exists(named := _joined(place, text))]
+    return places
+
+
+def _joined(directory: str, text: str) -> str:
+    return os.path.realpath(os.path.join(directory, text)) if 0 < len(text) < 1_000 and "\0" not in text else ""
+
+
+def _texts(path: str) -> Iterator[str]:
+    """Yield all strings in a file of YAML; none if it cannot be read, because it cannot be rendered either."""
+    try:
+        to_do: list[Any] = [texts.value for texts in values(read_file(path), path)]
+    except (Fault, SourceError):
+        return
+    while to_do:
+        value = to_do.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            to_do += value.values()
+        elif isinstance(value, list):
+            to_do += value
