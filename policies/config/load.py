@@ -20,7 +20,6 @@ from forewarn.policies.options import (
     AllowedClasses,
     BreakGlass,
     Ignored,
-    LimitedResource,
     NamedGroup,
     Permission,
     Promise,
@@ -33,6 +32,7 @@ from forewarn.policies.selectors import InvalidSelector, LabelSelector, PodPatte
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from enum import StrEnum
     from pathlib import Path
 
 _RULES: Final = {rule.ID: rule for rule in RULES}
@@ -89,6 +89,18 @@ def _severities(config: Config, entry: ConfigNode) -> Config:
             raise value.fault("a webhook-only rule has no severity. Fix: use actions")
         severities[rule] = _SEVERITIES[value.word(_SEVERITIES, "severity")]
     return config._replace(severities=severities)
+
+
+def _each(read: Callable[[ConfigNode], Any]) -> Callable[[ConfigNode], tuple[Any, ...]]:
+    return lambda entry: tuple(map(read, entry.elements()))
+
+
+def _choice(choices: type[StrEnum]) -> Callable[[ConfigNode], StrEnum]:
+    return lambda entry: choices(entry.word(list(choices), "choice"))
+
+
+def _field(name: str, read: Callable[[ConfigNode], Any]) -> Callable[[Config, ConfigNode], Config]:
+    return lambda config, entry: config._replace(**{name: read(entry)})
 
 
 def _option(name: str, read: Callable[[ConfigNode], Any]) -> Callable[[Config, ConfigNode], Config]:
@@ -154,14 +166,6 @@ def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassP
     return tuple(paths)
 
 
-def _annotate(config: Config, entry: ConfigNode) -> Config:
-    return config._replace(annotate=Annotate(entry.word([a.value for a in Annotate], "choice")))
-
-
-def _disclose(config: Config, entry: ConfigNode) -> Config:
-    return config._replace(disclose=Disclose(entry.word([d.value for d in Disclose], "choice")))
-
-
 def _disclose_to(config: Config, entry: ConfigNode) -> Config:
     to = config.disclose_to
     for key, value in entry.items(("groups", "subjectAccessReview")):
@@ -188,16 +192,6 @@ def _budget(entry: ConfigNode) -> Budget:
 
 MAX_PREDICTIONS: Final = 1_000_000
 """Maximum value of a prediction budget per hour."""
-
-
-def _repeated_warnings(config: Config, entry: ConfigNode) -> Config:
-    return config._replace(
-        repeated_warnings=RepeatedWarnings(entry.word([r.value for r in RepeatedWarnings], "choice"))
-    )
-
-
-def _exemptions(config: Config, entry: ConfigNode) -> Config:
-    return config._replace(exemptions=tuple(_exemption(element) for element in entry.elements()))
 
 
 def _exemption(entry: ConfigNode) -> Exemption:
@@ -232,14 +226,6 @@ _DURATION: Final = re.compile(r"([0-9]{1,6})([dhm])", re.ASCII)
 _UNITS: Final = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 
 
-def _limited(entry: ConfigNode) -> tuple[LimitedResource, ...]:
-    return tuple(map(limited_resource, entry.elements()))
-
-
-def _allowed(entry: ConfigNode) -> tuple[AllowedClasses, ...]:
-    return tuple(_allowed_classes(element) for element in entry.elements())
-
-
 def _allowed_classes(entry: ConfigNode) -> AllowedClasses:
     given = _conditions(entry, "classes")
     classes = given.pop("classes").texts() if "classes" in given else ()
@@ -248,10 +234,6 @@ def _allowed_classes(entry: ConfigNode) -> AllowedClasses:
     if not given:
         raise entry.fault("allows them to all. Fix: set namespaces, a namespaceSelector, users or groups")
     return AllowedClasses(classes, **given)
-
-
-def _required(entry: ConfigNode) -> tuple[RequiredClasses, ...]:
-    return tuple(map(_required_classes, entry.elements()))
 
 
 def _required_classes(entry: ConfigNode) -> RequiredClasses:
@@ -337,10 +319,6 @@ def _groups(entry: ConfigNode) -> tuple[NamedGroup, ...]:
     return tuple(groups)
 
 
-def _rendering(entry: ConfigNode) -> tuple[Rendering, ...]:
-    return tuple(map(_rendered, entry.elements()))
-
-
 def _rendered(entry: ConfigNode) -> Rendering:
     given = dict(entry.items(("paths", "namespace", "release", "values", "set", "kustomizeFlags", "network")))
     if "paths" not in given:
@@ -390,21 +368,21 @@ READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "podTemplatePaths": _template_paths,
     "priorityClassPaths": _name_paths,
     "recreatesPods": _option("recreates_pods", _kinds),
-    "limitedResources": _option("limited_resources", _limited),
-    "allowedClasses": _option("allowed_classes", _allowed),
-    "requiredClasses": _option("required_classes", _required),
+    "limitedResources": _option("limited_resources", _each(limited_resource)),
+    "allowedClasses": _option("allowed_classes", _each(_allowed_classes)),
+    "requiredClasses": _option("required_classes", _each(_required_classes)),
     "expectations": _option("promises", _promises),
-    "annotate": _annotate,
-    "exemptions": _exemptions,
-    "disclose": _disclose,
+    "annotate": _field("annotate", _choice(Annotate)),
+    "exemptions": _field("exemptions", _each(_exemption)),
+    "disclose": _field("disclose", _choice(Disclose)),
     "discloseTo": _disclose_to,
     "predictionBudget": _prediction_budget,
-    "repeatedWarnings": _repeated_warnings,
+    "repeatedWarnings": _field("repeated_warnings", _choice(RepeatedWarnings)),
     "breakGlass": _option("break_glass", _break_glass),
     "knownClasses": _option("known_classes", ConfigNode.texts),
     "preset": _option("preset", lambda entry: entry.word(HOSTED_CLASSES, "preset")),
     "groups": _option("groups", _groups),
-    "render": _option("rendering", _rendering),
+    "render": _option("rendering", _each(_rendered)),
     "suppressions": _suppressions,
     "exclude": _option("exclude", ConfigNode.texts),
     "clusters": _option("clusters", _clusters),
