@@ -156,7 +156,7 @@ def plan(
         workload for workload in ranked(cluster, after, change.workloads) if workload.differs and workload.object
     ]
     result = _simulated(cluster, world, change, affected, progress, careful=False)
-    if not result.preempted or not any(map(_can_preempt, new_classes(cluster, change))):
+    if not result.preempted or not any(c.preemption_policy != PREEMPT_NEVER for c in new_classes(cluster, change)):
         return result
     careful = _simulated(cluster, world, change, affected, progress, careful=True)
     if _badness(careful) < _badness(result):
@@ -171,10 +171,6 @@ def _alternative(plan: Plan, *, never_first: bool) -> OtherOrder:
 def _badness(plan: Plan) -> tuple[bool, int, int]:
     """Return the sort key of a plan among alternative orders; the best plan has the smallest."""
     return not plan.complete, plan.preempted, sum(step.pending for step in plan.steps[-1:])
-
-
-def _can_preempt(new: PriorityClass) -> bool:
-    return new.preemption_policy != PREEMPT_NEVER
 
 
 def _with_classes(cluster: ClusterSnapshot, classes: Mapping[str, PriorityClass]) -> ClusterSnapshot:

@@ -96,19 +96,10 @@ class Occupancy:
         if pod.terminal:
             self._close(pod.key)
         elif pod.node_name and pod.key not in self._open:
-            origin, asks = self._origins[pod.key], pod.occupies.resource
-            self._open[pod.key] = PodInterval(
-                pod=pod.key,
-                node=pod.node_name,
-                group=origin.group,
-                namespace=pod.namespace,
-                priority=origin.priority,
-                priority_class=origin.priority_class,
-                milli_cpu=asks.milli_cpu,
-                memory=asks.memory,
-                start=now,
-                end=inf,
-                kind=origin.kind,
+            origin = self._origins[pod.key]
+            interval = _interval(pod, pod.node_name, origin.group, now, inf)
+            self._open[pod.key] = interval._replace(
+                priority=origin.priority, priority_class=origin.priority_class, kind=origin.kind
             )
 
     def _close(self, identity: str) -> None:
