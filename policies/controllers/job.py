@@ -192,17 +192,13 @@ def _counted(
     failed_at = max(recent, default=job_status.failed_at if last_success is None else None)
     started = None if _is_suspended(job) else now if job_status.started is None else job_status.started
     return job_status._replace(
-        failed=job_status.failed + sum(not _is_ignored(pod, job) for pod in failed),
+        failed=job_status.failed + sum(_policy_action(pod, job) != "Ignore" for pod in failed),
         succeeded=job_status.succeeded + len(done),
         failures=failures,
         failed_at=failed_at,
         started=started,
         succeeded_indexes=job_status.succeeded_indexes | frozenset(map(_index_of, done)) - {-1},
     )
-
-
-def _is_ignored(pod: PodState, job: ApiObject) -> bool:
-    return _policy_action(pod, job) == "Ignore"
 
 
 def _policy_action(pod: PodState, job: ApiObject) -> str:

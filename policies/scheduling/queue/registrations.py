@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.objects.pod_spec import TopologySpreadConstraint
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.releases.semantics import Semantics
 
@@ -248,7 +247,7 @@ def spread_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
         if (
             new.identity == pod.identity
             and new.spec.tolerations != old.spec.tolerations
-            and _honours_taints(constraints)
+            and any(c.node_taints_policy == "Honor" for c in constraints)
         ):
             return True
         return any(c.matches(old.labels) != c.matches(new.labels) for c in each(constraints, 1))
@@ -262,10 +261,6 @@ def _involved(other: Pod, pod: Pod) -> bool:
     Source: upstream `involvedInTopologySpreading`.
     """
     return other.identity == pod.identity or (_on_a_node(other) and other.namespace == pod.namespace)
-
-
-def _honours_taints(constraints: Iterable[TopologySpreadConstraint]) -> bool:
-    return any(c.node_taints_policy == "Honor" for c in constraints)
 
 
 def spread_after_node(pod: Pod, old: Node | None, new: Node | None) -> bool:
@@ -402,7 +397,6 @@ class Registration(NamedTuple):
 
 
 _POD_DELETE: Final = ClusterEvent(POD, DELETE)
-_NODE_ADD: Final = ClusterEvent(NODE, ADD)
 _NODE_OR_LABELS: Final = ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL)
 
 EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
@@ -411,20 +405,20 @@ EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
         Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), uncordoned),
         Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), tolerates_cordons),
     ),
-    "NodeName": (Registration(_NODE_ADD, queue),),
+    "NodeName": (Registration(NODE_ADD, queue),),
     "TaintToleration": (
         Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), taints_after_node),
         Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), its_own),
     ),
     "NodeAffinity": (Registration(_NODE_OR_LABELS, node_affinity_after_node),),
-    "NodePorts": (Registration(_POD_DELETE, ports_after_pod), Registration(_NODE_ADD, queue)),
+    "NodePorts": (Registration(_POD_DELETE, ports_after_pod), Registration(NODE_ADD, queue)),
     "NodeResourcesFit": (
         Registration(ClusterEvent(POD, DELETE | UPDATE_POD_SCALE_DOWN), resources_after_pod),
         Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_ALLOCATABLE), resources_after_node),
     ),
     "VolumeRestrictions": (
         Registration(_POD_DELETE, volumes_after_pod),
-        Registration(_NODE_ADD, queue),
+        Registration(NODE_ADD, queue),
         Registration(ClusterEvent(CLAIM, ADD), of_a_claim_by_name),
     ),
     "NodeVolumeLimits": (
