@@ -1,14 +1,17 @@
 """What modules that `forewarn lint FILE` imports create, with less work at the start: regular expressions that are
-compiled on their first use, and NamedTuples without a check of their annotations.
+compiled on their first use, NamedTuples without a check of their annotations, and blocks without cycle collection.
 """
 
 from __future__ import annotations
 
+import gc
 import re
 from collections import namedtuple
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, AnyStr, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from re import Pattern
     from typing import NamedTuple as NamedTuple
 else:
@@ -46,3 +49,15 @@ class Later:
 def later(pattern: AnyStr, flags: int = 0) -> Pattern[AnyStr]:
     """Return a pattern of which only the methods and attributes can be used: it is no argument of functions of re."""
     return Later(pattern, flags)  # type: ignore[return-value]
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Disable Python's cycle collector inside the block."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

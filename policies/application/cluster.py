@@ -18,7 +18,7 @@ from forewarn.policies.releases.release import BadGates, Release, UnknownRelease
 from forewarn.policies.scheduling.caveats import kinds_of
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources import SourceError
-from forewarn.policies.sources.cluster import load_cluster, node_groups_of
+from forewarn.policies.sources.cluster import load_cluster, objects_of
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.node_groups import load_node_groups
 
@@ -170,7 +170,7 @@ def with_node_groups(
     if autoscaling.node_delay is None:
         return autoscaling
     if not autoscaling.groups or autoscaling.instance_types or PRIORITY in cache.discovery.settings.expanders:
-        for obj in (obj for source in sources for obj in node_groups_of(source)):
+        for obj in (obj for source in sources for obj in objects_of(source, "node_groups")):
             cache.add(obj)
     discovery = cache.discovery
     settings = discovery.settings._replace(unready=discovery.unready(cache.origin.time))

@@ -30,7 +30,7 @@ from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.sources import SourceError
-from forewarn.policies.sources.cluster import node_claims_of, node_groups_of
+from forewarn.policies.sources.cluster import objects_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -137,7 +137,7 @@ def collected(sources: Sequence[str], load: Callable[[Collect], Cache]) -> tuple
     objects = Objects()
     cache = load(objects.collect)
     for source in sources:
-        for obj in (*node_groups_of(source), *node_claims_of(source)):
+        for obj in (*objects_of(source, "node_groups"), *objects_of(source, "node_claims")):
             objects.collect(obj)
     return cache, objects
 

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
@@ -44,7 +43,7 @@ from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObjec
 from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, IMMEDIATE_VOLUMES, UNBOUND_IMMEDIATE
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.sources import SourceError
-from forewarn.policies.sources.cluster import autoscalers_of
+from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.whatif import class_change
 from forewarn.policies.whatif.answer import NO_CLASS
 from forewarn.policies.whatif.questions import Question, target_of
@@ -534,7 +533,7 @@ def _scalers_of(cluster: Cluster) -> dict[tuple[str, str], ApiObject]:
     """Return the HorizontalPodAutoscalers of a cluster; without permission to list them, those of its files."""
     found = dict(cluster.cache.autoscalers)
     with suppress(SourceError):
-        found |= {key_of(obj): obj for obj in chain(*map(autoscalers_of, cluster.sources))}
+        found |= {key_of(obj): obj for source in cluster.sources for obj in objects_of(source, "autoscalers")}
     return found
 
 

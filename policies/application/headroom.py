@@ -14,7 +14,7 @@ from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import at
 from forewarn.policies.options import Options
 from forewarn.policies.sources import SourceError
-from forewarn.policies.sources.cluster import capacity_buffers_of
+from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 from forewarn.policies.whatif.headroom import headroom as headroom_of
 from forewarn.policies.whatif.placeholders import placeholders
@@ -143,7 +143,7 @@ def read_buffers(sources: Sequence[str], buffers: CapacityBuffers) -> CapacityBu
     """Add the CapacityBuffers of running clusters, or the note that they cannot be read."""
     try:
         for source in sources:
-            for obj in capacity_buffers_of(source):
+            for obj in objects_of(source, "capacity_buffers"):
                 buffers.collect(obj)
     except SourceError as fault:
         buffers.note = f"CapacityBuffers not read: {cut(one_line(str(fault)), _LONG)}"

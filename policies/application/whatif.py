@@ -28,7 +28,7 @@ from forewarn.policies.simulation.dump import not_simulated
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Outcome, explore, summarize
 from forewarn.policies.sources import SourceError
-from forewarn.policies.sources.cluster import autoscalers_of
+from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.whatif import MAX_UNTIL, class_change
 from forewarn.policies.whatif.arrivals import Branch, End, with_new_nodes
 from forewarn.policies.whatif.comparison import ask, typical
@@ -267,7 +267,7 @@ def _cache_for(change: Change, cluster: Cluster) -> DumpCache:
     cache = cluster.cache.copy()
     with suppress(SourceError) if isinstance(change, Scale) else nullcontext():  # without permission to list them
         for source in cluster.sources if isinstance(change, MaxReplicas | Scale) else ():
-            for obj in autoscalers_of(source):
+            for obj in objects_of(source, "autoscalers"):
                 cache.add(obj)
     return cache
 

@@ -15,7 +15,7 @@ from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources import SourceError
-from forewarn.policies.sources.cluster import events_about, has_events, load_cluster
+from forewarn.policies.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.whatif.questions import elsewhere, namespace_not_found, pod_not_found
 from forewarn.policies.why.evidence import LONG, Evidence, ids
 from forewarn.policies.why.troubles import diagnose, kind_named, kind_names, of_deleted_pod, quota_hint, timeline
@@ -209,7 +209,7 @@ def _read_events(sources: Sequence[str], evidence: Evidence) -> None:
 
 
 def _add_events(source: str, namespace: str, name: str, evidence: Evidence) -> None:
-    for obj in events_about(source, namespace, name):
+    for obj in objects_of(source, "events", namespace, name):
         evidence.events.add(obj)
 
 

@@ -23,7 +23,7 @@ from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.objects.fields import int32, mapping, text
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import table
-from forewarn.policies.sources.cluster import node_groups_of
+from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.terminal import as_json
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
 def _answer(run: Run) -> int:
     cache = GroupCache()
     snapshot = loaded(run, cache).snapshot().scheduling
-    for obj in (obj for source in run.cluster for obj in node_groups_of(source)):
+    for obj in (obj for source in run.cluster for obj in objects_of(source, "node_groups")):
         cache.add(obj)
     groups = groups_of(cache.discovery, snapshot)
     if run.output.form == "json":

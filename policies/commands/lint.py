@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import sys
-from contextlib import chdir, contextmanager
+from contextlib import chdir
 from io import StringIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -27,7 +26,7 @@ from forewarn.policies.commands.printing import Output, Printed
 from forewarn.policies.commands.release import add_release_options, names_a_release, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import Finding, Severity, cut, one_line, plural, printable
-from forewarn.policies.light import NamedTuple
+from forewarn.policies.light import NamedTuple, no_collection
 from forewarn.policies.lint.input import (
     ASSERTION,
     EXCLUDED,
@@ -388,7 +387,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     if run.several:
         return _on_each(job, run)
-    with _no_collector():
+    with no_collection():  # a run frees little, so collections only cost time
         return _lint(job, run, shows_fixes=options.diff)
 
 
@@ -667,15 +666,3 @@ def _list_files(request: LintRequest) -> int:
 
 def _complain(fault: object, status: int) -> int:
     return complain("lint", fault, status)
-
-
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Disable Python's cycle collector inside the block: a run frees little, so collections only cost time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

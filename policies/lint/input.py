@@ -676,9 +676,9 @@ def read_by_schema(given: Input, config: Config, namespace: str, more: Sequence[
         if any(kind not in done and (every or not kind or texts.of(kind)) for kind in kinds):
             _add_paths(file, given, done)
     if more and any(texts.of(kind) for kind in given.files_of):
-        from forewarn.policies.sources.cluster import definitions_of
+        from forewarn.policies.sources.cluster import objects_of
 
-        for definition in chain.from_iterable(map(definitions_of, more)):
+        for definition in chain.from_iterable(objects_of(source, "definitions") for source in more):
             kind, paths = class_paths_of(definition)
             if paths and kind not in done and (every or texts.of(kind)):
                 given.class_paths[kind] = paths

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import gc
 import os
 import re
 import zlib
 from array import array
 from bisect import bisect_right
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -28,6 +26,7 @@ from forewarn.policies.kinds.registry import (
     is_snapshot_version,
     listed_as_empty,
 )
+from forewarn.policies.light import no_collection
 from forewarn.policies.manifests import NO_KIND, NOT_TEXT, Fault, items_of, values
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, ref_of
 from forewarn.policies.objects.resources import read_resource_list
@@ -37,7 +36,7 @@ from forewarn.policies.sources.json_stream import JsonFault, json_objects
 
 if TYPE_CHECKING:
     from codecs import IncrementalDecoder
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.fields import ApiObject
@@ -182,7 +181,7 @@ class _Prefixed:
 GROUP: Final = "forewarn.sources"
 """Entry-point group of sources `NAME[:ARGUMENT]`: functions of the argument (may be "") that yield API objects.
 
-See also `events_about`.
+See also `objects_of`.
 """
 
 _SUFFIXES: Final = tuple(suffix + packed for suffix in MANIFESTS for packed in ("", ".gz"))
@@ -209,7 +208,7 @@ def load_cluster(
     if cache.listed is None:
         cache.listed = set()
     loading = _Loading(cache, progress)
-    with _no_collection():
+    with no_collection():  # loading creates no cycles, and their search is slow
         for source in sources:
             loading.source(source)
     if sources:
@@ -224,59 +223,24 @@ def _is_time(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and _TIME.fullmatch(value) is not None
 
 
-def events_about(source: str, namespace: str, name: str) -> Iterable[dict[str, Any]]:
-    """Return the Events of a named source; nothing for files, whose Events are read with the other objects.
+def objects_of(source: str, attribute: str, *arguments: str) -> Iterable[dict[str, Any]]:
+    """Return the objects that a function of a named source reads; nothing for files, which are read with the other
+    objects, and for sources without this function.
 
-    `name`: of the object; "" for the whole namespace. `namespace`: "" for a Node. The source must have an attribute
-    `events`, a function of the argument, a namespace and a name. Raises SourceError.
+    `attribute`: "autoscalers" (HorizontalPodAutoscalers), "capacity_buffers" (CapacityBuffers, up to its limit),
+    "definitions" (CustomResourceDefinitions), "node_claims" (NodeClaims), "node_groups" (objects about node groups), or
+    "events" (Events; `arguments`: a namespace, "" for a Node, and the name of the object, "" for the whole namespace).
+    The function is an attribute of the source with this name; its first parameter is the argument of the source.
+    Raises SourceError.
     """
-    return _objects_of(source, "events", namespace, name)
+    function = _attribute(source, attribute)
+    objects: Iterable[dict[str, Any]] = () if function is None else function(*arguments)
+    return objects
 
 
 def has_events(source: str) -> bool:
-    """True if `events_about` can read Events of this source."""
+    """True if `objects_of` can read Events of this source."""
     return _attribute(source, "events") is not None
-
-
-def capacity_buffers_of(source: str) -> Iterable[dict[str, Any]]:
-    """Return the CapacityBuffers of a named source, up to its limit; nothing for files, which are read with the other
-    objects.
-
-    The source must have an attribute `capacity_buffers`, a function of the argument. Raises SourceError.
-    """
-    return _objects_of(source, "capacity_buffers")
-
-
-def autoscalers_of(source: str) -> Iterable[dict[str, Any]]:
-    """Return the HorizontalPodAutoscalers of a named source; nothing for files, which are read with the other objects.
-
-    The source must have an attribute `autoscalers`, a function of the argument. Raises SourceError.
-    """
-    return _objects_of(source, "autoscalers")
-
-
-def node_groups_of(source: str) -> Iterable[dict[str, Any]]:
-    """Return the objects of a named source about node groups; nothing for files, which are read with the other objects.
-
-    The source must have an attribute `node_groups`, a function of the argument. Raises SourceError.
-    """
-    return _objects_of(source, "node_groups")
-
-
-def node_claims_of(source: str) -> Iterable[dict[str, Any]]:
-    """The NodeClaims of a named source; nothing for files, which are read with the other objects.
-
-    The source must have an attribute `node_claims`, a function of the argument. Raises SourceError.
-    """
-    return _objects_of(source, "node_claims")
-
-
-def definitions_of(source: str) -> Iterable[dict[str, Any]]:
-    """The CustomResourceDefinitions of a named source; nothing for files, which the linter reads itself.
-
-    The source must have an attribute `definitions`, a function of the argument. Raises SourceError.
-    """
-    return _objects_of(source, "definitions")
 
 
 def report_writer_of(source: str) -> Callable[[Sequence[Finding]], Written]:
@@ -300,13 +264,6 @@ def contexts_of(source: str) -> list[str]:
     """
     function = _attribute(source, "contexts")
     return [] if function is None else [str(name) for name in function()]
-
-
-def _objects_of(source: str, attribute: str, *arguments: str) -> Iterable[dict[str, Any]]:
-    """The objects from an attribute function of a named source; nothing if the source has no such function."""
-    function = _attribute(source, attribute)
-    objects: Iterable[dict[str, Any]] = () if function is None else function(*arguments)
-    return objects
 
 
 def _attribute(source: str, attribute: str) -> Callable[..., Any] | None:
@@ -343,18 +300,6 @@ def _named(source: str) -> tuple[Callable[[str], Iterable[dict[str, Any]]], str]
     for entry_point in entry_points(group=GROUP, name=name):
         return entry_point.load(), argument
     return None
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Disable Python's cycle collector inside the block: loading creates no cycles, and their search is slow."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Loading:

@@ -122,10 +122,10 @@ def test_a_source_that_may_not_list_them_leaves_a_note(
 ) -> None:
     from forewarn.policies.sources.errors import SourceError
 
-    def rejected(_: str) -> Iterator[dict[str, Any]]:
+    def rejected(*_: str) -> Iterator[dict[str, Any]]:
         raise SourceError("live", "cannot list capacitybuffers: 403 " + "x" * 100_000)
 
-    monkeypatch.setattr("forewarn.policies.application.headroom.capacity_buffers_of", rejected)
+    monkeypatch.setattr("forewarn.policies.application.headroom.objects_of", rejected)
     assert main([*SHOWN]) == 0
     (note,) = [line for line in capsys.readouterr().out.splitlines() if "CapacityBuffers not read" in line]
     assert "403" in note
