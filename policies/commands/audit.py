@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from forewarn.policies.documents.findings import ReportChange
     from forewarn.policies.findings import Finding
     from forewarn.policies.releases.release import Release
-    from forewarn.policies.sources.reports import Written
+    from forewarn.policies.sources.cluster import Written
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
 OK, FINDINGS, USAGE, FAILED = range(4)

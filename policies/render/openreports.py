@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from forewarn.policies.findings import Finding, ObjectRef
-    from forewarn.policies.sources.reports import Written
+    from forewarn.policies.sources.cluster import Written
 
 API_VERSION: Final = "openreports.io/v1alpha1"
 NAME: Final = "forewarn-audit"

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import IO, TYPE_CHECKING, Any, Final, Protocol, TypeGuard, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeGuard, cast
 
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.cluster.origin import TIME, Origin
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.sources.reports import Written
 
 
 _FIX_OF_SOURCE: Final = "Fix: pass the output of `forewarn snapshot`"
@@ -241,6 +240,18 @@ def objects_of(source: str, attribute: str, *arguments: str) -> Iterable[dict[st
 def has_events(source: str) -> bool:
     """True if `objects_of` can read Events of this source."""
     return _attribute(source, "events") is not None
+
+
+class Written(NamedTuple):
+    """The result of writing reports.
+
+    `namespaces`: number of namespaces with a Report. `omitted`: number of namespaces beyond the maximum. `denied`: the
+    namespaces whose Report the API server denied, with the reason.
+    """
+
+    namespaces: int
+    omitted: int
+    denied: dict[str, str]
 
 
 def report_writer_of(source: str) -> Callable[[Sequence[Finding]], Written]:

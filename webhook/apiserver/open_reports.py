@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.findings import ObjectRef, Severity, cut, one_line
 from forewarn.policies.objects.fields import at
 from forewarn.policies.render.openreports import API_VERSION, LONGEST, NAME, report_of, result_of
-from forewarn.policies.sources.reports import Written
+from forewarn.policies.sources.cluster import Written
 from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Generator, Iterator, Sequence
 
     from forewarn.policies.findings import Finding
-    from forewarn.policies.sources.reports import Written
+    from forewarn.policies.sources.cluster import Written
 
 MAX_EVENTS: Final = 500
 """Maximum Events about one Pod: an API server keeps them for an hour, and counts equal ones in one Event."""
