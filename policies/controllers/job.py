@@ -120,7 +120,7 @@ def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
     status = at(job, "status")
     if not status:
         return None
-    true = {text(condition, "type") for condition in items(job, "status", "conditions") if _is_true(condition)}
+    true = {text(c, "type") for c in items(job, "status", "conditions") if c.get("status") == "True"}
     started = timestamp(job, "status", "startTime")
     return JobStatus(
         failed=max(int32(job, "status", "failed") or 0, 0),
@@ -138,10 +138,6 @@ def is_finished(job: ApiObject) -> bool:
     """Report whether the status of a stored Job is final (Failed or Complete). Source: `IsJobFinished`."""
     status = stored_status(job, ())
     return status is not None and bool(status.finished)
-
-
-def _is_true(condition: ApiObject) -> bool:
-    return condition.get("status") == "True"
 
 
 def _indexes_in(listed: str, completions: int) -> frozenset[int]:

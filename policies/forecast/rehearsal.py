@@ -276,7 +276,8 @@ class _Run(Simulation):
         creates: bool,
     ) -> None:
         _check(change)
-        change = _without_owner(change)  # it is not simulated, and would count as the workload of the new Pods
+        # Its owner is not simulated, and would count as the workload of the new Pods.
+        change = {**change, "metadata": {**mapping(change, "metadata"), "ownerReferences": []}}
         self._cluster, self._change, self._snapshot, self._waiting = cluster, change, snapshot, waiting
         self._creates = creates
         kind, *names = read_workload(change).key
@@ -527,10 +528,6 @@ class _Clock(Clock):
 def _latest_start(pods: Mapping[Any, Pod]) -> float:
     charge(len(pods) // 4)
     return float(max((pod.start_time or pod.created or 0 for pod in pods.values()), default=0))
-
-
-def _without_owner(obj: ApiObject) -> ApiObject:
-    return {**obj, "metadata": {**mapping(obj, "metadata"), "ownerReferences": []}}
 
 
 def _check(obj: ApiObject) -> None:

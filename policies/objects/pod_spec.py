@@ -386,7 +386,8 @@ def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, Ap
 
     `conditions`: the first condition of each type.
     """
-    infeasible = _infeasible(conditions)
+    # Source: component-helpers `IsPodResizeInfeasible`.
+    infeasible = conditions.get("PodResizePending", NOTHING).get("reason") == "Infeasible"
     if not infeasible and not _resize_matters(pod):
         return spec.occupies
     status = mapping(pod, "status")
@@ -628,8 +629,3 @@ def _resources_of(entries: Iterable[Any]) -> list[Any]:
     return [
         (e.get("name"), e.get("resources"), e.get("allocatedResources")) if isinstance(e, dict) else e for e in entries
     ]
-
-
-def _infeasible(conditions: Mapping[str, ApiObject]) -> bool:
-    """Report whether a requested in-place resize is infeasible. Source: component-helpers `IsPodResizeInfeasible`."""
-    return conditions.get("PodResizePending", NOTHING).get("reason") == "Infeasible"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -34,7 +35,7 @@ from forewarn.policies.scheduling.framework import (
 from forewarn.policies.scheduling.preemption import may_be_preempted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender
@@ -104,10 +105,7 @@ class BindingCycle:
 
 
 _Taken = tuple[BindingCycle, "Status | None"]
-
-
-def _reserve(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
-    return cycle, run_reserve_plugins(framework, state, cycle.pod, cycle.node_name)
+_Take = Callable[[BindingCycle, "Framework", "CycleState"], _Taken]
 
 
 def _permit(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
@@ -126,31 +124,6 @@ def _pre_flight(cycle: BindingCycle, framework: Framework, state: CycleState) ->
     status = run_pre_bind_pre_flights(framework, state, cycle.pod, cycle.node_name)
     skipped = status is not None and status.code is Code.SKIP
     return replace(cycle, announced=status is None or bool(cycle.timeouts)), None if skipped else status
-
-
-def _pre_bind(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
-    return cycle, run_pre_bind_plugins(framework, state, cycle.pod, cycle.node_name)
-
-
-def _bind(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
-    return cycle, run_bind_plugins(framework, state, cycle.pod, cycle.node_name)
-
-
-def _post_bind(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
-    run_post_bind_plugins(framework, state, cycle.pod, cycle.node_name)
-    return cycle, None
-
-
-_TAKE: Final[dict[Stage, Callable[[BindingCycle, Framework, CycleState], _Taken]]] = {
-    Stage.RESERVE: _reserve,
-    Stage.PERMIT: _permit,
-    Stage.PRE_BIND_PRE_FLIGHT: _pre_flight,
-    Stage.WAIT_ON_PERMIT: lambda cycle, framework, state: (cycle, None),  # noqa: ARG005
-    Stage.PRE_BIND: _pre_bind,
-    Stage.BIND: _bind,
-    Stage.POST_BIND: _post_bind,
-}
-_NEXT: Final = dict(zip(_TAKE, (*list(_TAKE)[1:], Stage.BOUND), strict=True))
 
 
 def run_reserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
@@ -255,6 +228,22 @@ def _of_binding(status: Status, point: str, plugin: str) -> Status:
     if status.rejected:
         return status.of(plugin)
     return status.while_running(f'running {point} plugin "{plugin}"', plugin)
+
+
+def _with(run: Callable[[Framework, CycleState, Pod, str], Status | None]) -> _Take:
+    return lambda cycle, framework, state: (cycle, run(framework, state, cycle.pod, cycle.node_name))
+
+
+_TAKE: Final[dict[Stage, _Take]] = {
+    Stage.RESERVE: _with(run_reserve_plugins),
+    Stage.PERMIT: _permit,
+    Stage.PRE_BIND_PRE_FLIGHT: _pre_flight,
+    Stage.WAIT_ON_PERMIT: lambda cycle, framework, state: (cycle, None),  # noqa: ARG005
+    Stage.PRE_BIND: _with(run_pre_bind_plugins),
+    Stage.BIND: _with(run_bind_plugins),
+    Stage.POST_BIND: _with(run_post_bind_plugins),
+}
+_NEXT: Final = dict(zip(_TAKE, (*list(_TAKE)[1:], Stage.BOUND), strict=True))
 
 
 AWAITED: Final = (
