@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     Capture = pytest.CaptureFixture[str]
 
+pytestmark = pytest.mark.forks
+
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 
 

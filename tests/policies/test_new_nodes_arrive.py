@@ -30,6 +30,8 @@ from tests.policies.test_karpenter_nodes_arrive import instance_type, node_pool,
 if TYPE_CHECKING:
     Capture = pytest.CaptureFixture[str]
 
+pytestmark = pytest.mark.forks
+
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 GROUPS = ("--node-templates", "docs/examples/whatif/node-groups.yaml")
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     Capture = pytest.CaptureFixture[str]
 
+pytestmark = pytest.mark.forks
+
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 TIME = "2026-05-04T09:00:00Z"
 

@@ -36,6 +36,8 @@ from tests.policies.test_html import HOSTILE, check_alone
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+pytestmark = pytest.mark.forks
+
 SHOWN = "docs/examples/audit/cluster.yaml"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Run = tuple[int, str, str]

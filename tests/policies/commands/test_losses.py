@@ -21,6 +21,8 @@ from tests.recorded.scenario import read_scenario
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+pytestmark = pytest.mark.forks
+
 
 def cluster() -> DumpCache:
     """Three nodes of 4 cpus; there is room for what runs on the third, and for some of what runs on the others."""

@@ -20,6 +20,8 @@ from forewarn.policies.commands import audit, many_clusters
 from forewarn.policies.process_pool import Lost, pooled
 from forewarn.policies.render.openreports import of_cluster, without_answer
 
+pytestmark = pytest.mark.forks
+
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "docs/examples"
 WEB = ("-f", str(EXAMPLES / "headroom/cache.yaml"))

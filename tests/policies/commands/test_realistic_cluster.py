@@ -16,6 +16,8 @@ from tests.in_process import forewarn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+pytestmark = pytest.mark.forks
+
 PACKED = Path(__file__).parents[2] / "clusters/a.json.gz"
 ZONES = ("eu-west-1a", "eu-west-1b", "eu-west-1c")
 WITH_VOLUMES = ("data/kafka", "data/postgres", "search/elastic")

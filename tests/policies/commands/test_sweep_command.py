@@ -21,6 +21,8 @@ from tests.in_process import forewarn
 from tests.policies.commands.test_whatif_command import random_cluster
 from tests.policies.test_html import HOSTILE, check_alone
 
+pytestmark = pytest.mark.forks
+
 HEAD = head_of(Cache().snapshot())
 SHOWN = "docs/examples/whatif/cluster.yaml"
 SINGLE = {"node": ("lose", "node"), "zone": ("lose", "zone")}

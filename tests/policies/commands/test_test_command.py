@@ -20,6 +20,8 @@ from forewarn.policies.sources import load_cluster
 from tests.builders import Made
 from tests.in_process import without_head
 
+pytestmark = pytest.mark.forks
+
 CLUSTER = ("--cluster", "docs/examples/whatif/cluster.yaml")
 CLASS = """
 apiVersion: scheduling.k8s.io/v1
