@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import fnmatch
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,10 +39,9 @@ def _documented_impact() -> set[str]:
     return names | set(re.findall(r"`([^`]+)`", group))
 
 
-def _trees(*folders: str) -> Iterator[tuple[str, ast.Module]]:
-    for folder in folders:
-        for path in sorted(Path(folder).rglob("*.py")):
-            yield str(path), ast.parse(path.read_text())
+def _trees(folder: str) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(Path(folder).rglob("*.py")):
+        yield str(path), ast.parse(path.read_text())
 
 
 def test_the_keys_of_the_impact_are_those_of_the_code() -> None:
@@ -70,14 +70,19 @@ def test_the_audit_annotations_are_those_of_the_code() -> None:
     assert documented - {INCOMPLETE} == set(_audit_keys()), "the first is the id of a message, as those of rules are"
 
 
-def _strings(*folders: str) -> set[str]:
-    constants = (node for _, tree in _trees(*folders) for node in ast.walk(tree) if isinstance(node, ast.Constant))
+@cache
+def _strings(folder: str) -> set[str]:
+    constants = (node for _, tree in _trees(folder) for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return {node.value for node in constants if isinstance(node.value, str)}
 
 
 def test_the_annotations_of_forewarn_are_those_of_the_code() -> None:
     table = PAGE[: PAGE.index("\nLabels:")]
-    written = {text for text in _strings("policies", "webhook") if re.fullmatch(r"forewarn\.dev/(?!v\d)[\w-]+", text)}
+    written = {
+        text
+        for text in _strings("policies") | _strings("webhook")
+        if re.fullmatch(r"forewarn\.dev/(?!v\d)[\w-]+", text)
+    }
     assert set(re.findall(r"^\| \[?`(forewarn\.dev/[\w-]+)`", table, re.MULTILINE)) == written
 
 

@@ -44,8 +44,9 @@ def test_every_path_and_name_exists(name: str) -> None:
     if "/" in name or name.endswith(".py"):
         assert any(path.match(name) for path in paths), "no such file"
         return
-    defines = re.compile(rf"((def|class) |^ *|= ){name.rpartition('.')[2]}\b", re.MULTILINE)
-    assert any(map(defines.search, sources)), "no such function or class"
+    last = name.rpartition(".")[2]
+    defines = re.compile(rf"((def|class) |^ *|= ){last}\b", re.MULTILINE)
+    assert any(last in source and defines.search(source) for source in sources), "no such function or class"
 
 
 SEMANTICS = WAYS.partition("## Semantics and their modules")[2].partition("\n## ")[0]

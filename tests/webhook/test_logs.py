@@ -134,7 +134,7 @@ def test_in_a_pod_a_command_that_cannot_start_says_so_in_the_log(
 
 
 def test_in_a_pod_a_server_logs_where_it_listens(cluster_file: Path) -> None:
-    flags = ["--cluster", str(cluster_file), "--port", "0", "--health-port", "0"]
+    flags = ["--cluster", str(cluster_file), "--port", "0", "--health-port", "0", "--drain", "0"]
     command = [sys.executable, "-m", "forewarn", "webhook", "serve", *flags]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=POD)
     try:

@@ -58,7 +58,8 @@ ASKING = {
 def test_nothing_else_compares_minors() -> None:
     found = set()
     for path in (*Path("policies").rglob("*.py"), *Path("webhook").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        source = path.read_text()
+        for node in ast.walk(ast.parse(source)) if "minor" in source else ():
             if isinstance(node, ast.Compare) and any(
                 isinstance(o, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for o in node.ops
             ):

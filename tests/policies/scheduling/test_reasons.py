@@ -15,7 +15,7 @@ from forewarn.policies.scheduling.plugins import node_resources_fit, node_unsche
 from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
 from forewarn.policies.scheduling.reasons import NOT_HELPFUL, FitError, Reason, joined, not_found
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).resolve().parents[3]
 RECORDED = json.loads((Path(__file__).parent / "cases" / "reasons.json").read_text())
 """File of kube-scheduler 1.36.3 -> the reasons in it."""
 
@@ -44,11 +44,11 @@ def test_no_code_compares_the_texts() -> None:
     copies = [
         f"{path.relative_to(ROOT)}: {text}"
         for package in ("policies", "webhook")
-        for path in (ROOT / package).rglob("*.py")
+        for path in (ROOT / package).resolve().rglob("*.py")
         if path.parent.name != "objects"  # knows no plugins
         for text in re.findall(r'(?<!")"(?!")([^"\n]{12,})"', path.read_text())
         for reason, home in homes.items()
-        if " " in text and home != str(path.resolve())
+        if " " in text and home != str(path)
         if reason in text or reason.startswith(text) or (len(text) > 20 and text in reason)
     ]
     assert not copies, "use the constant of the plugin (`Reason`)"

@@ -116,10 +116,10 @@ def test_a_credential_plugin_that_hangs_ends_with_the_time_limit(api: ScriptedAp
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["600"]}
     document["users"] = [{"name": "u", "user": {"exec": {**plugin, "interactiveMode": "Never"}}}]
     config.write_text(json.dumps(document))
-    status, found = machine.clusters("classes", "--context", "*", "--cluster-timeout", "2", "--jobs", "1")
+    status, found = machine.clusters("classes", "--context", "*", "--cluster-timeout", "1", "--jobs", "1")
     assert status == 3
     assert {name: each["reason"] for name, each in found.items()} == dict.fromkeys(
-        ("hangs", "hangs-too"), "timeout after 2 s"
+        ("hangs", "hangs-too"), "timeout after 1 s"
     )
 
 

@@ -51,14 +51,18 @@ class Served:
 
 def test_they_are_followed_once_all_are_served() -> None:
     followed: list[KindSpec] = []
-    served = Served()
-    thread = follow_optional(served, followed.append, Event(), pause=0.01)
+    served, stopped = Served(), Event()
+    thread = follow_optional(served, followed.append, stopped, pause=0.01)
     until(lambda: served.asked > 2)
     served.plurals = tuple(PLURALS[1:])
     asked = served.asked
     until(lambda: served.asked > asked + 2)
     assert not followed
     served.plurals = tuple(PLURALS)
+    until(lambda: len(followed) == len(PLURALS))
+    asked = served.asked
+    until(lambda: served.asked > asked + 6)
+    stopped.set()
     thread.join(10)
     assert [spec.plural for spec in followed] == PLURALS
     assert all(spec.optional for spec in followed), "nobody waits for them"

@@ -72,8 +72,18 @@ def until(condition: Callable[[], Any]) -> Any:
     return found
 
 
+RESTARTING_SOON = """
+import sys
+from forewarn.policies.cli import main
+from forewarn.webhook.commands import serve
+
+serve._RESTART_SECONDS = 0.5
+sys.exit(main())
+"""
+
+
 @contextmanager
-def webhook(api: ScriptedApi, scratch: Path) -> Iterator[Webhook]:
+def webhook(api: ScriptedApi, scratch: Path, program: tuple[str, str] = ("-m", "forewarn")) -> Iterator[Webhook]:
     for obj in yaml.safe_load_all(Path(CLUSTER).read_text()):
         for each in obj.get("items", [obj]):
             if each["kind"] != "Version":
@@ -87,7 +97,7 @@ def webhook(api: ScriptedApi, scratch: Path) -> Iterator[Webhook]:
     with (
         (scratch / "log").open("w") as log,
         subprocess.Popen(
-            [sys.executable, "-P", "-m", "forewarn", *serve],
+            [sys.executable, "-P", *program, *serve],
             env={**os.environ, "KUBECONFIG": str(config)},
             stdout=subprocess.PIPE,
             stderr=log,
@@ -195,7 +205,7 @@ def _niceness(pid: int) -> int:
 
 
 def test_the_pages_start_again_and_end_with_the_webhook(tmp_path: Path) -> None:
-    with scripted_api() as api, webhook(api, tmp_path) as running:
+    with scripted_api() as api, webhook(api, tmp_path, ("-c", RESTARTING_SOON)) as running:
         pid = running.process.pid
         (child,) = _children(pid)
         until(lambda: _niceness(child) == min(_niceness(pid) + 19, 19))
