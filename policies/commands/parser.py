@@ -105,8 +105,9 @@ class Parser(argparse.ArgumentParser):
             return f"; did you mean {quote(self._hints[value])}?"
         if f"--{value}" in self._option_string_actions:
             return f"; did you mean --{value}?"
+        is_first = not (self._subparsers or argument.startswith("argument -"))
         if near := _nearest(value, known):
-            return f"; did you mean {quote(near)}?"
+            return f"; did you mean {quote(near)}?{self._usage().removeprefix('.') * is_first}"
         return "" if argument.startswith("argument -") else self._usage()
 
     def _positional(self) -> list[argparse.Action]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FIX_OF_PART: Final = "write parts with --shard I/N -o json=FILE"
+FIX_OF_PART: Final = "write parts with --shard I/N -o json=FILE, or reports with --clusters -o json=FILE"
 INDEX: Final = "JOB_COMPLETION_INDEX"
 """Environment variable in Jobs with completionMode Indexed. Source: pkg/controller/job `completionIndexEnvName`."""
 COMPLETIONS: Final = "JOB_COMPLETIONS"

@@ -60,7 +60,7 @@ def no_such_file(path: str) -> str:
     with suppress(OSError):
         for near in get_close_matches(name, os.listdir(directory or os.curdir), 1, 0.75):
             return f'no such file or directory; did you mean "{os.path.join(directory, near)}"?'
-    return "no such file or directory"
+    return "no such file or directory. Fix: pass the path of an existing file or directory"
 
 
 def reason(error: Exception) -> str:

@@ -119,6 +119,8 @@ class Repository(NamedTuple):
             said = one_line(done.stderr.decode("utf-8", "replace").strip()).removeprefix("fatal: ")
             revision = quote(cut(arguments[-1].removesuffix("^{commit}"), 80))
             fix = "pass a branch, tag or commit of this clone, or two directories"
+            if "not a git repository" in said:
+                said = "the working directory is not in a clone. Fix: run forewarn in a clone, or pass two directories"
             raise SourceError("git", cut(said, 200) if said else f"no revision {revision}. Fix: {fix}")
         return done.stdout
 

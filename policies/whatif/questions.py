@@ -23,7 +23,7 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.objects.node import ZONE
-from forewarn.policies.rules.support.names import nearest, suggested
+from forewarn.policies.rules.support.names import suggested
 from forewarn.policies.rules.support.restarts import restarted
 from forewarn.policies.rules.support.rule_text import integer
 from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival
@@ -56,6 +56,11 @@ _CLASSED: Final[dict[tuple[str, ...], str]] = {
     ("cronjob", "cronjobs", "cj"): "batch/v1 CronJob",
 }
 """The kinds whose template can name another PriorityClass, by name. The template of a Job is immutable."""
+_INSTEAD: Final = {
+    "job": "pass its manifest to forewarn whatif delete -f, or each of its Pods to forewarn whatif resize",
+    "pod": "name the workload of the Pod, or pass its manifest to forewarn whatif delete -f",
+}
+"""Kinds without such changes -> what to do instead."""
 _SHOWN: Final = 5
 
 
@@ -352,7 +357,8 @@ def _named(
     if not resource or not name:
         known = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
         fix = _with_kind(cluster, workload, namespace, kinds)
-        more = f". Fix: {fix}" if fix else f" of a supported kind. Fix: write NAMESPACE/KIND/NAME; known: {known}"
+        instead = _INSTEAD.get(kind.lower(), "write NAMESPACE/KIND/NAME")
+        more = f". Fix: {fix}" if fix else f" of a supported kind. Fix: {instead}; known: {known}"
         raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload{more}")
     version, kind = resource.split(" ")
     if cluster.workload(_kind_of(resource), namespace, name) is None:
@@ -460,7 +466,8 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
     for arrival in arrivals:
         kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
         if kind == PRIORITY_CLASS:
-            raise InvalidObject(f"{name}: a PriorityClass. Fix: use `forewarn whatif class NAME --delete`")
+            fix = f"use forewarn whatif class {ref.name} --delete"
+            raise InvalidObject(f"{name}: PriorityClass {ref.name}: deleting it is another question. Fix: {fix}")
         if kind in APPLIED and kind not in (DISRUPTION_BUDGET, POD_GROUP):
             raise InvalidObject(f"{name}: deleting a {kind.rpartition('/')[2]} is not simulated")
         if not is_there(cluster, kind, ref.namespace, ref.name):
@@ -541,7 +548,7 @@ def _known_values(nodes: Sequence[Node], key: str, value: str) -> str:
         return (
             f"; no node has a zone. {_FIX_OF_ZONES}"
             if key == ZONE
-            else nearest(key, {key for node in nodes for key in node.labels})
+            else f"; no node has the label {key}{suggested(key, {key for node in nodes for key in node.labels})}"
         )
     return "" if value in have else suggested(value, have)
 

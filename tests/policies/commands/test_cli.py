@@ -356,7 +356,8 @@ def test_lint_takes_limited_resources_from_the_api_servers_own_file() -> None:
 
 def test_an_admission_configuration_that_cannot_be_read_is_wrong_usage() -> None:
     done = _run("lint", "--admission-config", "none.yaml", "-", stdin=POD)
-    assert (done.returncode, done.stderr) == (2, "forewarn lint: none.yaml: no such file or directory\n")
+    fix = "Fix: pass the path of an existing file or directory"
+    assert (done.returncode, done.stderr) == (2, f"forewarn lint: none.yaml: no such file or directory. {fix}\n")
 
 
 def test_who_interrupts_a_command_is_told_so_in_one_line(

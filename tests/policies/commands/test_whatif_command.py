@@ -547,7 +547,7 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
         (
             ["delete", "-f", "docs/examples/simulate/default-class.yaml", "--cluster", SHOWN],
             3,
-            "whatif class NAME --delete",
+            "use forewarn whatif class medium --delete",
         ),
         (["upgrade", "--max-unavailable", "0", "--cluster", SHOWN], 2, "must be between 1 and"),
     ],
@@ -968,7 +968,7 @@ def test_workloads_with_another_class_change_priority(
         ),
         (
             ["--workloads", "job/web"],
-            '"job/web": not a workload of a supported kind. Fix: write NAMESPACE/KIND/NAME; known: deployment',
+            '"job/web": not a workload of a supported kind. Fix: pass its manifest to forewarn whatif delete -f',
         ),
         (["--workloads", "team=a", "-n", "shop"], 'no workload in namespace "shop" matches "team=a"'),
         (["--workloads", "namespace=shop", "-f", "x.yaml"], "--workloads and -f are given. Fix: pass one of them"),

@@ -87,7 +87,7 @@ def test_objects_are_named_by_namespace_or_by_kind(command: str, said: str, caps
     ("command", "said"),
     [
         ("whatif uprade", '; did you mean "upgrade"?'),
-        ("whatif lose zon eu-1a", '; did you mean "zone"?'),
+        ("whatif lose zon eu-1a", '; did you mean "zone"? Fix: write forewarn whatif lose node|zone|pool NAME'),
         ("whatif upgrade --fail-on blokced", '; did you mean "blocked"?'),
         ("whatif lose xyz a", ". Fix: write forewarn whatif lose node|zone|pool NAME"),
         (

@@ -81,7 +81,7 @@ def test_what_is_no_revision_is_an_error_that_names_it(work_tree: Path, revision
 
 
 def test_a_directory_without_git_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="not a git repository"):
+    with pytest.raises(SourceError, match=r"not in a clone\. Fix: run forewarn in a clone"):
         Repository.of(str(tmp_path), "git")
 
 
