@@ -28,7 +28,7 @@ from forewarn.policies.commands.release import add_release_options, release_of, 
 from forewarn.policies.config import ConfigError, load_limited_resources
 from forewarn.policies.documents import to_dict
 from forewarn.policies.dry_run import Answer, AnswerLine, dry_run, dry_run_apply
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import first_of, listed, plural
 from forewarn.policies.kinds.registry import (
     BY_GROUP_KIND,
     GROUP_TEMPLATES,
@@ -203,7 +203,8 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
         subjects += [(path, subject) for subject in reading.subjects]
         others += reading.skipped
     strict = given.validate == "strict"
-    answers = dry_run_apply((subject for _, subject in subjects), cluster, options, now=time(), strict=strict)
+    answers = [*dry_run_apply((subject for _, subject in subjects), cluster, options, now=time(), strict=strict)]
+    sys.stdout.write(_verdict(given.output.form, answers, others))
     for (path, _), (subject, answer) in zip(subjects, answers, strict=True):
         if given.validate == "warn" and answer.allowed:
             _warn(subject, options.minor)
@@ -220,6 +221,19 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
     if not subjects and not others and status == ACCEPTED:
         return _complain("no objects to apply", FAILED)
     return status
+
+
+def _verdict(form: str, answers: Sequence[tuple[ReviewedObject, Answer]], others: Counter[str]) -> str:
+    """A line with the number of objects with each answer; "" for one object or JSON. `others`: kinds of others."""
+    if (total := len(answers) + others.total()) <= 1 or form == "json":
+        return ""
+    names: dict[str, list[str]] = {"rejected": [], "accepted": [], "not evaluated": []}
+    for subject, answer in answers:
+        evaluated = "accepted" if _is_evaluated(subject, answer) else "not evaluated"
+        names[evaluated if answer.allowed else "rejected"].append(str(subject.ref))
+    names["not evaluated"] += (kind or "no kind" for kind in others.elements())
+    counts = (f"{len(which)} {answer} ({first_of(which, 'object')})" for answer, which in names.items() if which)
+    return clean(f"{', '.join(counts)}: dry run of {total} objects", color=False) + "\n"
 
 
 def _print(form: str, cluster: ClusterSnapshot, path: str, subject: ReviewedObject, answer: Answer) -> None:

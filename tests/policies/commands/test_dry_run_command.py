@@ -48,7 +48,11 @@ def apply(paths: Sequence[str], *flags: str) -> int:
 def test_what_is_accepted_is_printed_as_kubectl_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert apply(files(tmp_path, a=f"{GOLD}---\n{POD}---\n{CONFIG_MAP}")) == 0
     out, err = capsys.readouterr()
-    assert out == "priorityclass.scheduling.k8s.io/gold created (dry run)\npod/p created (dry run)\n"
+    assert out.splitlines() == [
+        "2 accepted (PriorityClass gold and Pod default/p), 1 not evaluated (ConfigMap): dry run of 3 objects",
+        "priorityclass.scheduling.k8s.io/gold created (dry run)",
+        "pod/p created (dry run)",
+    ]
     evaluated = "dry-run evaluates Pod, ResourceQuota, PriorityClass, PodGroup, Workload"
     assert err == f"forewarn dry-run: 1 object not evaluated: ConfigMap (1); {evaluated}\n"
 
@@ -58,7 +62,7 @@ def test_what_is_refused_is_printed_as_kubectl_prints_it(tmp_path: Path, capsys:
     (path,) = files(tmp_path, a=f"{POD}---\n{GOLD.replace('100', '2000000000')}---\n{old}")
     assert apply([path]) == 1
     out, err = capsys.readouterr()
-    assert out == ""
+    assert out == "3 rejected (Pod default/p, PriorityClass gold and PriorityClass gold): dry run of 3 objects\n"
     creating = f'error when creating "{path}"'
     too_high = "value: Forbidden: maximum allowed value of a user defined priority is 1000000000"
     gold = 'PriorityClass.scheduling.k8s.io "gold"'
