@@ -24,7 +24,7 @@ from forewarn.policies.commands.cluster_command import (
     status_of_conditions,
 )
 from forewarn.policies.commands.comment import NoComment, post
-from forewarn.policies.commands.many_clusters import SUFFIX, clusters_of
+from forewarn.policies.commands.many_clusters import clusters_of, name_of
 from forewarn.policies.commands.parser import Parser, add_config_option, any_duration
 from forewarn.policies.commands.printing import Output, print_lines
 from forewarn.policies.commands.release import add_release_options, release_of, settle
@@ -160,7 +160,7 @@ def _check_age(origin: Origin, most: float) -> None:
 
 def _name_of(source: str) -> str:
     kind, _, context = source.partition(":")
-    return context or kind if kind == LIVE else SUFFIX.sub("", os.path.basename(source))
+    return context or kind if kind == LIVE else name_of(source)
 
 
 def _parser() -> Parser:

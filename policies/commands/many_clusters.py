@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from forewarn.policies.render.clusters import Outcome
 
 MAX_CLUSTERS: Final = 1_000
-SUFFIX: Final = re.compile(r"\.(json|ya?ml)(\.gz)?$")
+_SUFFIX: Final = re.compile(r"\.(json|ya?ml)(\.gz)?$")
 
 
 class Evaluated(NamedTuple):
@@ -223,6 +223,12 @@ def _contexts(given: Sequence[str]) -> Iterator[Cluster]:
     yield from (Cluster(name, f"{LIVE}:{name}", name) for name in chosen)
 
 
+def name_of(path: str) -> str:
+    """The name of a snapshot's file without suffix; the path, if the name says only that it is a cluster."""
+    name = _SUFFIX.sub("", os.path.basename(path.rstrip("/")))
+    return path if name == "cluster" else name
+
+
 def _snapshots(given: Sequence[str]) -> Iterator[Cluster]:
     """Yield the snapshots, named after their files; after their paths if two files have the same name. Raises
     MissingFile.
@@ -238,6 +244,6 @@ def _snapshots(given: Sequence[str]) -> Iterator[Cluster]:
                 problem = f"no file matches;{near}" if near else f"no file matches. {fix}"
             raise MissingFile(cut(pattern, 200), cut(one_line(problem), 300))
         paths.update(dict.fromkeys(sorted(matches)))
-    names = [SUFFIX.sub("", os.path.basename(path.rstrip("/"))) for path in paths]
+    names = [*map(name_of, paths)]
     for path, name in zip(paths, names, strict=True):
         yield Cluster(name if names.count(name) == 1 else path, path, path)
