@@ -218,7 +218,8 @@ def _printed(output: Output, request: _Request, result: Audit, changes: list[Rep
     else:
         from forewarn.policies.render import markdown
 
-        text = below_title(markdown.render(result.findings, "forewarn audit"), result.head)
+        verdict = next(_verdict(result, head=False))
+        text = below_title(markdown.render(result.findings, "forewarn audit", verdict), result.head)
         text = as_markdown(text + ("" if changes is None else markdown.changes(changes, request.options.since))) + "\n"
     return Printed([text], lambda: text)
 

@@ -90,8 +90,9 @@ _ORDER: Final = ("new", "worse", "changed", "better", "gone")
 
 
 def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> list[ReportChange]:
-    """Return new and fixed findings. `previous`: the report of `audit -o json`. Raises ValueError for an invalid
-    report.
+    """Return new, changed and fixed findings. `previous`: the report of `audit -o json`.
+
+    Raises ValueError for an invalid report.
     """
     entries = _entries(previous, "findings", "audit")
     before = {str(at(each, "fingerprint")): each for each in entries}
@@ -101,6 +102,10 @@ def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> lis
         for mark, found in now.items()
         if mark not in before
     ]
+    for mark, finding in now.items():
+        if mark in before and (was := str(at(before[mark], "message"))) != finding.message:
+            what = f"{finding.severity}: {one_line_finding(finding)} [{finding.rule}]"
+            new.append(ReportChange("changed", what, f"was: {cut(one_line(was[: 4 * _LONG]), _LONG)}"))
     return [*new, *(ReportChange("gone", _change_text(each)) for mark, each in before.items() if mark not in now)]
 
 

@@ -26,9 +26,12 @@ _SPECIAL: Final = re.compile(
 _SIGNS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
 
-def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
-    """The report as Markdown: the most severe findings first, within GitHub's size limit."""
-    lines = [f"### {title}: {found(findings)}", ""]
+def render(findings: Sequence[Finding], title: str = "forewarn lint", verdict: str = "") -> str:
+    """The report as Markdown: the most severe findings first, within GitHub's size limit.
+
+    `verdict`: for the heading (default: the numbers of findings).
+    """
+    lines = [f"### {title}: {text_of(verdict) or found(findings)}", ""]
     if findings:
         lines += ["| | where | what | fix |", "|---|---|---|---|"]
         lines += map(_row, worst_first(findings)[:MAX_ROWS])

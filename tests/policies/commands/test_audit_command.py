@@ -71,7 +71,7 @@ def test_json_has_every_finding_with_its_object(capsys: pytest.CaptureFixture[st
 def test_markdown_says_cluster_where_there_is_no_file(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "--cluster", SHOWN, "-o", "markdown", "-q")
     assert status == 1
-    assert out.startswith("### forewarn audit: 1 error, 4 warnings, 2 notes\n")
+    assert out.startswith("### forewarn audit: 1 error, 4 warnings, 2 notes; worst: Deployment reports/ledger: ")
     assert out.count("| the cluster |") == 7
 
 
@@ -109,7 +109,7 @@ def test_another_victim_is_no_new_finding(capsys: pytest.CaptureFixture[str], tm
     assert run(capsys, "--cluster", SHOWN, "--write-baseline", baseline)[0] == 0
     _, out, _ = run(capsys, "--cluster", after, "--since", before, "-v")
     assert "a restart now would preempt 1 Pod on node-1: reports/nightly-9" in out
-    assert f"since {before}: no changes\n" in out
+    assert f"since {before}: 2 changes (2 changed)\n" in out
     status, out, _ = run(capsys, "--cluster", after, "--baseline", baseline, "--fail-on", "note")
     assert status == 0
     assert out.startswith("no findings (7 suppressed); ")
