@@ -234,7 +234,8 @@ def whatif(
         if runs > 1 and isinstance(change, Events) and not nodes_over_time:
             explored = explore(partial(Simulation, world, progress=progress), runs, change.seed)
             outcomes = [Ending(outcome, summarize(outcome.simulation)) for outcome in explored]
-    notes = [*not_simulated(cache), *notes, *([SETTLED] if isinstance(change, Apply | Restart) else [])]
+    differs_from_start = isinstance(change, Apply | Restart) and bool(answer.preempted)
+    notes = [*not_simulated(cache), *notes, *([SETTLED] if differs_from_start else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
     return WhatIf(head, change, answer, notes, faults, question.class_change, outcomes)
 

@@ -102,7 +102,7 @@ def verdict(risks: Risks) -> str:
     lose = f"{counts[0][0]} of {total} {'loses' if counts[0][0] == 1 else 'lose'} replicas with a lost {counts[0][1]}"
     node = "".join(f", {count} with a lost {what}" for count, what in counts[1:])
     losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
-    worst = f"; worst: {one_line(worst_loss(losing[:1]))}" if losing else ""
+    worst = f"; highest priority: {one_line(worst_loss(losing[:1]))}" if losing else ""
     return f"{lose}{node}{fail}{worst}{_with_new_nodes(risks)}"
 
 

@@ -61,7 +61,7 @@ _INSTEAD: Final = {
     "pod": "name the workload of the Pod, or pass its manifest to forewarn whatif delete -f",
 }
 """Kinds without such changes -> what to do instead."""
-_SHOWN: Final = 5
+_SHOWN: Final = 3
 
 
 class Question(NamedTuple):

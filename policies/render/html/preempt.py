@@ -38,7 +38,7 @@ def report(result: PredictResult) -> Page:
     title = names[0] if len(names) == 1 else plural(len(names), "object")
     counts = Counter(prediction.outcome for _, prediction in every)
     header = page_header(
-        f"Predicted preemption: {title}",
+        display_text(next(lines(result), title)),
         (
             ("new Pods", len(every), False),
             ("fit", counts["fits"], False),

@@ -392,7 +392,9 @@ def test_the_summary_is_one_page_with_a_row_for_each_workload(capsys: pytest.Cap
     assert lines[0][:4] == ["WORKLOAD", "CLASS", "PRIORITY", "PODS"]
     assert " ".join(lines[1]) == "reports/nightly batch 100 4 4 of 4: zone a and 5 more 4 of 4 nodes gold"
     assert lines[2] == ["shop/web", "gold", "100000", "4", "-", "-", "-"]
-    assert " ".join(verdict).startswith("1 of 2 workloads loses replicas with a lost zone, 1 with a lost node; worst: ")
+    assert " ".join(verdict).startswith(
+        "1 of 2 workloads loses replicas with a lost zone, 1 with a lost node; highest priority: "
+    )
 
 
 def test_what_changed_since_an_earlier_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
