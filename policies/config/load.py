@@ -112,9 +112,9 @@ def _option(name: str, read: Callable[[ConfigNode], Any]) -> Callable[[Config, C
 
 
 def _template_paths(config: Config, entry: ConfigNode) -> Config:
-    """Read podTemplatePaths: a kind with one path without wildcards counts as a workload in all commands.
+    """Read podTemplatePaths: a kind with one path without wildcards counts as a workload.
 
-    Several paths, and paths into lists or maps, are only for the linter.
+    Several paths, and paths into lists or maps, are only for the linter. `predict` and simulations ignore these kinds.
     """
     options = config.options
     templates, parts = dict(options.pod_template_paths), dict(options.class_paths)
