@@ -54,6 +54,7 @@ class Extender:
     filter_verb: str = ""
     prioritize_verb: str = ""
     preempt_verb: str = ""
+    bind_verb: str = ""
     ignorable: bool = False
     managed_resources: frozenset[str] = frozenset()
     ignored_resources: frozenset[str] = frozenset()

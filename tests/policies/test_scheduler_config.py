@@ -124,6 +124,16 @@ def test_the_command_says_that_preemption_is_disabled(tmp_path: Path, capsys: py
     assert capsys.readouterr().out.count("preemption is disabled: Pods of this profile never preempt.") == 1
 
 
+def test_the_command_says_what_extenders_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "scheduler.yaml"
+    path.write_text(
+        HEADER + "extenders:\n"
+        "- {urlPrefix: http://gpu, filterVerb: filter, bindVerb: bind, managedResources: [{name: a.io/gpu}]}\n"
+    )
+    assert main(["info", "scheduler", str(path)]) == 0
+    assert "extender http://gpu: called to filter, bind for Pods that request a.io/gpu" in capsys.readouterr().out
+
+
 def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "scheduler.yaml"
     path.write_text(HEADER + "parallelism: 0\n")

@@ -867,6 +867,7 @@ def _extender(given: ApiObject | None) -> Extender:
         filter_verb=given.get("filterVerb") or "",
         prioritize_verb=given.get("prioritizeVerb") or "",
         preempt_verb=given.get("preemptVerb") or "",
+        bind_verb=given.get("bindVerb") or "",
         ignorable=bool(given.get("ignorable")),
         managed_resources=frozenset(r.get("name") or "" for r in managed),
         ignored_resources=frozenset(r.get("name") or "" for r in managed if r.get("ignoredByScheduler")),
