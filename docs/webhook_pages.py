@@ -26,7 +26,7 @@ LABELS: Final[Mapping[str, str]] = {
     "action": _codes(action for action in Action if action is not Action.OFF),
     "detail": _codes(DETAILS),
     "file": "`configuration`, `certificate`, `client-ca`, `client-tokens`, `scheduler-config`",
-    "kind": "kind of the object; `other`: forewarn did not read the request, or no rule checks the kind; in "
+    "kind": "kind of the object; `other`: a custom resource, a kind without rules, or an unread request; in "
     "`forewarn_cache_objects`, `workload` means any workload",
     "kubernetes": "Kubernetes version",
     "mode": _codes(Disclose),
