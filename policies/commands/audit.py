@@ -271,16 +271,10 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     add_since_option(add)
-    add(
-        "--apply",
-        action="store_true",
-        help="also write the findings into the running cluster, as Reports and a ClusterReport of OpenReports",
-    )
-    add(
-        "--all-restarts",
-        action="store_true",
-        help="simulate the restarts of all workloads (default: by priority, until the simulations have 5,000 Pods)",
-    )
+    help_text = "also write the findings into the running cluster, as Reports and a ClusterReport of OpenReports"
+    add("--apply", action="store_true", help=help_text)
+    help_text = "simulate the restarts of all workloads (default: by priority, until the simulations have 5,000 Pods)"
+    add("--all-restarts", action="store_true", help=help_text)
     add("-v", "--verbose", action="store_true", help="print at most 20 findings of each rule, with their fixes")
     add("-q", "--quiet", action="store_true", help="do not print the summary")
     add_color_option(add)

@@ -29,18 +29,13 @@ def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = Fa
     """Add the options for autoscalers, and `--config` unless the parser has it. `add`: a parser's `add_argument`."""
     if not has_config:
         add_config_option(add)
-    add(
-        "--expendable-pods-priority-cutoff",
-        type=integer_between(-_MAX, _MAX - 1),
-        metavar="N",
-        help="flag of cluster-autoscaler: Pods with a lower priority cause no scale-up (default: that of the "
-        "cluster, of the configuration, or -10)",
+    help_text = (
+        "flag of cluster-autoscaler: Pods with a lower priority cause no scale-up (default: that of the "
+        "cluster, of the configuration, or -10)"
     )
-    add(
-        "--node-templates",
-        metavar="FILE",
-        help="file with node groups that cluster-autoscaler can scale up: a list of {name, maxSize, template}",
-    )
+    add("--expendable-pods-priority-cutoff", type=integer_between(-_MAX, _MAX - 1), metavar="N", help=help_text)
+    help_text = "file with node groups that cluster-autoscaler can scale up: a list of {name, maxSize, template}"
+    add("--node-templates", metavar="FILE", help=help_text)
 
 
 def add_arrival_options(add: Callable[..., object]) -> None:

@@ -97,13 +97,8 @@ def add_context_options(add: Callable[..., object], more: str = "", *, several: 
     help_text = "kubeconfig context, repeatable, or a pattern such as 'prod-*'" if several else "kubeconfig context"
     help_text = f"{help_text}{more} (default: current context)"
     add("--context", action=_Contexts, several=several, default="", metavar="NAME", help=help_text)
-    add(
-        "--kubeconfig",
-        default="",
-        type=_existing,
-        metavar="FILE",
-        help="kubeconfig (default: $KUBECONFIG, ~/.kube/config)",
-    )
+    help_text = "kubeconfig (default: $KUBECONFIG, ~/.kube/config)"
+    add("--kubeconfig", default="", type=_existing, metavar="FILE", help=help_text)
     add_impersonation_options(add)
 
 
@@ -250,12 +245,8 @@ def _check_lists(run: Run, cluster: ClusterSnapshot) -> None:
 
 def add_color_option(add: Callable[..., object]) -> None:
     """Add `--color` by a parser's `add_argument`."""
-    add(
-        "--color",
-        choices=COLOR_CHOICES,
-        default="auto",
-        help="color the output (default: auto, depends on the terminal, NO_COLOR and FORCE_COLOR)",
-    )
+    help_text = "color the output (default: auto, depends on the terminal, NO_COLOR and FORCE_COLOR)"
+    add("--color", choices=COLOR_CHOICES, default="auto", help=help_text)
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:

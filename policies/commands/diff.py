@@ -187,11 +187,8 @@ def _parser() -> Parser:
     help_text = "flag for `kustomize build`, such as --enable-helm (repeatable)"
     add("--kustomize-flag", action="append", default=[], metavar="FLAG", help=help_text)
     add("--render-network", action="store_true", help="let kustomize download remote bases")
-    add(
-        "--prune",
-        action="store_true",
-        help="also simulate the deletion of removed objects, as by Argo CD or Flux with pruning",
-    )
+    help_text = "also simulate the deletion of removed objects, as by Argo CD or Flux with pruning"
+    add("--prune", action="store_true", help=help_text)
     help_text = (
         "which names from the clusters to show: all, only those of workloads in the namespaces of the change, or none "
         "(default: names)"

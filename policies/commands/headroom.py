@@ -132,12 +132,8 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add, several=True)
     add_release_options(add)
     add_namespace_option(add)
-    add(
-        "--at-least",
-        type=integer_between(0, 2**31 - 1),
-        metavar="N",
-        help="exit with 1 if fewer than N replicas fit without preemption",
-    )
+    help_text = "exit with 1 if fewer than N replicas fit without preemption"
+    add("--at-least", type=integer_between(0, 2**31 - 1), metavar="N", help=help_text)
     add("--preempting", action="store_true", help="--at-least counts replicas that fit with preemption")
     help_text = "show the placeholder Pods that let N Pods start without waiting for new nodes"
     add("--placeholders", type=integer_between(1, 100_000), metavar="N", help=help_text)

@@ -195,21 +195,11 @@ def _parser() -> argparse.ArgumentParser:
         examples=("info scheduler scheduler.yaml", "info scheduler --presets"),
     )
     add = parser.add_argument
-    add(
-        "file",
-        nargs="?",
-        default="default",
-        metavar="FILE|PRESET",
-        help="file or preset (default: default profile of the release)",
-    )
+    help_text = "file or preset (default: default profile of the release)"
+    add("file", nargs="?", default="default", metavar="FILE|PRESET", help=help_text)
     add("--presets", action="store_true", help="list the presets")
     add("--kubernetes-version", type=release_minor, metavar=KNOWN, help="Kubernetes release (default: the newest)")
-    add(
-        "--feature-gates",
-        type=feature_gates,
-        default={},
-        metavar="A=true,B=false",
-        help="feature gates of the scheduler",
-    )
+    help_text = "feature gates of the scheduler"
+    add("--feature-gates", type=feature_gates, default={}, metavar="A=true,B=false", help=help_text)
     add_output_option(add)
     return parser

@@ -274,13 +274,8 @@ def lint_parser() -> argparse.ArgumentParser:
         examples=("lint manifests/", "lint --cluster live -o sarif=report.sarif ."),
     )
     add, add_mutually_exclusive_group = parser.add_argument, parser.add_mutually_exclusive_group
-    add(
-        "paths",
-        nargs="*",
-        default=["."],
-        metavar="PATH",
-        help="file or directory to check, or - for standard input (default: this directory)",
-    )
+    help_text = "file or directory to check, or - for standard input (default: this directory)"
+    add("paths", nargs="*", default=["."], metavar="PATH", help=help_text)
     add_cluster_option(add, required=False, several=True)
     help_text = "file or directory with PriorityClasses and other definitions, which are not checked (repeatable)"
     add("--definitions", action="append", default=[], metavar="PATH", help=help_text)
@@ -288,11 +283,8 @@ def lint_parser() -> argparse.ArgumentParser:
     add("--preset", choices=tuple(HOSTED_CLASSES), help=help_text)
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")
     add("--no-gitignore", action="store_true", help="also check files that .gitignore names")
-    add(
-        "--render",
-        action="store_true",
-        help="also check the output of helm template and kustomize build",
-    )
+    help_text = "also check the output of helm template and kustomize build"
+    add("--render", action="store_true", help=help_text)
     help_text = "kustomize flag for --render: {} (repeatable)".format(" or ".join(KUSTOMIZE_FLAGS))
     add("--kustomize-flag", action="append", default=[], choices=KUSTOMIZE_FLAGS, metavar="FLAG", help=help_text)
     add("--render-network", action="store_true", help="let kustomize download remote bases for --render")
@@ -308,20 +300,10 @@ def lint_parser() -> argparse.ArgumentParser:
     add_release_options(add)
     add_rule_options(add)
     formats = ", ".join(FORMATS)
-    add(
-        "-o",
-        "--output",
-        action="append",
-        metavar="FORMAT[=FILE]",
-        help=f"{formats} (repeatable; default: text; in GitHub Actions also github)",
-    )
-    add(
-        "--max-per-rule",
-        type=_natural,
-        default=MAX_PER_RULE,
-        metavar="N",
-        help=f"maximum number of findings of one rule in text output; 0 for all (default: {MAX_PER_RULE})",
-    )
+    help_text = f"{formats} (repeatable; default: text; in GitHub Actions also github)"
+    add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help=help_text)
+    help_text = f"maximum number of findings of one rule in text output; 0 for all (default: {MAX_PER_RULE})"
+    add("--max-per-rule", type=_natural, default=MAX_PER_RULE, metavar="N", help=help_text)
     fix = add_mutually_exclusive_group().add_argument
     help_text = "apply safe fixes, and report the other findings"
     fix("--fix", action="store_const", const=MAX_PASSES, default=0, help=help_text)
@@ -330,12 +312,8 @@ def lint_parser() -> argparse.ArgumentParser:
         "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
     )
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
-    add(
-        "-v",
-        "--verbose",
-        action="store_true",
-        help="show notes, and directories that are checked separately or not rendered",
-    )
+    help_text = "show notes, and directories that are checked separately or not rendered"
+    add("-v", "--verbose", action="store_true", help=help_text)
     add("-q", "--quiet", action="store_true", help="do not print the summary")
     add_color_option(add)
     add("--list-rules", action="store_true", help="list the rules with severity, default action and summary")

@@ -192,12 +192,8 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     add = parser.add_argument
-    add(
-        "paths",
-        nargs="+",
-        metavar="FILE",
-        help="files with parts or reports, or directories that contain no other .json files",
-    )
+    help_text = "files with parts or reports, or directories that contain no other .json files"
+    add("paths", nargs="+", metavar="FILE", help=help_text)
     add_output_option(add, FORMATS)
     sweeps.add_fail_on(add)
     add_color_option(add)

@@ -205,19 +205,9 @@ def add_rule_options(add: Callable[..., object]) -> None:
     """Add the options that select rules and known findings, by a parser's `add_argument`."""
     add_config_option(add)
     add_admission_option(add)
-    add(
-        "--select",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="run only these rules (repeatable, or separated by commas)",
-    )
-    add(
-        "--ignore",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="do not run these rules (repeatable, or separated by commas)",
-    )
+    help_text = "run only these rules (repeatable, or separated by commas)"
+    add("--select", action="append", default=[], metavar="RULE", help=help_text)
+    help_text = "do not run these rules (repeatable, or separated by commas)"
+    add("--ignore", action="append", default=[], metavar="RULE", help=help_text)
     add("--baseline", metavar="FILE", help="file with known findings, which are not reported")
     add("--write-baseline", metavar="FILE", help="write the current findings to a baseline file")

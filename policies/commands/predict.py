@@ -156,26 +156,14 @@ def argument_parser() -> argparse.ArgumentParser:
     add_cluster_option(add, several=True)
     add_release_options(add)
     add("--explain", action="store_true", help="show the release, the profile and the steps of the decision")
-    add(
-        "--cascade",
-        action="store_true",
-        help="with -f: also simulate what happens after the preemption, like forewarn whatif apply",
-    )
-    add(
-        "--replicas",
-        type=integer_between(0, 2**31 - 1),
-        metavar="N",
-        help="use N instead of the number of Pods in the manifest",
-    )
+    help_text = "with -f: also simulate what happens after the preemption, like forewarn whatif apply"
+    add("--cascade", action="store_true", help=help_text)
+    help_text = "use N instead of the number of Pods in the manifest"
+    add("--replicas", type=integer_between(0, 2**31 - 1), metavar="N", help=help_text)
     add_namespace_option(add)
     add_output_option(add, ("text", "json", "html"))
-    add(
-        "--fail-on",
-        action="append",
-        choices=tuple(CONDITIONS),
-        default=[],
-        help="exit with 1 if this happens to a Pod (repeatable)",
-    )
+    help_text = "exit with 1 if this happens to a Pod (repeatable)"
+    add("--fail-on", action="append", choices=tuple(CONDITIONS), default=[], help=help_text)
     add_autoscaling_options(add)
     add_no_autoscaler_option(add, "ignore the node groups of the cluster")
     add_color_option(add)

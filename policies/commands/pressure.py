@@ -98,11 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--stats", metavar="FILE", help="the kubelet's /stats/summary, required by --signal (- for standard input)")
     help_text = "disk of container images: shared with nodefs, own, or split image filesystem (default: shared)"
     add("--image-fs", choices=IMAGES, default="shared", help=help_text)
-    add(
-        "--admit",
-        metavar="FILE",
-        help="manifest of a critical Pod: show the Pods that the kubelet evicts to admit this Pod",
-    )
+    help_text = "manifest of a critical Pod: show the Pods that the kubelet evicts to admit this Pod"
+    add("--admit", metavar="FILE", help=help_text)
     add(
         "--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="the kubelet's shutdownGracePeriodByPodPriority"
     )

@@ -41,25 +41,12 @@ def settle(cache: Cache, release: Release) -> Cache:
 
 def add_release_options(add: Callable[..., object]) -> None:
     """Add the options of the release by a parser's `add_argument`."""
-    add(
-        "--kubernetes-version",
-        type=release_minor,
-        metavar=KNOWN,
-        help=f"Kubernetes release (default: that of the cluster, or of its newest kubelet, or the newest{_PREVIEWS})",
-    )
-    add(
-        "--feature-gates",
-        type=feature_gates,
-        default={},
-        metavar="A=true,B=false",
-        help="feature gates set on the cluster's components",
-    )
-    add(
-        "--scheduler-config",
-        type=scheduler_config,
-        metavar="FILE|PRESET",
-        help="file with a KubeSchedulerConfiguration, or a preset (default: default profile of the release)",
-    )
+    help_text = f"Kubernetes release (default: that of the cluster, or of its newest kubelet, or the newest{_PREVIEWS})"
+    add("--kubernetes-version", type=release_minor, metavar=KNOWN, help=help_text)
+    help_text = "feature gates set on the cluster's components"
+    add("--feature-gates", type=feature_gates, default={}, metavar="A=true,B=false", help=help_text)
+    help_text = "file with a KubeSchedulerConfiguration, or a preset (default: default profile of the release)"
+    add("--scheduler-config", type=scheduler_config, metavar="FILE|PRESET", help=help_text)
 
 
 def names_a_release(options: argparse.Namespace) -> bool:

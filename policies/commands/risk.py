@@ -139,26 +139,16 @@ def argument_parser() -> argparse.ArgumentParser:
     add_arrival_options(add)
     add_release_options(add)
     add("-n", "--namespace", help="only workloads of this namespace")
-    add(
-        "--class",
-        dest="priority_class",
-        metavar="NAME",
-        help='only workloads of this PriorityClass ("": workloads without a class)',
-    )
-    add(
-        "--most",
-        type=integer_between(0, MAX),
-        default=100,
-        metavar="N",
-        help="maximum number of simulated zones, and of simulated nodes (default: 100)",
-    )
+    help_text = 'only workloads of this PriorityClass ("": workloads without a class)'
+    add("--class", dest="priority_class", metavar="NAME", help=help_text)
+    help_text = "maximum number of simulated zones, and of simulated nodes (default: 100)"
+    add("--most", type=integer_between(0, MAX), default=100, metavar="N", help=help_text)
     add_until_option(add, default=DEFAULT_UNTIL)
-    add(
-        "--fail-on",
-        choices=("loss", "lasting-loss"),
-        help="exit with 1 if a workload loses replicas with a zone or node: without new nodes (loss), or even with new "
-        "nodes (lasting-loss)",
+    help_text = (
+        "exit with 1 if a workload loses replicas with a zone or node: without new nodes (loss), or even with new "
+        "nodes (lasting-loss)"
     )
+    add("--fail-on", choices=("loss", "lasting-loss"), help=help_text)
     add_since_option(add)
     add("-v", "--verbose", action="store_true", help="print the details of each workload instead of a table")
     add_printing_options(add, PAGES)

@@ -47,14 +47,11 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     add_namespace_option(add)
     add_output_option(add, FORMATS)
     add("--timeline", action="store_true", help="also show all events in order")
-    add(
-        "--fail-on",
-        action="append",
-        choices=(*HAPPENINGS, "quota", "blocked"),
-        default=[],
-        help="exit with 1 after fewer replicas, more Pending Pods, a preemption, a violated PDB, a rejection by a "
-        "ResourceQuota, or a blocked drain or upgrade (repeatable)",
+    help_text = (
+        "exit with 1 after fewer replicas, more Pending Pods, a preemption, a violated PDB, a rejection by a "
+        "ResourceQuota, or a blocked drain or upgrade (repeatable)"
     )
+    add("--fail-on", action="append", choices=(*HAPPENINGS, "quota", "blocked"), default=[], help=help_text)
     add_autoscaling_options(add)
     add_arrival_options(add)
     add_color_option(add)

@@ -94,31 +94,14 @@ def _parser() -> argparse.ArgumentParser:
     given = {key: os.environ.get(variable) for key, variable in _ENVIRONMENT.items()}
     add = parser.add_argument
     add("--context", default="", metavar="NAME", help="kubeconfig context (default: current context)")
-    add(
-        "--namespace",
-        default=given["namespace"] or "forewarn",
-        metavar="NAME",
-        help="namespace of the Secrets and Leases (default: forewarn)",
-    )
-    add(
-        "--identity",
-        default=given["identity"] or "",
-        metavar="NAME",
-        help="name of this replica (default: the host name)",
-    )
-    add(
-        "--host",
-        default=given["host"] or _HOST,
-        metavar="ADDRESS",
-        help=f"address to listen on; use :: in a Pod (default: {_HOST})",
-    )
+    help_text = "namespace of the Secrets and Leases (default: forewarn)"
+    add("--namespace", default=given["namespace"] or "forewarn", metavar="NAME", help=help_text)
+    help_text = "name of this replica (default: the host name)"
+    add("--identity", default=given["identity"] or "", metavar="NAME", help=help_text)
+    help_text = f"address to listen on; use :: in a Pod (default: {_HOST})"
+    add("--host", default=given["host"] or _HOST, metavar="ADDRESS", help=help_text)
     help_ = "HTTP port of /livez, /readyz and /metrics; 0 for a free port (default: 8080)"
     add("--health-port", type=port, default=given["health_port"] or "8080", metavar="PORT", help=help_)
-    add(
-        "--log-level",
-        type=log_level,
-        default=given["log_level"] or "info",
-        metavar="|".join(LEVELS),
-        help="minimum level of log lines (default: info)",
-    )
+    help_text = "minimum level of log lines (default: info)"
+    add("--log-level", type=log_level, default=given["log_level"] or "info", metavar="|".join(LEVELS), help=help_text)
     return parser

@@ -129,13 +129,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add_context_options(add)
-    add(
-        "-n",
-        "--namespace",
-        default="default",
-        metavar="NAME",
-        help="namespace for the dry run of a Deployment (default: default)",
-    )
+    help_text = "namespace for the dry run of a Deployment (default: default)"
+    add("-n", "--namespace", default="default", metavar="NAME", help=help_text)
     add_output_option(add)
     limit = duration_between(1, _MAX_SECONDS)
     add("--timeout", type=limit, default=_SECONDS, metavar="DURATION", help="time limit for all checks (default: 30s)")

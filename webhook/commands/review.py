@@ -193,26 +193,16 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     add = parser.add_argument
-    add(
-        "-f",
-        "--filename",
-        dest="file",
-        required=True,
-        metavar="REVIEW.json",
-        help="file with the AdmissionReview, or - for standard input",
-    )
+    help_text = "file with the AdmissionReview, or - for standard input"
+    add("-f", "--filename", dest="file", required=True, metavar="REVIEW.json", help=help_text)
     add_cluster_option(add, required=False)
     add_release_options(add)
     add_output_option(add)
     both = "run only this phase (default: mutate, apply the patch, then validate)"
     add("--phase", type=Hook, choices=list(Hook), metavar="mutate|validate", help=both)
     add("-c", "--config", metavar="FILE", type=Path, help="configuration file (default: built-in defaults)")
-    add(
-        "--admission-config",
-        metavar="FILE",
-        type=Path,
-        help="kube-apiserver's AdmissionConfiguration, for limitedResources",
-    )
+    help_text = "kube-apiserver's AdmissionConfiguration, for limitedResources"
+    add("--admission-config", metavar="FILE", type=Path, help=help_text)
     return parser
 
 

@@ -244,13 +244,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add_context_options(add)
-    add(
-        "-o",
-        "--output",
-        required=True,
-        metavar="FILE",
-        help="output file, compressed if its name ends in .gz; - for standard output",
-    )
+    help_text = "output file, compressed if its name ends in .gz; - for standard output"
+    add("-o", "--output", required=True, metavar="FILE", help=help_text)
     help_text = (
         "omit environment variables, images, commands, probes, and annotations that forewarn does not read; "
         "predictions that use images can differ"

@@ -194,12 +194,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add_cluster_option(add)
     add_release_options(add)
-    add(
-        "--port",
-        type=integer_between(0, 65535),
-        default=0,
-        metavar="N",
-        help="port on 127.0.0.1 (default: any free port)",
-    )
+    help_text = "port on 127.0.0.1 (default: any free port)"
+    add("--port", type=integer_between(0, 65535), default=0, metavar="N", help=help_text)
     add("--no-browser", dest="browser", action="store_false", help="print the address, and do not open a browser")
     return parser
