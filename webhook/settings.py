@@ -18,7 +18,7 @@ from forewarn.policies.releases.release import BadGates, Release
 from forewarn.webhook.logs import LEVELS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
 TLS_VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}
@@ -136,113 +136,59 @@ def _interval(text: str) -> float:
     return value
 
 
-FLAGS: Final = (
-    _Flag("host", str, "127.0.0.1", "ADDRESS", "address to listen on; use :: in a Pod (IPv4 and IPv6)"),
-    _Flag("port", port, "8443", "PORT", "TLS port of /mutate and /validate; 0 for a free port"),
-    _Flag("health-port", port, "8080", "PORT", "HTTP port of /livez, /readyz and /metrics; 0 for a free port"),
-    _Flag(
-        "tls-cert",
-        Path,
-        None,
-        "FILE",
+def _flags() -> Iterator[_Flag]:
+    """Yield the flags in the order of the help."""
+    yield _Flag("host", str, "127.0.0.1", "ADDRESS", "address to listen on; use :: in a Pod (IPv4 and IPv6)")
+    yield _Flag("port", port, "8443", "PORT", "TLS port of /mutate and /validate; 0 for a free port")
+    yield _Flag("health-port", port, "8080", "PORT", "HTTP port of /livez, /readyz and /metrics; 0 for a free port")
+    text = (
         "file with the PEM certificate chain, reloaded when it changes; if not set, forewarn serves the certificate in "
-        "its Secret (with --namespace), or a self-signed one",
-    ),
-    _Flag("tls-key", Path, None, "FILE", "file with the PEM key of --tls-cert"),
-    _Flag("tls-min-version", _one_of(TLS_VERSIONS), "1.3", "1.2|1.3", "minimum TLS version"),
-    _Flag("write-ca", Path, None, "FILE", "file to which forewarn writes the CA of its generated certificate"),
-    _Flag(
-        "client-ca",
-        Path,
-        None,
-        "FILE",
-        "PEM file with CAs, reloaded when it changes; clients must present a certificate from one of these CAs",
-    ),
-    _Flag(
-        "client-token-file",
-        Path,
-        None,
-        "FILE",
+        "its Secret (with --namespace), or a self-signed one"
+    )
+    yield _Flag("tls-cert", Path, None, "FILE", text)
+    yield _Flag("tls-key", Path, None, "FILE", "file with the PEM key of --tls-cert")
+    yield _Flag("tls-min-version", _one_of(TLS_VERSIONS), "1.3", "1.2|1.3", "minimum TLS version")
+    yield _Flag("write-ca", Path, None, "FILE", "file to which forewarn writes the CA of its generated certificate")
+    text = "PEM file with CAs, reloaded when it changes; clients must present a certificate from one of these CAs"
+    yield _Flag("client-ca", Path, None, "FILE", text)
+    text = (
         "file with one token on each line, reloaded when it changes; clients must send a token as a bearer token or as "
-        "the last part of the path (/validate/TOKEN)",
-    ),
-    _Flag("config", Path, None, "FILE", "configuration file, reloaded when it changes"),
-    _Flag(
-        "admission-config",
-        Path,
-        None,
-        "FILE",
-        "file with kube-apiserver's AdmissionConfiguration, reloaded when it changes",
-    ),
-    _Flag(
-        "kubernetes-version",
-        release_minor,
-        None,
-        KNOWN,
-        "Kubernetes minor version that forewarn predicts (version of the API server if not set)",
-    ),
-    _Flag("feature-gates", feature_gates, "", "A=true,B=false", "feature gates set on the cluster's components"),
-    _Flag(
-        "scheduler-config",
-        str,
-        "",
-        "FILE|PRESET",
-        "file with the KubeSchedulerConfiguration of the scheduler, reloaded when it changes, or the name of a preset",
-    ),
-    _Flag(
-        "namespace",
-        str,
-        "",
-        "NAME",
-        "namespace of forewarn's Secret and Leases; if not set, forewarn uses no Secret and no Leases",
-    ),
-    _Flag("identity", str, "", "NAME", "name of this replica (host name if not set)"),
-    _Flag(
-        "max-cache-age",
-        _seconds,
-        "120",
-        "SECONDS",
+        "the last part of the path (/validate/TOKEN)"
+    )
+    yield _Flag("client-token-file", Path, None, "FILE", text)
+    yield _Flag("config", Path, None, "FILE", "configuration file, reloaded when it changes")
+    text = "file with kube-apiserver's AdmissionConfiguration, reloaded when it changes"
+    yield _Flag("admission-config", Path, None, "FILE", text)
+    text = "Kubernetes minor version that forewarn predicts (version of the API server if not set)"
+    yield _Flag("kubernetes-version", release_minor, None, KNOWN, text)
+    yield _Flag("feature-gates", feature_gates, "", "A=true,B=false", "feature gates set on the cluster's components")
+    text = (
+        "file with the KubeSchedulerConfiguration of the scheduler, reloaded when it changes, or the name of a preset"
+    )
+    yield _Flag("scheduler-config", str, "", "FILE|PRESET", text)
+    text = "namespace of forewarn's Secret and Leases; if not set, forewarn uses no Secret and no Leases"
+    yield _Flag("namespace", str, "", "NAME", text)
+    yield _Flag("identity", str, "", "NAME", "name of this replica (host name if not set)")
+    text = (
         "age at which the cluster state is stale; forewarn then marks responses, and does not deny because of this "
-        "state alone",
-    ),
-    _Flag(
-        "max-in-flight",
-        integer_between(1, 100_000),
-        "256",
-        "N",
-        "maximum number of concurrent requests; forewarn answers further requests with 503",
-    ),
-    _Flag(
-        "prediction-processes",
-        integer_between(0, 64),
-        "1",
-        "N",
-        "maximum number of processes for long predictions; with 0, the webhook process itself makes all predictions",
-    ),
-    _Flag(
-        "audit-interval",
-        _interval,
-        "0",
-        "SECONDS",
-        "time between two audits of the cluster, at least 60; 0 for no audits; requires --namespace",
-    ),
-    _Flag(
-        "ui",
-        _switch,
-        "false",
-        "true|false",
-        "serve the operators' pages on --health-port (not with a --cluster file)",
-    ),
-    _Flag(
-        "keep-alive",
-        integer_between(LEAST_KEEP_ALIVE, 86_400),
-        "120",
-        "SECONDS",
-        f"time for which an idle connection stays open, at least {LEAST_KEEP_ALIVE}",
-    ),
-    _Flag("drain", _seconds, "5", "SECONDS", "time for which forewarn still accepts requests after SIGTERM"),
-    _Flag("log-level", log_level, "info", "|".join(LEVELS), "minimum level of log lines"),
-)
+        "state alone"
+    )
+    yield _Flag("max-cache-age", _seconds, "120", "SECONDS", text)
+    text = "maximum number of concurrent requests; forewarn answers further requests with 503"
+    yield _Flag("max-in-flight", integer_between(1, 100_000), "256", "N", text)
+    text = "maximum number of processes for long predictions; with 0, the webhook process itself makes all predictions"
+    yield _Flag("prediction-processes", integer_between(0, 64), "1", "N", text)
+    text = "time between two audits of the cluster, at least 60; 0 for no audits; requires --namespace"
+    yield _Flag("audit-interval", _interval, "0", "SECONDS", text)
+    text = "serve the operators' pages on --health-port (not with a --cluster file)"
+    yield _Flag("ui", _switch, "false", "true|false", text)
+    text = f"time for which an idle connection stays open, at least {LEAST_KEEP_ALIVE}"
+    yield _Flag("keep-alive", integer_between(LEAST_KEEP_ALIVE, 86_400), "120", "SECONDS", text)
+    yield _Flag("drain", _seconds, "5", "SECONDS", "time for which forewarn still accepts requests after SIGTERM")
+    yield _Flag("log-level", log_level, "info", "|".join(LEVELS), "minimum level of log lines")
+
+
+FLAGS: Final = tuple(_flags())
 LISTS: Final = {
     "cluster": (
         "SOURCE",
