@@ -180,9 +180,9 @@ def with_manifests(
     priority_classes, invalid = with_classes(cluster, classes)
     _collect(faults, invalid)
     cluster_with_classes, unreadable = replace(cluster, priority_classes=priority_classes), list[InvalidObject]()
-    problems = rejected(cluster_with_classes, [Arrival(0.0, "create", obj) for obj in in_order])
+    problems = rejected(cluster_with_classes, in_order)
     _collect(faults, (fault for _, fault in problems))
-    left_out = {id(arrival.object) for arrival, _ in problems}
+    left_out = {id(obj) for obj, _ in problems}
     admitted, others = ([obj for obj in each if id(obj) not in left_out] for each in (objects, others))
     to_be = with_applied(cluster_with_classes, others, unreadable)
     _collect(faults, unreadable)

@@ -117,7 +117,7 @@ def _check_class(new: PriorityClass, obj: ApiObject, classes: Mapping[str, Prior
         raise InvalidObject(f"rejected: immutable, stays {kept}. Fix: {fix}", error.path, ref)
 
 
-def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[Arrival, InvalidObject]]:
+def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[ApiObject, InvalidObject]]:
     """Add created objects of the kinds AT_ONCE to the cache, and remove PriorityClasses that are deleted at the start.
 
     Skips PriorityClasses that kube-apiserver rejects, and returns these with the errors. Raises InvalidObject.
@@ -125,14 +125,14 @@ def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[A
     from forewarn.policies.controllers.applied import applied_views
 
     problem = []
-    created = [arrival for arrival in arrivals if arrival.op == "create" and group_kind(arrival.object) in AT_ONCE]
-    others = [arrival.object for arrival in created if group_kind(arrival.object) != PRIORITY_CLASS]
-    for arrival in created:
-        if group_kind(arrival.object) == PRIORITY_CLASS:
-            faults = with_classes(cache.snapshot(), [arrival.object])[1]
-            problem += [(arrival, fault) for fault in faults]
+    objects = [each.object for each in arrivals if each.op == "create" and group_kind(each.object) in AT_ONCE]
+    others = [obj for obj in objects if group_kind(obj) != PRIORITY_CLASS]
+    for obj in objects:
+        if group_kind(obj) == PRIORITY_CLASS:
+            faults = with_classes(cache.snapshot(), [obj])[1]
+            problem += [(obj, fault) for fault in faults]
             if not faults:
-                cache.add(arrival.object)
+                cache.add(obj)
     for arrival in filter(_deletes_class, arrivals):
         cache.remove(arrival.object)
     if others:
@@ -147,18 +147,15 @@ def _deletes_class(arrival: Arrival) -> bool:
     return arrival.op == "delete" and arrival.at == 0 and group_kind(arrival.object) == PRIORITY_CLASS
 
 
-def rejected(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> list[tuple[Arrival, InvalidObject]]:
+def rejected(cluster: ClusterSnapshot, objects: Iterable[ApiObject]) -> list[tuple[ApiObject, InvalidObject]]:
     """Return PodGroups that the Priority plugin rejects, objects whose new Pods it rejects, and then objects whose Pods
     name a rejected PodGroup, with the errors.
     """
-    created = [arrival for arrival in arrivals if arrival.op == "create"]
-    faults = [
-        (arrival, not_admitted(cluster, arrival.object) or _changed_job(cluster, arrival.object)) for arrival in created
-    ]
-    found = [(arrival, fault) for arrival, fault in faults if fault is not None]
-    groups = {_key(arrival.object) for arrival, _ in found if group_kind(arrival.object) == POD_GROUP}
-    left = [arrival for arrival, fault in faults if fault is None] if groups else []
-    return found + [(arrival, fault) for arrival in left if (fault := _of_group(arrival.object, groups))]
+    faults = [(obj, not_admitted(cluster, obj) or _changed_job(cluster, obj)) for obj in objects]
+    found = [(obj, fault) for obj, fault in faults if fault is not None]
+    groups = {_key(obj) for obj, _ in found if group_kind(obj) == POD_GROUP}
+    left = [obj for obj, fault in faults if fault is None] if groups else []
+    return found + [(obj, fault) for obj in left if (fault := _of_group(obj, groups))]
 
 
 def _changed_job(cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject | None:

@@ -284,10 +284,10 @@ def _without_rejected(question: Question, cache: DumpCache, places: Places) -> t
     Adds created objects that admission reads to `cache` (`admit_at_once`). Raises Rejected if no object is left.
     """
     entries = admit_at_once(cache, question.arrivals)
-    entries += rejected(cache.snapshot(), question.arrivals)
-    faults, objects = [places.located(fault) for _, fault in entries], [arrival for arrival, _ in entries]
-    left = [arrival for arrival in question.arrivals if arrival not in objects]
+    entries += rejected(cache.snapshot(), (each.object for each in question.arrivals if each.op == "create"))
+    faults, left_out = [places.located(fault) for _, fault in entries], {id(obj) for obj, _ in entries}
+    left = [arrival for arrival in question.arrivals if id(arrival.object) not in left_out]
     if faults and not left:
         raise Rejected(faults)
-    without = f" without {listed([str(ref_of(arrival.object)) for arrival in objects])}" if objects else ""
+    without = f" without {listed([str(ref_of(obj)) for obj, _ in entries])}" if entries else ""
     return question._replace(title=f"{question.title}{without}", arrivals=left), faults
