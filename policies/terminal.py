@@ -14,7 +14,7 @@ from forewarn.policies.findings import no_command, no_command_in_json, one_line,
 from forewarn.policies.light import later
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
 
@@ -58,6 +58,17 @@ def complain(command: str, fault: object, status: int) -> int:
 def print_notice(line: str, stream: TextIO | None = None) -> None:
     """Print one line, which belongs to no finding, on standard error, or on another stream."""
     print(as_invoked(no_command(one_line(line))), file=stream or sys.stderr)
+
+
+_MAX_FAULTS: Final = 20
+
+
+def print_faults(command: str, faults: Sequence[Exception], stream: TextIO | None = None) -> None:
+    """Print the errors of objects that a command leaves out; of many, the first."""
+    for fault in faults[:_MAX_FAULTS]:
+        print_notice(f"forewarn {command}: {fault}", stream)
+    if (more := len(faults) - _MAX_FAULTS) > 0:
+        print_notice(f"forewarn {command}: {more} more objects with errors", stream)
 
 
 def clean(line: str, color: bool, *, is_patch: bool = False) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.manifests import after_apply
+from forewarn.policies.application.places import Rejected
 from forewarn.policies.application.simulated import not_admitted
-from forewarn.policies.application.whatif import Rejected, WhatIf, conditions_of, whatif
+from forewarn.policies.application.whatif import WhatIf, conditions_of, whatif
 from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden

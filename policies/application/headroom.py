@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
-from forewarn.policies.application.places import Places
+from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import cut, one_line
@@ -75,11 +75,14 @@ class HeadroomLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HeadroomResult:
-    """The headroom for each object; of several Pods of a PodGroup, only for the first."""
+    """The headroom for each object; of several Pods of a PodGroup, only for the first. `faults`: of
+    the objects that are not counted.
+    """
 
     head: AnswerHead
     cluster: ClusterSnapshot
     objects: Sequence[ObjectHeadroom]
+    faults: Sequence[Exception] = ()
 
     def __repr__(self) -> str:
         return f"<HeadroomResult {'; '.join(map(repr, (obj.headroom for obj in self.objects)))}>"
@@ -106,11 +109,15 @@ def headroom(
         request = HeadroomRequest(request)
     autoscaling = autoscaling_for(cluster, request.autoscaling)
     cluster, places, buffers = snapshot_of(cluster), Places(), buffers or CapacityBuffers()
+    faults = list[Exception]()
     with places.locating():
         if request.workload:
             objects: Sequence[ApiObject] = workloads_of(cluster, [request.workload], request.namespace)
         else:
-            objects, cluster = with_manifests(cluster, request.manifests, request.namespace, places)
+            objects, cluster = with_manifests(cluster, request.manifests, request.namespace, places, faults)
+        faults = [places.located(fault) for fault in faults]
+        if not objects:
+            raise Rejected(faults)
         objects = _one_of_each_group(objects)
         rooms = [headroom_of(cluster, obj, autoscaling) for obj in objects]
         rooms = [room._replace(notes=[*room.notes, buffers.note]) for room in rooms] if buffers.note else rooms
@@ -119,7 +126,8 @@ def headroom(
             own = buffers.of(obj, request.placeholders)
             reserve = _placeholders(cluster, obj, room, request, autoscaling.cutoff, own.provisioned if own else 0)
             results.append(ObjectHeadroom(room, reserve, own))
-    return HeadroomResult(head_of(cluster, (clause for room in rooms for clause in room.assumes)), cluster, results)
+    head = head_of(cluster, (clause for room in rooms for clause in room.assumes))
+    return HeadroomResult(head, cluster, results, faults)
 
 
 def _placeholders(

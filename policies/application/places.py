@@ -9,7 +9,7 @@ from forewarn.policies.findings import field_path
 from forewarn.policies.objects.fields import InvalidObject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.objects.reviewed_object import ReviewedObject
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 API_OBJECT: Final = "API object"
 """The name of the file of an API object that is given as a `dict`."""
 _Named = tuple[str, str, str]
+
+
+class Rejected(InvalidObject):
+    """Admission rejects all objects of a change or of manifests. `faults`: the error of each."""
+
+    def __init__(self, faults: Sequence[Exception]) -> None:
+        super().__init__(str(faults[-1]))
+        self.faults = faults
 
 
 class Places:

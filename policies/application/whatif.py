@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.application.changes import Apply, ChangeClass, Events, MaxReplicas, Restart, Scale, Start
 from forewarn.policies.application.cluster import autoscaling_for, require_nodes
-from forewarn.policies.application.places import Places
+from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.application.simulated import (
     DEFAULT_UNTIL,
     admit_at_once,
@@ -22,7 +22,7 @@ from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.documents import in_json, optional_in_json, to_dict
 from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD, PRIORITY_CLASS
-from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
+from forewarn.policies.objects.fields import group_kind, ref_of
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.dump import not_simulated
 from forewarn.policies.simulation.simulation import Simulation
@@ -56,14 +56,6 @@ SETTLED: Final = (
 """The note about the basis of the counts of Apply."""
 _A_DAY: Final = 86_400.0
 """Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""
-
-
-class Rejected(InvalidObject):
-    """Admission rejects all objects of a change. `faults`: the error of each."""
-
-    def __init__(self, faults: Sequence[Exception]) -> None:
-        super().__init__(str(faults[-1]))
-        self.faults = faults
 
 
 class Ending(NamedTuple):

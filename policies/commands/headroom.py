@@ -25,7 +25,8 @@ from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.printing import Output, Printed, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.terminal import counting
+from forewarn.policies.sources import status_of
+from forewarn.policies.terminal import counting, print_faults
 
 if TYPE_CHECKING:
     import argparse
@@ -56,6 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import require_nodes, with_node_groups
         from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
+        from forewarn.policies.application.places import Rejected
         from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
         from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 
@@ -68,13 +70,19 @@ def main(arguments: Sequence[str]) -> int:
         rules: dict[str, Any] = {"options": rule_options_of(options.config)} if options.placeholders else {}
         request = HeadroomRequest(options.filename, options.namespace, options.placeholders, settings, **rules)
         with counting("counting replicas", run.errors):
-            result = headroom(cluster, request, read_buffers(run.cluster, buffers))
+            try:
+                result = headroom(cluster, request, read_buffers(run.cluster, buffers))
+            except Rejected as fault:
+                print_faults("headroom", fault.faults[:-1], run.errors)
+                raise
+        print_faults("headroom", result.faults, run.errors)
         printed = _printed(result, run.output, options.at_least, preempting=options.preempting)
         least = result.least(preempting=options.preempting)
         without, preempting = least.more
         notices = _lacking(least, options.at_least, preempting=options.preempting)
         cells = without, preempting, least.name
-        return Evaluated(FOUND if notices else OK, (-without, -preempting), cells, printed, notices)
+        status = max(map(status_of, result.faults), default=FOUND if notices else OK)
+        return Evaluated(status, (-without, -preempting), cells, printed, notices)
 
     return answered_each(Evaluation("headroom", HEADS, evaluate, json_lines=True, modules=_MODULES), run)
 

@@ -26,7 +26,7 @@ from forewarn.policies.commands.printing import Output, Printed, answer_in, clea
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources import status_of
-from forewarn.policies.terminal import counting, print_notice
+from forewarn.policies.terminal import counting, print_faults
 
 if TYPE_CHECKING:
     import argparse
@@ -80,8 +80,7 @@ def main(arguments: Sequence[str]) -> int:
             raise InvalidInput(f"--pod {problem}") from None
         if run.name and result.faults and not result.outcomes:  # the row of the cluster has the reason
             raise result.places.located(result.faults[0])
-        for fault in result.faults:
-            print_notice(f"forewarn predict: {result.places.located(fault)}", run.errors)
+        print_faults("predict", [*map(result.places.located, result.faults)], run.errors)
         with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
             printed = _printed(result, run.output)
         if isinstance(cache, DumpCache):

@@ -14,7 +14,7 @@ from forewarn.policies.commands.shards import shard_given
 from forewarn.policies.commands.simulated import STEPS, loaded_for
 from forewarn.policies.commands.sweep import HEADS_OF_EACH, evaluate_sweep
 from forewarn.policies.commands.whatif_options import argument_parser, check_request
-from forewarn.policies.terminal import counting, print_notice
+from forewarn.policies.terminal import counting, print_faults
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +46,8 @@ def main(arguments: Sequence[str]) -> int:
 
     def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster, with_node_groups
-        from forewarn.policies.application.whatif import Rejected, whatif
+        from forewarn.policies.application.places import Rejected
+        from forewarn.policies.application.whatif import whatif
 
         cache = loaded_for(run, options.config, release)
         cluster = Cluster(cache, sources=run.cluster)
@@ -58,9 +59,9 @@ def main(arguments: Sequence[str]) -> int:
                     cluster, request, until=options.until, autoscaling=settings, nodes_over_time=drawn, progress=show
                 )
         except Rejected as fault:
-            _complain(fault.faults[:-1], run)
+            print_faults("whatif", fault.faults[:-1], run.errors)
             raise
-        _complain(result.faults, run)
+        print_faults("whatif", result.faults, run.errors)
         failures = [] if result.faults else failures_of(result.conditions, options.fail_on)
         status, cells = FAILED if result.faults else len(failures), row(result.answer.of_upgrade)
         return Evaluated(
@@ -70,11 +71,6 @@ def main(arguments: Sequence[str]) -> int:
     request = options.request(options)
     modules = ("sources.cluster", "render.whatif", "application.whatif")
     return answered_each(Evaluation("whatif", [*HEADS], evaluate, modules=modules), run)
-
-
-def _complain(faults: Sequence[Exception], run: Run) -> None:
-    for fault in faults:
-        print_notice(f"forewarn whatif: {fault}", run.errors)
 
 
 def _check(options: argparse.Namespace, form: str, parser: argparse.ArgumentParser) -> None:

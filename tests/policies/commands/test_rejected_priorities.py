@@ -75,6 +75,18 @@ def test_a_workload_whose_pods_are_rejected_is_left_out(pod: dict[str, Any], pro
     assert predicted.stderr.startswith(f"forewarn predict: {tmp_path / 'new.json'}:2:")
 
 
+@pytest.mark.parametrize("command", ["headroom", "predict", "whatif apply"])
+def test_every_rejected_workload_is_named_up_to_a_limit(command: str, tmp_path: Path) -> None:
+    bad = [deployment(f"bad-{number}", priority=6) for number in range(22)]
+    answer = asked(tmp_path, command, [*bad, deployment("good")])
+    lines = answer.stderr.splitlines()
+    assert (answer.returncode, "good" in answer.stdout) == (3, True)
+    assert [f"Deployment default/bad-{number}:" in line for number, line in enumerate(lines)] == [True] * 20 + [False]
+    assert lines[-1] == f"forewarn {command.split()[0]}: 2 more objects with errors"
+    few = asked(tmp_path, command, bad[:2]).stderr.splitlines()
+    assert ["Deployment default/bad-0:" in few[0], "Deployment default/bad-1:" in few[1]] == [True, True]
+
+
 def test_a_simulation_names_the_workload_that_is_left_out(tmp_path: Path) -> None:
     simulated = asked(tmp_path, "whatif apply", [deployment("bad", priority=6), deployment("good")])
     first = f"no replica lost, no Pod preempted or newly Pending: {tmp_path / 'new.json'} applied"
