@@ -76,7 +76,7 @@ class HeadroomLine(NamedTuple):
 @dataclass(frozen=True, slots=True, repr=False)
 class HeadroomResult:
     """The headroom for each object; of several Pods of a PodGroup, only for the first. `faults`: of
-    the objects that are not counted.
+    other objects.
     """
 
     head: AnswerHead

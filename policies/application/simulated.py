@@ -33,8 +33,7 @@ from forewarn.policies.objects.fields import (
     text_at,
     timestamp,
 )
-from forewarn.policies.objects.pod_spec import pod_requests
-from forewarn.policies.objects.workload import IMMUTABLE_IN_JOB, Workload, applied_to
+from forewarn.policies.objects.workload import Workload, applied_to
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.whatif import MAX_UNTIL
 
@@ -151,32 +150,11 @@ def rejected(cluster: ClusterSnapshot, objects: Iterable[ApiObject]) -> list[tup
     """Return PodGroups that the Priority plugin rejects, objects whose new Pods it rejects, and then objects whose Pods
     name a rejected PodGroup, with the errors.
     """
-    faults = [(obj, not_admitted(cluster, obj) or _changed_job(cluster, obj)) for obj in objects]
+    faults = [(obj, not_admitted(cluster, obj)) for obj in objects]
     found = [(obj, fault) for obj, fault in faults if fault is not None]
     groups = {_key(obj) for obj, _ in found if group_kind(obj) == POD_GROUP}
     left = [obj for obj, fault in faults if fault is None] if groups else []
     return found + [(obj, fault) for obj in left if (fault := _of_group(obj, groups))]
-
-
-def _changed_job(cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject | None:
-    """Return the error if an apply changes the class or the requests of an existing Job.
-
-    kube-apiserver lets requests of a suspended Job change (MutablePodResourcesForSuspendedJobs).
-    """
-    ref = ref_of(obj, "default")
-    stored = cluster.workload(JOB, ref.namespace, ref.name) if group_kind(obj) == JOB else None
-    if stored is None:
-        return None
-    old, new, spec = stored.object, applied_to(stored.object, obj), ("spec", "template", "spec")
-    try:
-        requests = [pod_requests(mapping(job, "spec", "template")) for job in (old, new)]
-        names = [text(job, *spec, "priorityClassName") for job in (old, new)]
-    except InvalidObject as fault:
-        return fault
-    if names[0] == names[1] and (requests[0] == requests[1] or at(old, "spec", "suspend")):
-        return None
-    field = "containers" if names[0] == names[1] else "priorityClassName"
-    return InvalidObject(IMMUTABLE_IN_JOB, (*spec, field), ref)
 
 
 def _key(obj: ApiObject) -> tuple[str, str]:
@@ -197,11 +175,13 @@ def _of_group(obj: ApiObject, rejected_groups: Collection[tuple[str, str]]) -> I
 
 
 def not_admitted(cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject | None:
-    """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object; otherwise None.
+    """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, or if an apply
+    changes immutable fields of a Job; otherwise None.
 
     It ignores Pods and PodGroups that the cluster already has.
     """
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
+    from forewarn.policies.kube_apiserver.validation.job import check_job_update
     from forewarn.policies.objects.workload import pod_template_of
     from forewarn.policies.rules.support.names import suggested
 
@@ -214,6 +194,8 @@ def not_admitted(cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject | No
             return None
         spec = mapping(obj, *where, "spec")
         int32(obj, *where, "spec", "priority")
+        if job := cluster.workload(JOB, ref.namespace, ref.name) if group_kind(obj) == JOB else None:
+            check_job_update(applied_to(job.object, obj), job.object, ref, cluster.semantics)
         for field in ("priorityClassName", "preemptionPolicy"):
             text(obj, *where, "spec", field)
         if is_group:

@@ -65,6 +65,11 @@ def _hook(annotations: dict[str, str]) -> str:
     return annotations.get(_ARGO_HOOK) or annotations.get(_HELM_HOOK, "")
 
 
+def is_hook(obj: ApiObject) -> bool:
+    """Report whether Helm or Argo CD creates an object anew for each upgrade."""
+    return bool(_hook(_annotations(obj)))
+
+
 def _parts(hook: str) -> list[str]:
     return [part.strip() for part in hook.split(",")]
 

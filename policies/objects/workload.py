@@ -56,10 +56,6 @@ class PodTemplate(NamedTuple):
         return self.named or (*self.path, "spec", *path)
 
 
-IMMUTABLE_IN_JOB: Final = "immutable in a Job. Fix: delete the Job first, or name it differently"
-"""The problem of a changed Pod template of an existing Job. Source: pkg/apis/batch/validation, `ValidateJobUpdate`."""
-
-
 def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> PodTemplate | None:
     """Return the Pod template of a workload, or the Pod itself; None for other kinds, or if the template is absent.
 
@@ -206,8 +202,8 @@ _MAX: Final = 10_000
 """Maximum parts of one object that are read."""
 _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "active")
 _OF_A_JOB: Final = (*_COUNTS, "startTime", "completionTime", "succeeded", "failed", "completedIndexes")
-_FINISHING: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
-"""Conditions of a Job that creates no more Pods."""
+_OF_JOBS: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget", "Suspended")
+"""Conditions of Jobs that are read."""
 
 
 class Workload(NamedTuple):
@@ -243,13 +239,13 @@ def _retained_status(obj: ApiObject) -> dict[str, Any]:
     if obj.get("kind") != "Job":
         return {key: status[key] for key in _COUNTS if key in status}
     conditions = status.get("conditions")
-    ending = [
+    true = [
         {"type": condition["type"], "status": "True"}
         for condition in (conditions if isinstance(conditions, list) else ())
-        if isinstance(condition, Mapping) and condition.get("status") == "True" and condition.get("type") in _FINISHING
+        if isinstance(condition, Mapping) and condition.get("status") == "True" and condition.get("type") in _OF_JOBS
     ]
     kept = {key: status[key] for key in _OF_A_JOB if key in status}
-    return kept | ({"conditions": ending[: len(_FINISHING)]} if ending else {})
+    return kept | ({"conditions": true[: len(_OF_JOBS)]} if true else {})
 
 
 IGNORE_DISRUPTIONS: Final = "ignore DisruptionTarget in the first podFailurePolicy rule"

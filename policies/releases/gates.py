@@ -22,7 +22,8 @@ _MODELLED: Final = """
     DRAAdminAccess DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
     DRAExtendedResource DRAFractionalCapacityRange DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DynamicResourceAllocation GangScheduling GenericWorkload
-    InPlacePodLevelResourcesVerticalScaling MaxUnavailableStatefulSet NodeDeclaredFeatures
+    InPlacePodLevelResourcesVerticalScaling MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
+    MutableSchedulingDirectivesForSuspendedJobs NodeDeclaredFeatures
     NominatedNodeNameForExpectation PodGroupPreemptionPolicy PodLevelResourcesFixDefaulting
     PodLevelResourcesFixKubeletQOSClass PodTopologyLabelsAdmission StorageCapacityScoring VolumeLimitScaling
     WorkloadAwarePreemption
@@ -71,7 +72,7 @@ BY_REASON: Final = {
         """,
     "it affects changes that kube-apiserver accepts; predictions take objects as they are": """
         DRAPartitionableDevicesType DRAResourceClaimGranularStatusAuthorization MutablePVNodeAffinity
-        MutablePodResourcesForSuspendedJobs PreferSameTrafficDistribution RelaxedServiceNameValidation
+        PreferSameTrafficDistribution RelaxedServiceNameValidation
         StrictIPCIDRValidation
         """,
     "it affects connections to Pods, or kube-apiserver's storage": """
@@ -104,7 +105,6 @@ BY_REASON: Final = {
         StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
         """,
     "it affects a count in the status of workloads": "DeploymentReplicaSetTerminatingReplicas",
-    "a Job that is resumed gets a new start time in both states": "MutableSchedulingDirectivesForSuspendedJobs",
     "revisions differ only after an upgrade of kube-controller-manager": "StatefulSetSemanticRevisionComparison",
     "kube-scheduler applies matchLabelKeys in both states": "MatchLabelKeysInPodTopologySpreadSelectorMerge",
     "kube-scheduler ignores nominations of bound Pods": "ClearingNominatedNodeNameAfterBinding",

@@ -212,6 +212,12 @@ class Semantics:
     """Whether such a rollout of a Parallel StatefulSet begins with its unavailable Pods, whatever the limit."""
     resizes_can_preempt = _Property(since=37)
     """Whether the release has InPlacePodVerticalScalingSchedulerPreemption."""
+    idle_jobs_have_mutable_directives = _Property(gate="MutableSchedulingDirectivesForSuspendedJobs")
+    """Whether nodeSelector, node affinity and tolerations of a suspended Job that has started may change."""
+    idle_jobs_have_mutable_resources = _Property(gate="MutablePodResourcesForSuspendedJobs")
+    """Whether requests and limits of a suspended Job without active Pods may change."""
+    jobs_that_never_started_are_idle = _Property(since=36)
+    """Whether these gates also apply to Jobs that have no condition Suspended because they never started."""
     serves_mutating_policies = _Property(since=36)
     """Whether MutatingAdmissionPolicies are served in v1; before, they are off by default."""
     label_keys_have_words_of_their_own = _Property(since=35)

@@ -14,9 +14,10 @@ from forewarn.policies.documents import in_json
 from forewarn.policies.findings import listed, quote
 from forewarn.policies.kinds.registry import DEPLOYMENT, JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import default_priority_class
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, text
+from forewarn.policies.kube_apiserver.validation.job import check_job_update
+from forewarn.policies.objects.fields import InvalidInput, at, group_kind, ref_of, text
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.objects.workload import IMMUTABLE_IN_JOB, pod_template_of
+from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.restarts import restarted
 from forewarn.policies.whatif.class_change import Change, changed_class, is_rolled_out, with_class, workload_key
 
@@ -100,12 +101,12 @@ def wanted(
         workload = cluster.workloads.get((kind, ref.namespace, ref.name))
         if workload is None:
             ignored.append(str(ref))
-        elif (changed := _with_class_of(workload.object, obj)) is not None:
+        elif (changed := _with_class_of(cluster, workload.object, obj)) is not None:
             workloads[kind, ref.namespace, ref.name] = changed
     return Wanted(after, workloads, ignored)
 
 
-def _with_class_of(old: ApiObject, new: ApiObject) -> ApiObject | None:
+def _with_class_of(cluster: ClusterSnapshot, old: ApiObject, new: ApiObject) -> ApiObject | None:
     """Return the cluster's workload `old` with the PriorityClass of `new`, its version in a file; None if the
     class is the same. Raises InvalidObject for a Job.
     """
@@ -114,9 +115,10 @@ def _with_class_of(old: ApiObject, new: ApiObject) -> ApiObject | None:
     name = "" if template is None else text(template.spec, "priorityClassName")
     if current is None or name == text(current.spec, "priorityClassName"):
         return None
+    changed = with_class(old, name)
     if group_kind(old) == JOB:
-        raise InvalidObject(IMMUTABLE_IN_JOB, (*current.path, "spec", "priorityClassName"), ref_of(new, "default"))
-    return with_class(old, name)
+        check_job_update(changed, old, ref_of(new, "default"), cluster.semantics)
+    return changed
 
 
 def new_classes(cluster: ClusterSnapshot, change: Wanted) -> list[PriorityClass]:

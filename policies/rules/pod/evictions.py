@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, DISRUPTION_BUDGET, JOB, JOB_TEMPLATE, STATEFUL_SET
+from forewarn.policies.manifests.deploy_order import is_hook
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, int32, text
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
@@ -290,6 +291,61 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
         message, field = fault
         never = text(job, "spec", "template", "spec", "restartPolicy") == "Never"
         yield Problem(message, (*path, "spec", field), FIX if never else f"{FIX}, with restartPolicy: Never")
+
+
+@rule(
+    Target.TEMPLATE,
+    severity=Severity.ERROR,
+    objects={Target.TEMPLATE: "Jobs"},
+    depends_on=DependsOn(("workloads",), "the Job may have been deleted"),
+)
+def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """An apply changes the Pod template of a Job.
+
+    Why: kube-apiserver rejects the update, except for some fields of suspended Jobs.
+
+    Details: the rule ignores hooks of Helm and Argo CD.
+
+    Cluster:
+
+        Job team/report
+        spec:
+          template:
+            spec:
+              restartPolicy: Never
+              containers: [{name: c, image: "report:1"}]
+
+    Bad:
+
+        Job team/report
+        spec:
+          template:
+            spec:
+              restartPolicy: Never
+              containers: [{name: c, image: "report:2"}]
+
+    Good:
+
+        Job team/report-2
+        spec:
+          template:
+            spec:
+              restartPolicy: Never
+              containers: [{name: c, image: "report:2"}]
+
+    Fix: delete the Job first, or name it differently.
+    """
+    if context.cluster is None or group_kind(subject.object) != JOB or subject.is_patched or is_hook(subject.object):
+        return
+    stored = context.cluster.workload(JOB, subject.effective_namespace, subject.ref.name)
+    if stored is None:
+        return
+    from forewarn.policies.kube_apiserver.validation.job import FIX, validate_job_update
+    from forewarn.policies.objects.workload import applied_to
+
+    new = applied_to(stored.object, subject.object)
+    for fault in validate_job_update(new, stored.object, context.cluster.semantics):
+        yield Problem(str(fault), fault.path, FIX)
 
 
 def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:

@@ -139,20 +139,25 @@ def test_pods_of_a_rejected_pod_group_are_left_out(command: str, first: str, tmp
     assert answer.stdout.startswith(first)
 
 
-@pytest.mark.parametrize("change", [{"priorityClassName": "web"}, {"resources": {"requests": {"cpu": "3"}}}])
-@pytest.mark.parametrize("command", ["predict", "whatif apply", "classes plan", "diff"])
-def test_class_and_requests_of_a_job_cannot_change(command: str, change: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [{"priorityClassName": "web"}, {"resources": {"requests": {"cpu": "3"}}}, {"nodeSelector": {"zone": "a"}}],
+)
+@pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom", "classes plan", "diff", "lint"])
+def test_the_template_of_a_job_cannot_change(command: str, change: dict[str, Any], tmp_path: Path) -> None:
     container = {"name": "nightly", "image": "nightly", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
     for name, new in (("old", {}), ("new", change)):
         class_name = new.get("priorityClassName", "batch")
         container |= {key: value for key, value in new.items() if key == "resources"}
         spec = {"priorityClassName": class_name, "restartPolicy": "Never", "containers": [{**container}]}
+        spec |= {key: value for key, value in new.items() if key == "nodeSelector"}
         job = Made("batch/v1", "Job", "nightly", "reports").spec(parallelism=4, template={"spec": spec})
         (tmp_path / name).mkdir()
         (tmp_path / name / "job.json").write_text(json.dumps(job.obj))
-    files = [tmp_path / "old", tmp_path / "new"] if command == "diff" else ["-f", tmp_path / "new"]
+    given = {"diff": [tmp_path / "old", tmp_path / "new"], "lint": [tmp_path / "new"]}
+    files = given.get(command, ["-f", tmp_path / "new"])
     answer = forewarn(*command.split(), *files, "--cluster", "webhook/sample/cluster.yaml")
-    if command == "classes plan" and "resources" in change:
+    if command == "classes plan" and "priorityClassName" not in change:
         assert answer.stdout.startswith("nothing to change")
     else:
         assert "immutable in a Job" in answer.stdout + answer.stderr

@@ -1,0 +1,154 @@
+"""Validation of an update of a Job (pkg/apis/batch/validation `ValidateJobSpecUpdate`), limited to immutable fields.
+
+Two Jobs are compared after defaulting (pkg/apis/core/v1/defaults.go, pkg/apis/batch/v1/defaults.go). Fields that a
+redacted cluster snapshot does not have are not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
+from forewarn.policies.objects.fields import InvalidObject, at, boolean, int32, items, mapping
+from forewarn.policies.objects.workload import REDACTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.findings import ObjectRef, Path
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.releases.semantics import Semantics
+
+IMMUTABLE: Final = "immutable in a Job"
+FIX: Final = "delete the Job first, or name it differently"
+_DEFAULTS: Final[Mapping[str, object]] = {
+    "completionMode": "NonIndexed",
+    "status": "True",  # of onPodConditions
+    "dnsPolicy": "ClusterFirst",
+    "enableServiceLinks": True,
+    "hostNetwork": False,
+    "hostPID": False,
+    "hostIPC": False,
+    "schedulerName": "default-scheduler",
+    "terminationGracePeriodSeconds": 30,
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "stdin": False,
+    "stdinOnce": False,
+    "tty": False,
+    "readOnly": False,
+    "protocol": "TCP",
+    "scheme": "HTTP",
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+    "initialDelaySeconds": 0,
+    "defaultMode": 0o644,
+    "apiVersion": "v1",  # of fieldRef
+    "divisor": "0",
+}
+"""The defaults of fields of a Job's spec, by name."""
+_OF_JOB: Final = (
+    "completions",
+    "completionMode",
+    "selector",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+)
+_COMPLETIONS: Final = ("spec", "completions")
+_PARALLELISM: Final = ("spec", "parallelism")
+_DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
+
+
+def check_job_update(new: ApiObject, old: ApiObject, ref: ObjectRef, semantics: Semantics) -> None:
+    """Raise InvalidObject for the first immutable field that an update changes."""
+    for fault in validate_job_update(new, old, semantics):
+        raise InvalidObject(f"{fault.text}. Fix: {FIX}", fault.path, ref)
+
+
+def validate_job_update(new: ApiObject, old: ApiObject, semantics: Semantics) -> Iterator[FieldError]:
+    """Yield an error for each immutable field that differs. Raises InvalidObject.
+
+    Not compared: the order of lists that kubectl merges by name.
+    """
+    directives, resources = _mutable(old, semantics)
+    is_redacted = not any("image" in container for container in items(old, "spec", "template", "spec", "containers"))
+    before, after = (
+        _compared(job, directives=directives, resources=resources, is_redacted=is_redacted) for job in (old, new)
+    )
+    completions, is_indexed = at(new, *_COMPLETIONS), at(new, "spec", "completionMode") == "Indexed"
+    is_scaled = is_indexed and completions == at(new, *_PARALLELISM)
+    is_default = completions == 1 and at(old, *_COMPLETIONS) is None and at(old, *_PARALLELISM) is None
+    for path in _changes(before, after, ("spec",)):
+        if path != _COMPLETIONS or not (is_scaled or is_default):
+            yield FieldError(path, IMMUTABLE)
+
+
+def _mutable(old: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
+    """Return whether scheduling directives of the Pod template, and requests and limits, may change.
+
+    Source: pkg/registry/batch/job/strategy.go, `validationOptionsForJob`.
+    """
+    if not boolean(old, "spec", "suspend"):
+        return False, False
+    has_not_started, conditions = at(old, "status", "startTime") is None, items(old, "status", "conditions")
+    is_idle = not int32(old, "status", "active") and (
+        any((at(each, "type"), at(each, "status")) == ("Suspended", "True") for each in conditions)
+        or (has_not_started and semantics.jobs_that_never_started_are_idle)
+    )
+    directives = is_idle if semantics.idle_jobs_have_mutable_directives else has_not_started
+    return directives, is_idle and semantics.idle_jobs_have_mutable_resources
+
+
+def _compared(job: ApiObject, *, directives: bool, resources: bool, is_redacted: bool) -> Any:
+    """Return the immutable fields of a Job's spec, without defaults."""
+    spec, template = mapping(job, "spec"), mapping(job, "spec", "template")
+    pod = dict(mapping(template, "spec"))
+    metadata = (
+        {} if directives or resources else {key: at(template, "metadata", key) for key in ("labels", "annotations")}
+    )
+    for kind in ("containers", "initContainers"):
+        pod[kind] = [_container(each, resources=resources, is_redacted=is_redacted) for each in items(pod, kind)]
+    if directives:
+        affinity = {key: value for key, value in mapping(pod, "affinity").items() if key != "nodeAffinity"}
+        pod = {**pod, **dict.fromkeys(_DIRECTIVES), "affinity": affinity}
+    if is_redacted:
+        metadata["annotations"] = None
+    pod["serviceAccount"] = None  # the old name of serviceAccountName
+    return _defaulted({**{key: spec.get(key) for key in _OF_JOB}, "template": {"metadata": metadata, "spec": pod}})
+
+
+def _container(container: ApiObject, *, resources: bool, is_redacted: bool) -> ApiObject:
+    hidden = {*(REDACTED if is_redacted else ()), *(("resources",) if resources else ())}
+    image = str(at(container, "image") or "").rpartition("/")[2]
+    if is_redacted or at(container, "imagePullPolicy") == ("IfNotPresent" if _has_version(image) else "Always"):
+        hidden.add("imagePullPolicy")
+    return {key: value for key, value in container.items() if key not in hidden}
+
+
+def _has_version(image: str) -> bool:
+    return "@" in image or (":" in image and not image.endswith(":latest"))
+
+
+def _defaulted(value: Any) -> Any:
+    """Return a value without fields that are empty or have their default."""
+    if isinstance(value, Mapping):
+        fields = {key: _defaulted(field) for key, field in value.items()}
+        return {k: v for k, v in fields.items() if v not in (None, "", [], {}, _DEFAULTS.get(k))}
+    return [*map(_defaulted, value)] if isinstance(value, list) else value
+
+
+def _changes(old: Any, new: Any, path: Path) -> Iterator[Path]:
+    """Yield the paths of the values that differ."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in {**old, **new}:
+            yield from _changes(old.get(key), new.get(key), (*path, key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _changes(before, after, (*path, index))
+    elif old != new:
+        yield path

@@ -1,0 +1,136 @@
+"""Which fields of a Job an update may change, by release, state of the Job, and feature gates."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from forewarn.policies.findings import field_path
+from forewarn.policies.kube_apiserver.validation.job import validate_job_update
+from forewarn.policies.objects.workload import Workload, applied_to
+from forewarn.policies.releases.semantics import Semantics
+
+State = tuple[dict[str, Any], dict[str, Any]]
+RUNNING: State = {"suspend": False}, {"startTime": "2026-01-01T00:00:00Z", "active": 1}
+NEVER_STARTED: State = {"suspend": True}, {}
+SUSPENDED: State = (
+    {"suspend": True},
+    {"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "True"}]},
+)
+SUSPENDING: State = {"suspend": True}, {**SUSPENDED[1], "active": 1}
+DIRECTIVES: list[dict[str, Any]] = [
+    {"nodeSelector": {"zone": "a"}},
+    {"tolerations": [{"key": "spot", "operator": "Exists"}]},
+    {"schedulingGates": [{"name": "example.com/gate"}]},
+    {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}},
+]
+RESOURCES: dict[str, Any] = {
+    "containers": [{"name": "main", "image": "main:1", "resources": {"requests": {"cpu": "2"}}}]
+}
+OTHERS: list[dict[str, Any]] = [
+    {"priorityClassName": "gold"},
+    {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}},
+    {"containers": [{"name": "main", "image": "main:2"}]},
+    {"resources": {"requests": {"cpu": "4"}}},
+    {"terminationGracePeriodSeconds": 60},
+    {"automountServiceAccountToken": False},
+]
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "main:1", "resources": {"requests": {"cpu": "1"}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    metadata = {"name": "train", "namespace": "team"}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
+
+
+def changed(stored: dict[str, Any], given: dict[str, Any], minor: int = 37, **gates: bool) -> list[str]:
+    """The changed immutable fields, after an apply of `given`."""
+    old = Workload.from_api(stored).object
+    faults = validate_job_update(applied_to(old, given), old, Semantics(minor).with_gates(**gates))
+    return [field_path(fault.path) for fault in faults]
+
+
+def accepts(state: tuple[dict[str, Any], dict[str, Any]], pod: dict[str, Any], minor: int, **gates: bool) -> bool:
+    spec, status = state
+    given = deepcopy(job(**spec))
+    given["spec"]["template"]["spec"] |= pod
+    return not changed({**job(**spec), "status": status}, given, minor, **gates)
+
+
+@pytest.mark.parametrize(
+    ("state", "pods", "minors"),
+    [
+        (RUNNING, [*DIRECTIVES, RESOURCES, *OTHERS], []),
+        (NEVER_STARTED, DIRECTIVES, [34, 35, 36, 37]),
+        (NEVER_STARTED, [RESOURCES], [36, 37]),
+        (NEVER_STARTED, OTHERS, []),
+        (SUSPENDED, [*DIRECTIVES, RESOURCES], [36, 37]),
+        (SUSPENDED, OTHERS, []),
+        (SUSPENDING, [*DIRECTIVES, RESOURCES], []),
+    ],
+)
+def test_what_may_change_by_release(state: Any, pods: list[dict[str, Any]], minors: list[int]) -> None:
+    for pod in pods:
+        assert [minor for minor in (34, 35, 36, 37) if accepts(state, pod, minor)] == minors, pod
+
+
+def test_gates_decide_what_may_change() -> None:
+    gates: dict[str, Any] = {
+        "MutablePodResourcesForSuspendedJobs": True,
+        "MutableSchedulingDirectivesForSuspendedJobs": True,
+    }
+    off: dict[str, Any] = dict.fromkeys(gates, False)
+    for pod in (DIRECTIVES[0], RESOURCES):
+        assert accepts(SUSPENDED, pod, 35, **gates)
+        assert not accepts(NEVER_STARTED, pod, 35, **gates)  # without the condition Suspended
+        assert not accepts(SUSPENDED, pod, 37, **off)
+    assert accepts(NEVER_STARTED, DIRECTIVES[0], 37, **off)
+
+
+@pytest.mark.parametrize(
+    ("given", "fields"),
+    [
+        ({"parallelism": 4, "backoffLimit": 2, "suspend": True, "ttlSecondsAfterFinished": 5}, []),
+        ({"completions": 1, "completionMode": "NonIndexed"}, []),
+        ({"completions": 2}, ["spec.completions"]),
+        ({"completionMode": "Indexed", "completions": 1}, ["spec.completionMode"]),
+        ({"managedBy": "kueue.x-k8s.io/multikueue"}, ["spec.managedBy"]),
+        ({"selector": {"matchLabels": {"a": "b"}}}, ["spec.selector"]),
+    ],
+)
+def test_fields_beside_the_template(given: dict[str, Any], fields: list[str]) -> None:
+    assert changed(job(), job(**given)) == fields
+
+
+def test_completions_of_an_indexed_job_change_with_its_parallelism() -> None:
+    old = job(completionMode="Indexed", completions=3, parallelism=3)
+    assert changed(old, job(completionMode="Indexed", completions=5, parallelism=5)) == []
+    assert changed(old, job(completionMode="Indexed", completions=5, parallelism=3)) == ["spec.completions"]
+
+
+def test_defaults_are_no_change() -> None:
+    given = job()
+    pod = given["spec"]["template"]["spec"]
+    pod |= {"dnsPolicy": "ClusterFirst", "securityContext": {}, "schedulerName": "default-scheduler"}
+    pod |= {"terminationGracePeriodSeconds": 30, "hostNetwork": False, "nodeSelector": {}}
+    (container,) = pod["containers"]
+    container |= {"imagePullPolicy": "IfNotPresent", "terminationMessagePolicy": "File", "ports": []}
+    container["resources"] = {"requests": {"cpu": "1000m"}}
+    assert changed(job(), given) == []
+    assert changed(given, job()) == []
+    container["imagePullPolicy"] = "Always"
+    assert changed(job(), given) == ["spec.template.spec.containers[0].imagePullPolicy"]
+
+
+def test_fields_that_a_redacted_snapshot_lacks_are_no_change() -> None:
+    stored = job()
+    (container,) = stored["spec"]["template"]["spec"]["containers"]
+    del container["image"]
+    given = job()
+    given["spec"]["template"]["metadata"] = {"annotations": {"a": "b"}}
+    assert changed(stored, given) == []
+    given["spec"]["template"]["spec"]["priorityClassName"] = "gold"
+    assert changed(stored, given) == ["spec.template.spec.priorityClassName"]
