@@ -1,4 +1,4 @@
-"""Writes policies/releases/feature_gates.json: the feature gates of each known minor, with their defaults.
+"""Writes feature_gates.json and gate_dependencies.json in policies/releases: the feature gates of each known minor.
 
 Made of Kubernetes' own list and of client-go, which `go mod download` brings for each release of
 `policies.releases.minors.CHECKED_WITH`. Also writes which of them the code reads that forewarn predicts, for the tests.
@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT))
 from forewarn.policies.releases.minors import CHECKED_WITH  # noqa: E402
 
 TARGET: Final = ROOT / "policies/releases/feature_gates.json"
+DEPENDENCIES: Final = ROOT / "policies/releases/gate_dependencies.json"
 READERS: Final = ROOT / "tests/policies/releases/readers.json"
 LIST: Final = "test/compatibility_lifecycle/reference/versioned_feature_list.yaml"
 CLIENT: Final = "features/known_features.go"
@@ -45,6 +46,9 @@ PREDICTED: Final = {
 _GATE: Final = re.compile(r"^\t(\w+): \{\n((?:\t\t\{Version:.*\n)+)\t\},$", re.MULTILINE)
 _NAME: Final = re.compile(r'^\t(\w+)\s+Feature = "(\w+)"', re.MULTILINE)
 _SPEC: Final = re.compile(r'MustParse\("1\.(\d+)"\), Default: (true|false)(.*)')
+_DEPENDENCIES: Final = re.compile(r"^var defaultKubernetesFeatureGateDependencies = .*?^\}", re.MULTILINE | re.DOTALL)
+_DEPENDENCY: Final = re.compile(r"^\t(?:\w+\.)?(\w+): +\{(.+)\},", re.MULTILINE)
+_CONSTANT: Final = re.compile(r"(\w+)(?=[,)]|$)")
 _READ: Final = re.compile(r"\b\w*[fF]eatures?\.(\w+)")
 
 
@@ -90,6 +94,13 @@ def specs_of(release: str) -> dict[str, list[Spec]]:
     return found
 
 
+def dependencies_of(module: Path) -> dict[str, str]:
+    """Gate -> the gates that must be on with it, separated by commas."""
+    found = _DEPENDENCIES.search((module / "pkg/features/kube_features.go").read_text())
+    pairs = _DEPENDENCY.findall(found[0]) if found else []
+    return {name: ",".join(_CONSTANT.findall(others)) for name, others in pairs}
+
+
 def state(specs: list[Spec], minor: int) -> str:
     """The default in a minor: on or off, `!` if it is locked; `-` without the gate."""
     last = next((spec for spec in reversed(specs) if spec.minor <= minor), None)
@@ -112,13 +123,21 @@ def main() -> int:
     """Write the files."""
     specs: dict[int, dict[str, list[Spec]]] = {}
     readers: dict[str, set[str]] = {}
+    dependencies: dict[int, dict[str, str]] = {}
     for minor, release in CHECKED_WITH.items():
         specs[minor] = specs_of(release)
-        for name, places in read_by(module_of(f"k8s.io/kubernetes@v{release}")).items():
+        module = module_of(f"k8s.io/kubernetes@v{release}")
+        dependencies[minor] = dependencies_of(module)
+        for name, places in read_by(module).items():
             readers.setdefault(name, set()).update(places)
     names = sorted({name for gates in specs.values() for name in gates})
     table = {name: " ".join(state(gates.get(name, []), minor) for minor, gates in specs.items()) for name in names}
     TARGET.write_text(json.dumps(table, indent=0) + "\n")
+    dependent = sorted({name for gates in dependencies.values() for name in gates})
+    depends = {name: " ".join(gates.get(name, "-") for gates in dependencies.values()) for name in dependent}
+    if unknown := {*dependent, *re.findall(r"\w+", " ".join(depends.values()))} - {*names}:
+        raise SystemExit(f"dependencies of unknown feature gates: {unknown}")
+    DEPENDENCIES.write_text(json.dumps(depends, indent=0) + "\n")
     read = {name: " ".join(sorted(readers[name])) for name in names if name in readers}
     READERS.write_text(json.dumps(read, indent=0) + "\n")
     return 0

@@ -1,7 +1,7 @@
 """Which feature gates predictions model, which they do not, and why the others have no effect.
 
-feature_gates.json has all gates with their defaults; `make feature-gates` writes it. A gate that is neither modelled
-nor listed here is read by no code that forewarn predicts.
+feature_gates.json has all gates with their defaults, gate_dependencies.json the gates that others require; `make
+feature-gates` writes both. A gate that is neither modelled nor listed here is read by no code that forewarn predicts.
 """
 
 from __future__ import annotations
@@ -15,9 +15,20 @@ from forewarn.policies.releases.minors import KNOWN_MINORS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-with open(os.path.join(os.path.dirname(__file__), "feature_gates.json"), encoding="utf-8") as _file:
-    FEATURE_GATES: Final[dict[str, str]] = json.load(_file)
+
+def _table(name: str) -> dict[str, str]:
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        table: dict[str, str] = json.load(file)
+    return table
+
+
+FEATURE_GATES: Final = _table("feature_gates.json")
 """Gate -> its default in each known minor: on or off, `!` if it is locked; `-` without the gate."""
+DEPENDENCIES: Final = _table("gate_dependencies.json")
+"""Gate -> in each known minor, the gates that must be on with it, otherwise the components do not start; `-` for none.
+
+Source: pkg/features `defaultKubernetesFeatureGateDependencies`.
+"""
 _MODELLED: Final = """
     DRAAdminAccess DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
     DRAExtendedResource DRAFractionalCapacityRange DRAPartitionableDevices DRAPrioritizedList
@@ -112,30 +123,18 @@ BY_REASON: Final = {
     "predictions assume that the search for devices of a node takes less than 10 s": "DRASchedulerFilterTimeout",
     "simulations run a whole cycle for each Pod, also for equal ones": "OpportunisticBatching",
 }
-DEPENDS_ON: Final = {
-    "DRADeviceBindingConditions": "DRAResourceClaimDeviceStatus",
-    "DRADeviceTaintRules": "DRADeviceTaints",
-    "DRAFractionalCapacityRange": "DRAConsumableCapacity",
-    "GangScheduling": "GenericWorkload",
-    "InPlacePodLevelResourcesVerticalScaling": "NodeDeclaredFeatures",
-    "PodGroupPreemptionPolicy": "GenericWorkload",
-    "WorkloadAwarePreemption": "GangScheduling",
-}
-"""Gate -> a gate that must be on with it since 1.35, otherwise the components do not start. Without gates that are
-locked or predicted in one state only. Source: pkg/features `defaultKubernetesFeatureGateDependencies`.
-"""
 NO_EFFECT: Final = {name: reason for reason, names in BY_REASON.items() for name in names.split()}
 """Feature gates that code reads which forewarn predicts -> why they have no effect on predictions."""
 NOT_READ: Final = "no code that forewarn predicts reads it"
 
 
-def state(gate: str, minor: int) -> str:
+def state(gate: str, minor: int, table: Mapping[str, str] = FEATURE_GATES) -> str:
     """The default of a gate: on or off, `!` if it is locked; `-` if the release does not have it.
 
     A release that is not known counts as the nearest one that is. Raises KeyError.
     """
     nearest = min(max(minor, KNOWN_MINORS[0]), KNOWN_MINORS[-1])
-    return FEATURE_GATES[gate].split()[nearest - KNOWN_MINORS[0]]
+    return table[gate].split()[nearest - KNOWN_MINORS[0]]
 
 
 def default(gate: str, minor: int) -> bool:
@@ -160,10 +159,12 @@ def fault(gate: str, minor: int, *, on: bool) -> str:
 
 
 def unmet_dependency(gates: Mapping[str, bool], minor: int) -> str:
-    """Why the components of a release do not start with these gates together; "" if they do (`DEPENDS_ON`)."""
-    for name, other in DEPENDS_ON.items() if minor >= 35 else ():
-        is_on, is_met = (gates.get(gate, default(gate, minor)) for gate in (name, other))
-        if is_on and not is_met:
-            problem = f"{name}=true requires {other}=true, otherwise components of 1.{minor} do not start"
-            return f"{problem}. Fix: set {other}=true or {name}=false"
+    """Why the components of a release do not start with these gates together; "" if they do (`DEPENDENCIES`)."""
+    for name in DEPENDENCIES:
+        others = state(name, minor, DEPENDENCIES)
+        for other in others.split(",") if others != "-" else ():
+            is_on, is_met = (gates.get(gate, default(gate, minor)) for gate in (name, other))
+            if is_on and not is_met:
+                problem = f"{name}=true requires {other}=true, otherwise components of 1.{minor} do not start"
+                return f"{problem}. Fix: set {other}=true or {name}=false"
     return ""

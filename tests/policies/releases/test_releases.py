@@ -89,8 +89,10 @@ def test_where_nobody_says_the_release_it_is_the_newest_that_takes_the_gates() -
         (
             36,
             {"NodeDeclaredFeatures": False},
-            "set NodeDeclaredFeatures=true or InPlacePodLevelResourcesVerticalScaling=f",
+            "set NodeDeclaredFeatures=true or ExtendWebSocketsToKubelet=false",
         ),
+        (36, {"GracefulNodeShutdown": False}, "GracefulNodeShutdownBasedOnPodPriority=true requires GracefulNodeSh"),
+        (37, {"DRAPartitionableDevices": False, "DRAPartitionableDevicesType": True}, "requires DRAPartitionableDev"),
         (37, {"PodGroupPreemptionPolicy": True}, "requires GenericWorkload=true, otherwise components of 1.37 do not"),
         (37, {"DRADeviceTaints": False}, "DRADeviceTaintRules=true requires DRADeviceTaints=true"),
         (34, {"NodeDeclaredFeatures": True}, "1.34 does not know it"),
