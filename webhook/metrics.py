@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from enum import StrEnum
-from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from prometheus_client import (
@@ -26,7 +23,7 @@ from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.workload_accuracy import RESULTS, WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Sequence
 
     from prometheus_client import Metric
 
@@ -97,11 +94,8 @@ class Described(NamedTuple):
     help: str
 
 
-_TYPES: Final[Mapping[str, Callable[..., Any]]] = {
-    "counter": Counter,
-    "gauge": Gauge,
-    "histogram": partial(Histogram, buckets=_SECONDS),
-}
+def _seconds(name: str, help_: str, labels: Sequence[str], registry: CollectorRegistry) -> Histogram:
+    return Histogram(name, help_, labels, registry=registry, buckets=_SECONDS)
 
 
 class _OwnProcess(ProcessCollector):
@@ -115,40 +109,7 @@ class _OwnProcess(ProcessCollector):
 
 
 class Metrics:
-    """The webhook's metrics, in a separate registry: an attribute for each key in metrics.json."""
-
-    requests: Counter
-    _duration: Histogram
-    in_flight: Gauge
-    findings: Counter
-    _rejected: Counter
-    rejected_api_servers: Counter
-    unauthenticated: Counter
-    predictions: Counter
-    predictions_shown: Counter
-    prediction_results: Counter
-    workload_prediction_results: Counter
-    prediction_duration: Histogram
-    prediction_queue: Gauge
-    prediction_queue_duration: Histogram
-    cache_age: Gauge
-    cache_objects: Gauge
-    cache_skipped: Counter
-    watch_failures: Counter
-    global_defaults: Gauge
-    reservations: Counter
-    certificate_expiry: Gauge
-    ca_expiry: Gauge
-    leader: Gauge
-    audit_findings: Gauge
-    audits: Counter
-    audit_last_run: Gauge
-    build: Gauge
-    disclosure: Gauge
-    task_failures: Counter
-    reloads: Counter
-    file_rejected: Gauge
-    log_lines_dropped: Counter
+    """The webhook's metrics, in a separate registry."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -158,33 +119,203 @@ class Metrics:
         self._children: dict[tuple[Counter, tuple[str, ...]], Counter] = {}
         self._durations: dict[str, Histogram] = {}
         _OwnProcess(registry=self._registry)
-        for section, metrics in json.loads(
-            files(__package__ or "").joinpath("metrics.json").read_text("utf-8")
-        ).items():
-            for attribute, metric in metrics.items():
-                setattr(self, attribute, self._make(section, metric))
-        closed: Mapping[Counter, Iterable[str]] = {
-            self._rejected: RejectionReason,
-            self.rejected_api_servers: [why for status, why in _REJECTION_REASONS.items() if status < _SERVER_ERROR],
-            self.predictions: Outcome,
-            self.predictions_shown: DETAILS,
-            self.prediction_results: RESULTS,
-            self.workload_prediction_results: WORKLOAD_RESULTS,
-            self.audits: AUDITS,
-        }
-        for counter, values in closed.items():  # they exist from the start, so that Prometheus sees the first event
-            for value in values:
-                counter.labels(value)
-        self.build.labels(VERSION, platform.python_version(), KUBERNETES).set(1)
-
-    def _make(self, section: str, metric: Mapping[str, Any]) -> Counter | Gauge | Histogram:
-        name, labels = f"forewarn_{metric['name']}", tuple(metric["labels"])
-        exposed = f"{name}_total" if metric["type"] == "counter" else name
-        self.described.append(Described(section, exposed, metric["type"], labels, metric["help"]))
-        made: Counter | Gauge | Histogram = _TYPES[metric["type"]](
-            name, metric["help"], labels, registry=self._registry
+        self._section = "Requests"
+        self.requests = self._make(
+            Counter,
+            "admission_requests",
+            "Number of admission requests, by verdict.",
+            "phase",
+            "operation",
+            "kind",
+            "verdict",
         )
-        return made
+        self._duration = self._make(
+            _seconds, "admission_duration_seconds", "Time from the start of parsing a request to the response.", "phase"
+        )
+        self.in_flight = self._make(
+            Gauge, "requests_in_flight", "Number of requests that forewarn has not answered yet."
+        )
+        self.findings = self._make(Counter, "findings", "Number of findings for admission requests.", "rule", "action")
+        self._rejected = self._closed(
+            Counter,
+            "http_requests_rejected",
+            "Number of requests that forewarn answered with an HTTP error instead of an AdmissionReview.",
+            "reason",
+            [*RejectionReason],
+        )
+        self.rejected_api_servers = self._closed(
+            Counter,
+            "api_server_requests_rejected",
+            "Number of requests of API servers that forewarn answered with HTTP 4xx. API servers then apply "
+            "failurePolicy.",
+            "reason",
+            [*dict.fromkeys(_REJECTION_REASONS[status] for status in _REJECTION_REASONS if status < _SERVER_ERROR)],
+        )
+        self.unauthenticated = self._make(
+            Counter, "unauthenticated_requests", "Number of requests without a valid token for their resource."
+        )
+        self._section = "Predictions"
+        self.predictions = self._closed(
+            Counter,
+            "predictions",
+            'Number of predictions for /validate, by outcome. `outcome="skipped"`: not started, because the queue was '
+            "too long.",
+            "outcome",
+            Outcome,
+        )
+        self.predictions_shown = self._closed(
+            Counter,
+            "predictions_shown",
+            "Number of predictions by what the response shows: everything that the requester may see (`exact`), ranges "
+            "(`coarse`), or nothing. It shows nothing if predictionBudget is used up (`budget`), or if the affinity of "
+            "the Pod refers to namespaces that the requester cannot read (`affinity`). /mutate and /validate count "
+            "separately.",
+            "detail",
+            DETAILS,
+        )
+        self.prediction_results = self._closed(
+            Counter,
+            "prediction_results",
+            "Number of predictions for Pods, compared with the first action of kube-scheduler. The result is "
+            "`matched`, `explained` (different after a change of the cluster), `wrong` (different without such a "
+            "change), or `unknown` (not compared).",
+            "result",
+            RESULTS,
+        )
+        self.workload_prediction_results = self._closed(
+            Counter,
+            "workload_prediction_results",
+            "Number of predictions for workloads and for Pods without a controller, compared with the end of the "
+            "rollout. The results are those for Pods, and `incomplete` (the prediction was incomplete).",
+            "result",
+            WORKLOAD_RESULTS,
+        )
+        self.prediction_duration = self._make(
+            _seconds, "prediction_duration_seconds", "Duration of a prediction for /validate."
+        )
+        self.prediction_queue = self._make(
+            Gauge, "prediction_queue_length", "Number of predictions that wait for a process."
+        )
+        self.prediction_queue_duration = self._make(
+            _seconds,
+            "prediction_queue_duration_seconds",
+            "Time for which a prediction waited for a process.",
+        )
+        self._section = "Cluster state"
+        self.cache_age = self._make(
+            Gauge,
+            "cache_age_seconds",
+            "Time since the last message from the API server, for the resource that has waited longest. Optional "
+            "resources do not count.",
+        )
+        self.cache_objects = self._make(Gauge, "cache_objects", "Number of objects in the watch cache.", "kind")
+        self.cache_skipped = self._make(
+            Counter,
+            "cache_objects_skipped",
+            "Number of objects that the watch cache skipped, because it could not read them.",
+            "resource",
+        )
+        self.watch_failures = self._make(
+            Counter,
+            "watch_failures",
+            "Number of failed list and watch requests, by HTTP status or error.",
+            "resource",
+            "reason",
+        )
+        self._section = "Global default"
+        self.global_defaults = self._make(
+            Gauge,
+            "global_defaults",
+            "Number of PriorityClasses with globalDefault: true.",
+        )
+        self.reservations = self._make(
+            Counter,
+            "global_default_reservations",
+            "Number of reservations of the global default PriorityClass, by outcome.",
+            "outcome",
+        )
+        self._section = "Certificates"
+        self.certificate_expiry = self._make(
+            Gauge, "certificate_expiry_timestamp_seconds", "Expiry of the serving certificate, as a Unix timestamp."
+        )
+        self.ca_expiry = self._make(
+            Gauge, "ca_expiry_timestamp_seconds", "Expiry of the signing CA, as a Unix timestamp."
+        )
+        self.leader = self._make(Gauge, "ca_injector_leader", "The value is 1 while this CA injector is the leader.")
+        self._section = "Audit"
+        self.audit_findings = self._make(
+            Gauge,
+            "audit_findings",
+            "Number of findings of the last audit. Only the leader has this metric.",
+            "rule",
+            "severity",
+        )
+        self.audits = self._closed(
+            Counter,
+            "audits",
+            'Number of audits, by outcome. `outcome="incomplete"`: not everything was evaluated.',
+            "outcome",
+            AUDITS,
+        )
+        self.audit_last_run = self._make(
+            Gauge,
+            "audit_last_run_timestamp_seconds",
+            "Time at which the last audit of this replica that did not fail ended, as a Unix timestamp; 0 before that.",
+        )
+        self._section = "Operation"
+        build = self._make(
+            Gauge,
+            "build_info",
+            "The value is 1. The labels show the versions of forewarn, of Python, and of the newest Kubernetes release "
+            "with which predictions were compared.",
+            "version",
+            "python",
+            "kubernetes",
+        )
+        build.labels(VERSION, platform.python_version(), KUBERNETES).set(1)
+        self.disclosure = self._make(
+            Gauge,
+            "disclosure_mode",
+            "The value is 1 for the current value of the setting `disclose`, otherwise 0.",
+            "mode",
+        )
+        self.task_failures = self._make(
+            Counter,
+            "background_task_failures",
+            "Number of failures of background tasks.",
+            "task",
+        )
+        self.reloads = self._make(
+            Counter,
+            "file_reloads",
+            'Number of reloads of changed files, by outcome. `outcome="rejected"`: forewarn uses the previous content.',
+            "file",
+            "outcome",
+        )
+        self.file_rejected = self._make(
+            Gauge,
+            "file_rejected",
+            "The value is 1 while forewarn rejects the content of a file.",
+            "file",
+        )
+        self.log_lines_dropped = self._make(
+            Counter,
+            "log_lines_dropped",
+            "Number of log lines that were dropped, because the reader of standard error was too slow.",
+        )
+
+    def _make(self, kind: Callable[..., Any], name: str, help_: str, *labels: str) -> Any:
+        word = "counter" if kind is Counter else "gauge" if kind is Gauge else "histogram"
+        exposed = f"forewarn_{name}_total" if kind is Counter else f"forewarn_{name}"
+        self.described.append(Described(self._section, exposed, word, labels, help_))
+        return kind(f"forewarn_{name}", help_, labels, registry=self._registry)
+
+    def _closed(self, kind: Callable[..., Any], name: str, help_: str, label: str, values: Iterable[str]) -> Any:
+        """Create a metric with one label. All values exist from the start, so that Prometheus sees the first event."""
+        metric = self._make(kind, name, help_, label)
+        for value in values:
+            metric.labels(value)
+        return metric
 
     def reject(self, reason: RejectionReason) -> None:
         self.count(self._rejected, reason)

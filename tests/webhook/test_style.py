@@ -13,7 +13,6 @@ import yaml
 
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import FLAGS, LISTS
-from forewarn.webhook.ui.questions import EDITS, OTHERS, QUESTIONS
 from tests.style_words import banned_in
 
 if TYPE_CHECKING:
@@ -99,14 +98,6 @@ def test_settings() -> None:
     found = [(flag.name, flag.help) for flag in FLAGS] + [(name, text) for name, (_, text) in LISTS.items()]
     assert [f"{name}: {wrong}" for name, text in found for wrong in banned(text)] == []
     assert [name for name, text in found if text.endswith(".")] == []
-
-
-def test_questions_of_the_pages() -> None:
-    questions = [*QUESTIONS.values(), *OTHERS.values()]
-    found = [text for question in questions for text in (question.name, question.group)]
-    fields = [*(field for question in questions for field in question.fields), *EDITS.values()]
-    found += [text for field in fields for text in (field.label, field.hint)]
-    assert [wrong for text in found for wrong in banned(text)] == []
 
 
 def test_alerts_and_dashboard() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -21,7 +19,7 @@ class Field(NamedTuple):
     """An input of a question. `key`: its name in the address. `field`: of the request. `option`: of the command; "" for
     an argument.
 
-    `kind`: word, words, number, flag, policy, class, object or text. `names`: the list of suggestions.
+    `kind`: `word`, `words`, `number`, `flag`, `policy`, `class`, `object` or `text`. `names`: the list of suggestions.
     """
 
     key: str
@@ -78,24 +76,167 @@ class Question(NamedTuple):
 
 
 POLICIES: Final = ("PreemptLowerPriority", "Never")
-_DATA: Final = json.loads(files(__package__ or "").joinpath("questions.json").read_text("utf-8"))
-_SHARED: Final = {name: Field(**given) for name, given in _DATA["fields"].items()}
-
-
-def _questions(part: str) -> dict[str, Question]:
-    """The questions of a part of questions.json. A field is a name in `fields`, or the values of a Field."""
-    questions = {}
-    for key, given in _DATA[part].items():
-        fields = (_SHARED[field] if isinstance(field, str) else Field(**field) for field in given.get("fields", ()))
-        questions[key] = Question(**{**given, "fields": tuple(fields)})
-    return questions
-
-
-QUESTIONS: Final = _questions("questions")
+_NODES: Final = Field("name", "Nodes", "names", kind="words", names="nodes", required=True)
+_POOL: Final = Field("name", "Pool", "pool", names="pools", hint="LABEL=VALUE", required=True)
+_CLASS: Final = Field("name", "PriorityClass", "name", names="classes", required=True)
+_WORKLOAD: Final = Field("name", "Workload", "workload", names="workloads", hint="KIND/NAME", required=True)
+_NAMESPACE: Final = Field("namespace", "Namespace", "namespace", "-n", hint="default")
+_COUNT: Final = Field("number", "Number", "count", "--count", "number", hint="1", least=1)
+_NEW_VALUE: Final = Field("value", "Value", "value", "--value", "number", least=-(2**31), most=2**31 - 1)
+_POLICY: Final = Field("policy", "Policy", "preemption_policy", "--preemption-policy", "policy")
+QUESTIONS: Final = {
+    "lose-zone": Question(
+        "Lose a zone (outage)",
+        "whatif lose zone",
+        (Field("name", "Zone", "zone", names="zones", required=True),),
+        "LoseZone",
+    ),
+    "lose-node": Question("Lose nodes", "whatif lose node", (_NODES,), "LoseNodes"),
+    "lose-pool": Question("Lose a pool", "whatif lose pool", (_POOL._replace(field="selector"),), "LosePool"),
+    "drain": Question("Drain nodes", "whatif drain", (_NODES,), "Drain"),
+    "upgrade": Question(
+        "Upgrade nodes, one after another",
+        "whatif upgrade",
+        (
+            _POOL._replace(option="--pool", required=False, hint="all nodes"),
+            Field("number", "At the same time", "max_unavailable", "--max-unavailable", "number", least=1),
+            Field("surge", "Surge", "max_surge", "--max-surge", "number"),
+        ),
+        "Upgrade",
+    ),
+    "add-node": Question(
+        "Add nodes like a node",
+        "whatif add node",
+        (Field("name", "Node", "node", names="nodes", required=True), _COUNT),
+        "Add",
+    ),
+    "add-pool": Question(
+        "Add nodes to a pool",
+        "whatif add pool",
+        (_POOL, _COUNT, Field("enough", "As many as Pods need", "until_scheduled", "--until-scheduled", "flag")),
+        "Add",
+    ),
+    "pressure": Question(
+        "Shut down a node, or admit a critical Pod",
+        "whatif pressure",
+        (
+            Field("name", "Node", "node", names="nodes", required=True),
+            Field("shutdown", "Priority=seconds", "shutdown", "--shutdown", hint="0=30,100000=10"),
+            Field("manifest", "Critical Pod", "admit", "--admit", "text", hint="manifest of the Pod"),
+            _NAMESPACE,
+        ),
+        answer="pressure",
+        least=2,
+    ),
+    "consolidate": Question(
+        "Which nodes does Karpenter remove next?",
+        "whatif consolidate",
+        (
+            Field(
+                "types",
+                "Instance types",
+                "instance_types",
+                "--instance-types",
+                "text",
+                hint="YAML: name, capacity, offerings",
+            ),
+            Field("spot", "Gate SpotToSpotConsolidation", "spot_to_spot", "--spot-to-spot", "flag"),
+        ),
+        answer="consolidate",
+    ),
+    "groups": Question("Show node groups", "info node-groups", answer="groups"),
+    "why": Question(
+        "Why is a Pod Pending, or did it end?",
+        "why",
+        (Field("name", "Pod or workload", "name", names="pods", hint="NAMESPACE/POD", required=True), _NAMESPACE),
+        answer="why",
+        group="Workloads",
+    ),
+    "headroom": Question(
+        "How many more replicas fit?",
+        "headroom",
+        (_WORKLOAD, _NAMESPACE),
+        answer="headroom",
+        group="Workloads",
+    ),
+    "placeholders": Question(
+        "Which placeholder Pods let replicas start at once?",
+        "headroom",
+        (
+            _WORKLOAD,
+            Field("number", "Replicas", "placeholders", "--placeholders", "number", least=1, required=True),
+            _NAMESPACE,
+        ),
+        answer="headroom",
+        group="Workloads",
+    ),
+    "scale": Question(
+        "Scale a workload",
+        "whatif scale",
+        (_WORKLOAD, Field("number", "Replicas", "replicas", kind="number", default="1"), _NAMESPACE),
+        "Scale",
+        group="Workloads",
+    ),
+    "restart": Question("Restart a workload", "whatif restart", (_WORKLOAD, _NAMESPACE), "Restart", group="Workloads"),
+    "hpa": Question("Scale all HPAs to maxReplicas", "whatif hpa --max", (), "MaxReplicas", group="Workloads"),
+    "class": Question(
+        "Create, change or delete a PriorityClass",
+        "whatif class",
+        (
+            _CLASS,
+            _NEW_VALUE,
+            _POLICY,
+            Field("default", "Global default", "default", "--default", "flag"),
+            Field("delete", "Delete", "delete", "--delete", "flag"),
+            Field("workloads", "Its workloads", "workloads", "--workloads", "words", "workloads", "KIND/NAME"),
+            _NAMESPACE,
+        ),
+        "ChangeClass",
+        least=2,
+        group="PriorityClasses",
+    ),
+    "class-plan": Question(
+        "Plan the replacement of a PriorityClass",
+        "classes plan",
+        (
+            Field("name", "New PriorityClass", "name", required=True),
+            _NEW_VALUE._replace(required=True),
+            _POLICY,
+            Field("workloads", "Its workloads", "workloads", "", "words", "workloads", "KIND/NAME"),
+            Field("replaced", "Delete class", "delete", "--delete", "words", "classes"),
+            _NAMESPACE,
+        ),
+        answer="plan",
+        group="PriorityClasses",
+    ),
+}
 """Value of `change` -> the question."""
-OTHERS: Final = _questions("others")
+OTHERS: Final = {
+    "risk": Question(
+        "Risk",
+        "risk",
+        (
+            _NAMESPACE,
+            Field("class", "PriorityClass", "priority_class", "--class"),
+            Field("most", "the number of simulated zones and nodes", "most", "--most", "number", most=100_000),
+        ),
+        answer="risk",
+    ),
+    "audit": Question("Audit", "audit", answer="audit"),
+}
 """Page of one question -> the question."""
-EDITS: Final = {given["key"]: Field(**given) for given in _DATA["edits"]}
+EDITS: Final = {
+    each.key: each
+    for each in (
+        Field("object", "object", kind="object", most=100_000),
+        Field("replicas", "replicas", kind="number", most=100_000),
+        Field("priorityClass", "PriorityClass", kind="class"),
+        Field("value", "or a new class, value", kind="number", least=-(2**31), most=10**9),
+        Field("policy", "its preemptionPolicy", kind="policy"),
+        Field("cpu", "cpu request"),
+        Field("memory", "memory request"),
+    )
+}
 """The fields of an object that the Predict page can change, by key."""
 
 
@@ -173,7 +314,7 @@ def _asked(question: Question, query: Mapping[str, str], key: str) -> CommandLin
 def _with_namespace(question: Question, query: Mapping[str, str]) -> Mapping[str, str]:
     """The inputs; of `NAMESPACE/KIND/NAME` as a name, the namespace is an input of its own."""
     namespace, slash, name = query.get("name", "").strip().partition("/")
-    if _SHARED["namespace"] in question.fields and slash and "/" in name:
+    if _NAMESPACE in question.fields and slash and "/" in name:
         return {**query, "namespace": namespace, "name": name}
     return query
 
