@@ -73,19 +73,44 @@ def main(arguments: Sequence[str]) -> int:
         previous = read_report(options.since, of_several=bool(run.several))
     except (ConfigError, ValueError) as fault:
         return complain("audit", fault, USAGE)
-    request = _Request(options, config, release, autoscaling, baseline, previous)
+    request = _Request(
+        config,
+        release,
+        autoscaling,
+        options.expendable_pods_priority_cutoff,
+        baseline,
+        previous,
+        None if options.exit_zero or options.write_baseline else FAIL_ON[options.fail_on],
+        baseline_path=options.baseline,
+        new_baseline=options.write_baseline,
+        since=options.since or "",
+        form=run.output.form,
+        applies=options.apply,
+        all_restarts=options.all_restarts,
+        verbose=options.verbose,
+        quiet=options.quiet,
+    )
     return answered_each(Evaluation("audit", HEADS, lambda run: _audit(run, request), modules=_MODULES), run)
 
 
 class _Request(NamedTuple):
-    """What to audit and to print."""
+    """What to audit and to print. `fails_at`: the least severity that causes exit status 1; None if none does."""
 
-    options: argparse.Namespace
     config: Config
     release: Release
     autoscaling: Autoscaling
+    cutoff: int | None
     baseline: dict[str, Any] | None
     previous: dict[str, Any] | None
+    fails_at: Severity | None
+    baseline_path: str | None
+    new_baseline: str | None
+    since: str
+    form: str
+    applies: bool
+    all_restarts: bool
+    verbose: bool
+    quiet: bool
 
 
 def _audit(run: Run, request: _Request) -> Evaluated:
@@ -93,27 +118,24 @@ def _audit(run: Run, request: _Request) -> Evaluated:
     from forewarn.policies.application.cluster import with_node_groups
     from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 
-    writer = _writer(run) if request.options.apply else None
+    writer = _writer(run) if request.applies else None
     cache = GroupCache(templates=request.config.options.pod_template_paths)
     settle(loaded(run, cache), request.release)
     cluster = cache.snapshot()
     if cluster.semantics.unknown:
         print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}", run.errors)
-    autoscaling = with_node_groups(
-        request.autoscaling, cache, run.cluster, request.options.expendable_pods_priority_cutoff
-    )
+    autoscaling = with_node_groups(request.autoscaling, cache, run.cluster, request.cutoff)
     with counting("restarts", run.errors) as show:
         result = audited(
             cluster,
             request.config,
-            disclose=Disclose.COUNTS if request.options.apply else Disclose.NAMES,
-            all_restarts=request.options.all_restarts,
+            disclose=Disclose.COUNTS if request.applies else Disclose.NAMES,
+            all_restarts=request.all_restarts,
             autoscaling=autoscaling,
             progress=show,
         )
     result, fixed = result._replace(skipped=cache.skipped), 0
-    new_baseline = request.options.write_baseline
-    if new_baseline and not write_baseline(new_baseline, result.findings, "audit"):
+    if request.new_baseline and not write_baseline(request.new_baseline, result.findings, "audit"):
         return Evaluated(FAILED)
     if request.baseline is not None:
         from forewarn.policies.evaluation.suppressions import less_baseline
@@ -121,18 +143,17 @@ def _audit(run: Run, request: _Request) -> Evaluated:
         try:
             findings, known, fixed = less_baseline(result.findings, request.baseline)
         except ValueError as fault:
-            raise InvalidInput(f"{request.options.baseline}: {fault}") from None
+            raise InvalidInput(f"{request.baseline_path}: {fault}") from None
         result = result._replace(findings=findings, suppressed=result.suppressed + known)
     printed = _printed(run.output, request, result, _changes(request, result.findings, run))
-    return _evaluated(request, result, printed, _notices(request, run, result, fixed, writer))
+    return _evaluated(request, result, printed, _notices(request, result, fixed, writer))
 
 
 def _notices(
-    request: _Request, run: Run, result: Audit, fixed: int, writer: Callable[[Sequence[Finding]], Written] | None
+    request: _Request, result: Audit, fixed: int, writer: Callable[[Sequence[Finding]], Written] | None
 ) -> Iterator[str]:
     """Yield the lines below the report; write the reports of --apply. Raises SourceError."""
-    form, quiet = run.output.form, request.options.quiet
-    if form == "sarif":
+    if request.form == "sarif":
         from forewarn.policies.render.sarif import notices
 
         yield from notices(result.report)
@@ -140,8 +161,8 @@ def _notices(
         from forewarn.policies.render.openreports import written_lines
 
         yield from written_lines(writer(result.findings))
-    if not quiet:
-        yield from () if form == "text" else _verdict(result, head=form not in WITH_HEAD)
+    if not request.quiet:
+        yield from () if request.form == "text" else _verdict(result, head=request.form not in WITH_HEAD)
         if fixed:
             yield f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline"
 
@@ -161,9 +182,7 @@ def _evaluated(request: _Request, result: Audit, printed: Printed, notices: Iter
 
     findings = result.findings
     numbers = [counts(findings)[severity] for severity in Severity]
-    options = request.options
-    fails_at = None if options.exit_zero or options.write_baseline else FAIL_ON[options.fail_on]
-    fails = fails_at is not None and any(finding.severity <= fails_at for finding in findings)
+    fails = request.fails_at is not None and any(finding.severity <= request.fails_at for finding in findings)
     worst = worst_first(findings)[:1]
     cells: list[str | int] = [
         len(result.cluster.pods),
@@ -176,15 +195,14 @@ def _evaluated(request: _Request, result: Audit, printed: Printed, notices: Iter
 
 def _changes(request: _Request, findings: list[Finding], run: Run) -> list[ReportChange] | None:
     """Return the changes since the report of --since; None without --since. Raises InvalidInput."""
-    since = request.options.since or ""
-    if (previous := earlier_report(request.previous, since, run)) is None:
+    if (previous := earlier_report(request.previous, request.since, run)) is None:
         return None
     from forewarn.policies.render.audit import of_findings
 
     try:
         return of_findings(findings, previous)
     except ValueError as fault:
-        raise InvalidInput(f"{since}: {fault}") from None
+        raise InvalidInput(f"{request.since}: {fault}") from None
 
 
 def _printed(output: Output, request: _Request, result: Audit, changes: list[ReportChange] | None) -> Printed:
@@ -220,7 +238,7 @@ def _printed(output: Output, request: _Request, result: Audit, changes: list[Rep
 
         verdict = next(_verdict(result, head=False))
         text = below_title(markdown.render(result.findings, "forewarn audit", verdict), result.head)
-        text = as_markdown(text + ("" if changes is None else markdown.changes(changes, request.options.since))) + "\n"
+        text = as_markdown(text + ("" if changes is None else markdown.changes(changes, request.since))) + "\n"
     return Printed([text], lambda: text)
 
 
@@ -230,10 +248,9 @@ def _text(output: Output, request: _Request, result: Audit, changes: list[Report
 
     color = wants_color(output.color, sys.stdout)
     paint, findings = painter(color), result.findings
-    options = request.options
-    verdict = () if options.quiet else _verdict(result, head=True)
-    lines = render(findings, paint) if options.verbose else render_summary(findings, paint, output.width)
-    lines = chain(verdict, lines, () if changes is None else lines_of(changes, options.since))
+    verdict = () if request.quiet else _verdict(result, head=True)
+    lines = render(findings, paint) if request.verbose else render_summary(findings, paint, output.width)
+    lines = chain(verdict, lines, () if changes is None else lines_of(changes, request.since))
     return "".join(clean(line, color) + "\n" for line in lines)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from forewarn.policies.application.simulated import DEFAULT_UNTIL
 from forewarn.policies.commands.cluster_command import status_of_conditions
 from forewarn.policies.commands.many_clusters import Evaluated
 from forewarn.policies.commands.printing import Printed, answer_in
@@ -14,7 +13,6 @@ from forewarn.policies.config.document import contents
 from forewarn.policies.terminal import as_json, counting
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Sequence
 
     from forewarn.policies.commands.cluster_command import Run
@@ -35,27 +33,40 @@ def add_fail_on(add: Callable[..., object]) -> None:
     add("--fail-on", action="append", choices=HAPPENINGS, default=[], help=help_text)
 
 
-def evaluate_sweep(
-    options: argparse.Namespace, release: Release, shard: Shard | None, autoscaling: Autoscaling, run: Run
-) -> Evaluated:
-    """Simulate all cases of a sweep on a cluster. `shard`: simulate only this part of the cases; None for all. Raises
-    SourceError, InvalidObject, ValueError.
+class SweepRequest(NamedTuple):
+    """What to simulate. `shard`: simulate only this part of the cases; None for all.
+
+    `autoscaling` is that of the options; `cutoff` and `node_templates` are such options, and `config` a file.
     """
+
+    scope: Literal["node", "zone"]
+    until: float
+    release: Release
+    shard: Shard | None
+    autoscaling: Autoscaling
+    cutoff: int | None
+    node_templates: str | None
+    config: str | None
+    fail_on: Sequence[str]
+
+
+def evaluate_sweep(request: SweepRequest, run: Run) -> Evaluated:
+    """Simulate all cases of a sweep on a cluster. Raises SourceError, InvalidObject, ValueError."""
     from forewarn.policies.application.cluster import Cluster, with_node_groups
     from forewarn.policies.application.sweep import names_of, whatif_each
     from forewarn.policies.simulation.dump import DigestedCache
 
-    scope, until = options.each, options.until or DEFAULT_UNTIL
-    cache = loaded_for(run, options.config, release, digested=bool(shard))
+    scope, shard = request.scope, request.shard
+    cache = loaded_for(run, request.config, request.release, digested=bool(shard))
     cluster = Cluster(cache, sources=run.cluster)
-    autoscaling = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
+    autoscaling = with_node_groups(request.autoscaling, cache, run.cluster, request.cutoff)
     with counting("cases", run.errors) as show:
-        settings: dict[str, Any] = {"until": until, "autoscaling": autoscaling, "progress": show}
+        settings: dict[str, Any] = {"until": request.until, "autoscaling": autoscaling, "progress": show}
         settings |= {"part": shard.part_of} if shard else {}
         sweep = whatif_each(cluster, scope, **settings)
     if isinstance(cache, DigestedCache) and shard is not None:
-        identity = run_options(f"each {scope}", release, until, cache)
-        identity |= _group_options(options.node_templates, autoscaling)
+        identity = run_options(f"each {scope}", request.release, request.until, cache)
+        identity |= _group_options(request.node_templates, autoscaling)
         of = len(names_of(cluster, scope))
         part = as_json(marked(sweep.to_dict(), shard, of, cache.digest, identity))
         return Evaluated(0, printed=Printed([part]))  # whether anything has happened is asked of the whole
@@ -64,7 +75,7 @@ def evaluate_sweep(
     harmed = harmful(sweep)
     worst = (harmed[0].fewer, harmed[0].pending, harmed[0].preempted) if harmed else (0, sweep.before.pending, 0)
     cells: list[str | int] = [len(sweep.rows), len(harmed), *worst, harmed[0].case if harmed else "-"]
-    return Evaluated(status_of(sweep, options.fail_on), worst, cells, printed_sweep(sweep, run.output))
+    return Evaluated(status_of(sweep, request.fail_on), worst, cells, printed_sweep(sweep, run.output))
 
 
 def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict[str, Any]:

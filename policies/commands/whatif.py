@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.application.simulated import DEFAULT_UNTIL
 from forewarn.policies.commands.autoscaling import autoscaling_of
 from forewarn.policies.commands.cluster_command import PAGES, Run, failures_of, options_with_cluster
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
@@ -12,7 +13,7 @@ from forewarn.policies.commands.printing import Output, Printed, answer_in, clea
 from forewarn.policies.commands.release import release_of
 from forewarn.policies.commands.shards import shard_given
 from forewarn.policies.commands.simulated import STEPS, loaded_for
-from forewarn.policies.commands.sweep import HEADS_OF_EACH, evaluate_sweep
+from forewarn.policies.commands.sweep import HEADS_OF_EACH, SweepRequest, evaluate_sweep
 from forewarn.policies.commands.whatif_options import argument_parser, check_request
 from forewarn.policies.terminal import counting, print_faults
 
@@ -37,8 +38,18 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
     autoscaling = autoscaling_of(options, parser)
     if getattr(options, "each", None):
-        shard = shard_given(options.shard, run.output, parser)
-        each = partial(evaluate_sweep, options, release, shard, autoscaling)
+        of_each = SweepRequest(
+            options.each,
+            options.until or DEFAULT_UNTIL,
+            release,
+            shard_given(options.shard, run.output, parser),
+            autoscaling,
+            options.expendable_pods_priority_cutoff,
+            options.node_templates,
+            options.config,
+            options.fail_on,
+        )
+        each = partial(evaluate_sweep, of_each)
         return answered_each(
             Evaluation("whatif", HEADS_OF_EACH, each, modules=("application.sweep", "render.sweep")), run
         )
