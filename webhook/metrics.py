@@ -119,190 +119,132 @@ class Metrics:
         self._children: dict[tuple[Counter, tuple[str, ...]], Counter] = {}
         self._durations: dict[str, Histogram] = {}
         _OwnProcess(registry=self._registry)
+        self._of_requests()
+        self._of_predictions()
+        self._of_cluster_state()
+        self._of_global_default()
+        self._of_certificates()
+        self._of_audit()
+        self._of_operation()
+
+    def _of_requests(self) -> None:
         self._section = "Requests"
-        self.requests = self._make(
-            Counter,
-            "admission_requests",
-            "Number of admission requests, by verdict.",
-            "phase",
-            "operation",
-            "kind",
-            "verdict",
-        )
-        self._duration = self._make(
-            _seconds, "admission_duration_seconds", "Time from the start of parsing a request to the response.", "phase"
-        )
-        self.in_flight = self._make(
-            Gauge, "requests_in_flight", "Number of requests that forewarn has not answered yet."
-        )
+        text = "Number of admission requests, by verdict."
+        self.requests = self._make(Counter, "admission_requests", text, "phase", "operation", "kind", "verdict")
+        text = "Time from the start of parsing a request to the response."
+        self._duration = self._make(_seconds, "admission_duration_seconds", text, "phase")
+        text = "Number of requests that forewarn has not answered yet."
+        self.in_flight = self._make(Gauge, "requests_in_flight", text)
         self.findings = self._make(Counter, "findings", "Number of findings for admission requests.", "rule", "action")
-        self._rejected = self._closed(
-            Counter,
-            "http_requests_rejected",
-            "Number of requests that forewarn answered with an HTTP error instead of an AdmissionReview.",
-            "reason",
-            [*RejectionReason],
+        text = "Number of requests that forewarn answered with an HTTP error instead of an AdmissionReview."
+        self._rejected = self._closed(Counter, "http_requests_rejected", text, "reason", [*RejectionReason])
+        text = (
+            "Number of requests of API servers that forewarn answered with HTTP 4xx. API servers then apply "
+            "failurePolicy."
         )
         self.rejected_api_servers = self._closed(
             Counter,
             "api_server_requests_rejected",
-            "Number of requests of API servers that forewarn answered with HTTP 4xx. API servers then apply "
-            "failurePolicy.",
+            text,
             "reason",
             [*dict.fromkeys(_REJECTION_REASONS[status] for status in _REJECTION_REASONS if status < _SERVER_ERROR)],
         )
-        self.unauthenticated = self._make(
-            Counter, "unauthenticated_requests", "Number of requests without a valid token for their resource."
-        )
+        text = "Number of requests without a valid token for their resource."
+        self.unauthenticated = self._make(Counter, "unauthenticated_requests", text)
+
+    def _of_predictions(self) -> None:
         self._section = "Predictions"
-        self.predictions = self._closed(
-            Counter,
-            "predictions",
+        text = (
             'Number of predictions for /validate, by outcome. `outcome="skipped"`: not started, because the queue was '
-            "too long.",
-            "outcome",
-            Outcome,
+            "too long."
         )
-        self.predictions_shown = self._closed(
-            Counter,
-            "predictions_shown",
+        self.predictions = self._closed(Counter, "predictions", text, "outcome", Outcome)
+        text = (
             "Number of predictions by what the response shows: everything that the requester may see (`exact`), ranges "
             "(`coarse`), or nothing. It shows nothing if predictionBudget is used up (`budget`), or if the affinity of "
             "the Pod refers to namespaces that the requester cannot read (`affinity`). /mutate and /validate count "
-            "separately.",
-            "detail",
-            DETAILS,
+            "separately."
         )
-        self.prediction_results = self._closed(
-            Counter,
-            "prediction_results",
+        self.predictions_shown = self._closed(Counter, "predictions_shown", text, "detail", DETAILS)
+        text = (
             "Number of predictions for Pods, compared with the first action of kube-scheduler. The result is "
             "`matched`, `explained` (different after a change of the cluster), `wrong` (different without such a "
-            "change), or `unknown` (not compared).",
-            "result",
-            RESULTS,
+            "change), or `unknown` (not compared)."
+        )
+        self.prediction_results = self._closed(Counter, "prediction_results", text, "result", RESULTS)
+        text = (
+            "Number of predictions for workloads and for Pods without a controller, compared with the end of the "
+            "rollout. The results are those for Pods, and `incomplete` (the prediction was incomplete)."
         )
         self.workload_prediction_results = self._closed(
-            Counter,
-            "workload_prediction_results",
-            "Number of predictions for workloads and for Pods without a controller, compared with the end of the "
-            "rollout. The results are those for Pods, and `incomplete` (the prediction was incomplete).",
-            "result",
-            WORKLOAD_RESULTS,
+            Counter, "workload_prediction_results", text, "result", WORKLOAD_RESULTS
         )
-        self.prediction_duration = self._make(
-            _seconds, "prediction_duration_seconds", "Duration of a prediction for /validate."
-        )
-        self.prediction_queue = self._make(
-            Gauge, "prediction_queue_length", "Number of predictions that wait for a process."
-        )
-        self.prediction_queue_duration = self._make(
-            _seconds,
-            "prediction_queue_duration_seconds",
-            "Time for which a prediction waited for a process.",
-        )
+        text = "Duration of a prediction for /validate."
+        self.prediction_duration = self._make(_seconds, "prediction_duration_seconds", text)
+        text = "Number of predictions that wait for a process."
+        self.prediction_queue = self._make(Gauge, "prediction_queue_length", text)
+        text = "Time for which a prediction waited for a process."
+        self.prediction_queue_duration = self._make(_seconds, "prediction_queue_duration_seconds", text)
+
+    def _of_cluster_state(self) -> None:
         self._section = "Cluster state"
-        self.cache_age = self._make(
-            Gauge,
-            "cache_age_seconds",
+        text = (
             "Time since the last message from the API server, for the resource that has waited longest. Optional "
-            "resources do not count.",
+            "resources do not count."
         )
+        self.cache_age = self._make(Gauge, "cache_age_seconds", text)
         self.cache_objects = self._make(Gauge, "cache_objects", "Number of objects in the watch cache.", "kind")
-        self.cache_skipped = self._make(
-            Counter,
-            "cache_objects_skipped",
-            "Number of objects that the watch cache skipped, because it could not read them.",
-            "resource",
-        )
-        self.watch_failures = self._make(
-            Counter,
-            "watch_failures",
-            "Number of failed list and watch requests, by HTTP status or error.",
-            "resource",
-            "reason",
-        )
+        text = "Number of objects that the watch cache skipped, because it could not read them."
+        self.cache_skipped = self._make(Counter, "cache_objects_skipped", text, "resource")
+        text = "Number of failed list and watch requests, by HTTP status or error."
+        self.watch_failures = self._make(Counter, "watch_failures", text, "resource", "reason")
+
+    def _of_global_default(self) -> None:
         self._section = "Global default"
-        self.global_defaults = self._make(
-            Gauge,
-            "global_defaults",
-            "Number of PriorityClasses with globalDefault: true.",
-        )
-        self.reservations = self._make(
-            Counter,
-            "global_default_reservations",
-            "Number of reservations of the global default PriorityClass, by outcome.",
-            "outcome",
-        )
+        text = "Number of PriorityClasses with globalDefault: true."
+        self.global_defaults = self._make(Gauge, "global_defaults", text)
+        text = "Number of reservations of the global default PriorityClass, by outcome."
+        self.reservations = self._make(Counter, "global_default_reservations", text, "outcome")
+
+    def _of_certificates(self) -> None:
         self._section = "Certificates"
-        self.certificate_expiry = self._make(
-            Gauge, "certificate_expiry_timestamp_seconds", "Expiry of the serving certificate, as a Unix timestamp."
-        )
-        self.ca_expiry = self._make(
-            Gauge, "ca_expiry_timestamp_seconds", "Expiry of the signing CA, as a Unix timestamp."
-        )
+        text = "Expiry of the serving certificate, as a Unix timestamp."
+        self.certificate_expiry = self._make(Gauge, "certificate_expiry_timestamp_seconds", text)
+        text = "Expiry of the signing CA, as a Unix timestamp."
+        self.ca_expiry = self._make(Gauge, "ca_expiry_timestamp_seconds", text)
         self.leader = self._make(Gauge, "ca_injector_leader", "The value is 1 while this CA injector is the leader.")
+
+    def _of_audit(self) -> None:
         self._section = "Audit"
-        self.audit_findings = self._make(
-            Gauge,
-            "audit_findings",
-            "Number of findings of the last audit. Only the leader has this metric.",
-            "rule",
-            "severity",
+        text = "Number of findings of the last audit. Only the leader has this metric."
+        self.audit_findings = self._make(Gauge, "audit_findings", text, "rule", "severity")
+        text = 'Number of audits, by outcome. `outcome="incomplete"`: not everything was evaluated.'
+        self.audits = self._closed(Counter, "audits", text, "outcome", AUDITS)
+        text = (
+            "Time at which the last audit of this replica that did not fail ended, as a Unix timestamp; 0 before that."
         )
-        self.audits = self._closed(
-            Counter,
-            "audits",
-            'Number of audits, by outcome. `outcome="incomplete"`: not everything was evaluated.',
-            "outcome",
-            AUDITS,
-        )
-        self.audit_last_run = self._make(
-            Gauge,
-            "audit_last_run_timestamp_seconds",
-            "Time at which the last audit of this replica that did not fail ended, as a Unix timestamp; 0 before that.",
-        )
+        self.audit_last_run = self._make(Gauge, "audit_last_run_timestamp_seconds", text)
+
+    def _of_operation(self) -> None:
         self._section = "Operation"
-        build = self._make(
-            Gauge,
-            "build_info",
+        text = (
             "The value is 1. The labels show the versions of forewarn, of Python, and of the newest Kubernetes release "
-            "with which predictions were compared.",
-            "version",
-            "python",
-            "kubernetes",
+            "with which predictions were compared."
         )
+        build = self._make(Gauge, "build_info", text, "version", "python", "kubernetes")
         build.labels(VERSION, platform.python_version(), KUBERNETES).set(1)
-        self.disclosure = self._make(
-            Gauge,
-            "disclosure_mode",
-            "The value is 1 for the current value of the setting `disclose`, otherwise 0.",
-            "mode",
+        text = "The value is 1 for the current value of the setting `disclose`, otherwise 0."
+        self.disclosure = self._make(Gauge, "disclosure_mode", text, "mode")
+        text = "Number of failures of background tasks."
+        self.task_failures = self._make(Counter, "background_task_failures", text, "task")
+        text = (
+            'Number of reloads of changed files, by outcome. `outcome="rejected"`: forewarn uses the previous content.'
         )
-        self.task_failures = self._make(
-            Counter,
-            "background_task_failures",
-            "Number of failures of background tasks.",
-            "task",
-        )
-        self.reloads = self._make(
-            Counter,
-            "file_reloads",
-            'Number of reloads of changed files, by outcome. `outcome="rejected"`: forewarn uses the previous content.',
-            "file",
-            "outcome",
-        )
-        self.file_rejected = self._make(
-            Gauge,
-            "file_rejected",
-            "The value is 1 while forewarn rejects the content of a file.",
-            "file",
-        )
-        self.log_lines_dropped = self._make(
-            Counter,
-            "log_lines_dropped",
-            "Number of log lines that were dropped, because the reader of standard error was too slow.",
-        )
+        self.reloads = self._make(Counter, "file_reloads", text, "file", "outcome")
+        text = "The value is 1 while forewarn rejects the content of a file."
+        self.file_rejected = self._make(Gauge, "file_rejected", text, "file")
+        text = "Number of log lines that were dropped, because the reader of standard error was too slow."
+        self.log_lines_dropped = self._make(Counter, "log_lines_dropped", text)
 
     def _make(self, kind: Callable[..., Any], name: str, help_: str, *labels: str) -> Any:
         word = "counter" if kind is Counter else "gauge" if kind is Gauge else "histogram"

@@ -76,21 +76,21 @@ class Question(NamedTuple):
 
 
 POLICIES: Final = ("PreemptLowerPriority", "Never")
+_ZONE: Final = Field("name", "Zone", "zone", names="zones", required=True)
+_NODE: Final = Field("name", "Node", "node", names="nodes", required=True)
 _NODES: Final = Field("name", "Nodes", "names", kind="words", names="nodes", required=True)
 _POOL: Final = Field("name", "Pool", "pool", names="pools", hint="LABEL=VALUE", required=True)
 _CLASS: Final = Field("name", "PriorityClass", "name", names="classes", required=True)
 _WORKLOAD: Final = Field("name", "Workload", "workload", names="workloads", hint="KIND/NAME", required=True)
 _NAMESPACE: Final = Field("namespace", "Namespace", "namespace", "-n", hint="default")
 _COUNT: Final = Field("number", "Number", "count", "--count", "number", hint="1", least=1)
+_ENOUGH: Final = Field("enough", "As many as Pods need", "until_scheduled", "--until-scheduled", "flag")
+_YAML: Final = "YAML: name, capacity, offerings"
+_TYPES: Final = Field("types", "Instance types", "instance_types", "--instance-types", "text", hint=_YAML)
 _NEW_VALUE: Final = Field("value", "Value", "value", "--value", "number", least=-(2**31), most=2**31 - 1)
 _POLICY: Final = Field("policy", "Policy", "preemption_policy", "--preemption-policy", "policy")
 QUESTIONS: Final = {
-    "lose-zone": Question(
-        "Lose a zone (outage)",
-        "whatif lose zone",
-        (Field("name", "Zone", "zone", names="zones", required=True),),
-        "LoseZone",
-    ),
+    "lose-zone": Question("Lose a zone (outage)", "whatif lose zone", (_ZONE,), "LoseZone"),
     "lose-node": Question("Lose nodes", "whatif lose node", (_NODES,), "LoseNodes"),
     "lose-pool": Question("Lose a pool", "whatif lose pool", (_POOL._replace(field="selector"),), "LosePool"),
     "drain": Question("Drain nodes", "whatif drain", (_NODES,), "Drain"),
@@ -104,23 +104,13 @@ QUESTIONS: Final = {
         ),
         "Upgrade",
     ),
-    "add-node": Question(
-        "Add nodes like a node",
-        "whatif add node",
-        (Field("name", "Node", "node", names="nodes", required=True), _COUNT),
-        "Add",
-    ),
-    "add-pool": Question(
-        "Add nodes to a pool",
-        "whatif add pool",
-        (_POOL, _COUNT, Field("enough", "As many as Pods need", "until_scheduled", "--until-scheduled", "flag")),
-        "Add",
-    ),
+    "add-node": Question("Add nodes like a node", "whatif add node", (_NODE, _COUNT), "Add"),
+    "add-pool": Question("Add nodes to a pool", "whatif add pool", (_POOL, _COUNT, _ENOUGH), "Add"),
     "pressure": Question(
         "Shut down a node, or admit a critical Pod",
         "whatif pressure",
         (
-            Field("name", "Node", "node", names="nodes", required=True),
+            _NODE,
             Field("shutdown", "Priority=seconds", "shutdown", "--shutdown", hint="0=30,100000=10"),
             Field("manifest", "Critical Pod", "admit", "--admit", "text", hint="manifest of the Pod"),
             _NAMESPACE,
@@ -131,17 +121,7 @@ QUESTIONS: Final = {
     "consolidate": Question(
         "Which nodes does Karpenter remove next?",
         "whatif consolidate",
-        (
-            Field(
-                "types",
-                "Instance types",
-                "instance_types",
-                "--instance-types",
-                "text",
-                hint="YAML: name, capacity, offerings",
-            ),
-            Field("spot", "Gate SpotToSpotConsolidation", "spot_to_spot", "--spot-to-spot", "flag"),
-        ),
+        (_TYPES, Field("spot", "Gate SpotToSpotConsolidation", "spot_to_spot", "--spot-to-spot", "flag")),
         answer="consolidate",
     ),
     "groups": Question("Show node groups", "info node-groups", answer="groups"),
@@ -153,11 +133,7 @@ QUESTIONS: Final = {
         group="Workloads",
     ),
     "headroom": Question(
-        "How many more replicas fit?",
-        "headroom",
-        (_WORKLOAD, _NAMESPACE),
-        answer="headroom",
-        group="Workloads",
+        "How many more replicas fit?", "headroom", (_WORKLOAD, _NAMESPACE), answer="headroom", group="Workloads"
     ),
     "placeholders": Question(
         "Which placeholder Pods let replicas start at once?",
