@@ -174,7 +174,8 @@ class Metrics:
         self.prediction_results = self._closed(Counter, "prediction_results", text, "result", RESULTS)
         text = (
             "Number of predictions for workloads and for Pods without a controller, compared with the end of the "
-            "rollout. The results are those for Pods, and `incomplete` (the prediction was incomplete)."
+            "rollout. The results are those for Pods, and `incomplete` (the prediction was incomplete). `explained` "
+            "also covers timing, ties and assumptions."
         )
         self.workload_prediction_results = self._closed(
             Counter, "workload_prediction_results", text, "result", WORKLOAD_RESULTS

@@ -30,7 +30,7 @@ def measured(ui: Served) -> dict[str, float]:
         for _ in range(RUNS):
             page.goto(f"{ui.base}/")
             page.wait_for_selector("html[data-drawn]")
-            paints.append(page.wait_for_function(PAINT).json_value())  # the browser may record it after the page is drawn
+            paints.append(page.wait_for_function(PAINT).json_value())  # possibly recorded after it is drawn
             draws.append(float(page.evaluate("document.documentElement.dataset.drawn")))
             searches.append(milliseconds_of(page, TYPE.format(id="search", text="7", event="input")))
             filters.append(milliseconds_of(page, TYPE.format(id="band", text="1", event="change")))
