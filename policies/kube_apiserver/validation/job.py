@@ -48,6 +48,9 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "defaultMode": 0o644,
     "apiVersion": "v1",  # of fieldRef
     "divisor": "0",
+    "path": "/",  # of httpGet
+    "expirationSeconds": 3600,
+    "volumeMode": "Filesystem",
 }
 """The defaults of fields of a Job's spec, by name."""
 _OF_JOB: Final = (

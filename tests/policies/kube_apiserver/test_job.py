@@ -118,11 +118,15 @@ def test_defaults_are_no_change() -> None:
     pod |= {"terminationGracePeriodSeconds": 30, "hostNetwork": False, "nodeSelector": {}}
     (container,) = pod["containers"]
     container |= {"imagePullPolicy": "IfNotPresent", "terminationMessagePolicy": "File", "ports": []}
+    container["livenessProbe"] = {"httpGet": {"path": "/", "port": 80, "scheme": "HTTP"}, "timeoutSeconds": 1}
     container["resources"] = {"requests": {"cpu": "1000m"}}
-    assert changed(job(), given) == []
-    assert changed(given, job()) == []
+    stored = job()
+    (probed,) = stored["spec"]["template"]["spec"]["containers"]
+    probed["livenessProbe"] = {"httpGet": {"port": 80}}
+    assert changed(stored, given) == []
+    assert changed(given, stored) == []
     container["imagePullPolicy"] = "Always"
-    assert changed(job(), given) == ["spec.template.spec.containers[0].imagePullPolicy"]
+    assert changed(stored, given) == ["spec.template.spec.containers[0].imagePullPolicy"]
 
 
 def test_fields_that_a_redacted_snapshot_lacks_are_no_change() -> None:
