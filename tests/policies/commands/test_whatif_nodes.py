@@ -128,7 +128,7 @@ def test_a_restarted_daemon_set_loses_its_place_to_pending_pods(capsys: pytest.C
         (("add", "node", "n9"), 'node "n9" not found'),
         (("add", "pool", "x"), "invalid selector"),
         (("add", "zone", "a"), "; known: node, pool"),
-        (("restart", "job/x"), "Fix: write NAMESPACE/KIND/NAME; known: deployment"),
+        (("restart", "job/x"), "not a workload of a supported kind"),
         (("restart", "deployment/agent"), "not found"),
         (("add", "node", "n1", "--count", "0"), "must be between 1 and"),
     ],
