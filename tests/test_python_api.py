@@ -219,12 +219,22 @@ def test_errors_have_the_exit_status_of_commands(tmp_path: Path) -> None:
         ("whatif_each", ["zne"], '"zne": not a kind of cases; known: node, zone'),
         ("headroom", [forewarn.HeadroomRequest(POD, autoscaling="groups.yaml")], "autoscaling must be an Autoscaling"),  # type: ignore[arg-type]
         ("whatif_each", ["node"], "until must be above 0"),
+        ("risk", [], "most is -1"),
+        ("whatif", [forewarn.Upgrade(max_unavailable=0)], "max_unavailable is 0. Fix: set it to 1 or more"),
+        ("whatif", [forewarn.Upgrade(max_surge=-1)], "max_surge is -1"),
+        ("whatif", [forewarn.Upgrade(away=-5.0)], "away is -5"),
+        ("whatif", [forewarn.Add(node="a", count=-2)], "count is -2"),
+        ("whatif", [forewarn.Scale("deployment/web", -1)], "replicas is -1"),
+        ("whatif", [forewarn.Events(manifests=POD, runs=0)], "runs is 0"),
+        ("predict", [forewarn.PredictRequest(POD, replicas=-1)], "replicas is -1"),
+        ("headroom", [forewarn.HeadroomRequest(POD, placeholders=-1)], "placeholders is -1"),
     ],
 )
 def test_a_request_that_asks_for_nothing_or_names_an_unknown_thing_is_invalid(
     question: str, arguments: list[Any], message: str
 ) -> None:
-    cluster, more = forewarn.load(CLUSTER), {"until": -1} if message.startswith("until") else {}
+    cluster, name = forewarn.load(CLUSTER), message.partition(" ")[0]
+    more = {name: -1} if name in ("until", "most") else {}
     with pytest.raises(forewarn.InvalidInput, match=message):
         getattr(forewarn, question)(cluster, *arguments, **more)
 

@@ -17,7 +17,7 @@ from forewarn.policies.application.simulated import (
 )
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.objects.fields import InvalidInput, group_kind, ref_of
+from forewarn.policies.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import names_in
 from forewarn.policies.sources import SourceError
@@ -120,6 +120,8 @@ class Upgrade:
 
     def question(self, start: Start) -> Question:
         """The nodes are upgraded."""
+        check_numbers(0, max_surge=self.max_surge, away=self.away, drain_timeout=self.drain_timeout)
+        check_numbers(1, max_unavailable=self.max_unavailable)
         most, surge = self.max_surge or self.max_unavailable, bool(self.max_surge)
         return questions.upgraded(start.cluster, self.pool, most, self.away, surge=surge, force=self.drain_timeout)
 
@@ -141,6 +143,7 @@ class Add:
         """The nodes are added."""
         if bool(self.node) == bool(self.pool):
             raise InvalidInput("both or none of node and pool are given. Fix: give one")
+        check_numbers(1, count=self.count)
         scope, name = ("node", self.node) if self.node else ("pool", self.pool)
         if self.until_scheduled:
             return _until_scheduled(start, scope, name)
@@ -205,6 +208,7 @@ class Scale:
     namespace: str = "default"
 
     def question(self, start: Start) -> Question:
+        check_numbers(0, replicas=self.replicas)
         return questions.scaled(start.cluster, self.workload, self.replicas, self.namespace, start.cache.autoscalers)
 
 
@@ -265,6 +269,7 @@ class Events:
 
     def question(self, start: Start) -> Question:
         """The events happen."""
+        check_numbers(1, runs=self.runs)
         if not self.events and not manifests_of(self.manifests):
             raise InvalidInput("neither events nor manifests given")
         objects, titles = start.read(self.manifests, self.namespace), []

@@ -17,7 +17,7 @@ from forewarn.policies.forecast.apply_order import Applied
 from forewarn.policies.forecast.forecast import place_all
 from forewarn.policies.forecast.placement import Placement, outcomes, place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, check_numbers
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes
 from forewarn.policies.scheduling.schedule_one import explanation_of
@@ -203,6 +203,7 @@ def predict(
     """
     if not isinstance(request, PredictRequest):
         request = PredictRequest(request)
+    check_numbers(0, replicas=request.replicas)
     autoscaling = autoscaling_for(cluster, request.autoscaling)
     cluster, places, faults = snapshot_of(cluster), Places(), list[Exception]()
     with places.locating():

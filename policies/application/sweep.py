@@ -16,7 +16,7 @@ from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.findings import quote
 from forewarn.policies.kinds.registry import NODE, POD
-from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.objects.fields import InvalidInput, check_numbers
 from forewarn.policies.process_pool import mapped
 from forewarn.policies.rules.support.names import suggested
 from forewarn.policies.scheduling.bulk import prepare_for_all
@@ -207,6 +207,7 @@ def risk(
     `most`: maximum number of simulated zones, and of nodes. `until`: simulated seconds. `autoscaling`: settings of
     autoscalers (default: those of the cluster). Raises SourceError, and InvalidInput for unknown names.
     """
+    check_numbers(0, most=most)
     autoscaling = autoscaling_for(cluster, autoscaling)
 
     def lose(world: World, questions: Sequence[Question]) -> Iterator[Mapping[str, Any]]:

@@ -42,6 +42,13 @@ class InvalidInput(InvalidObject):
     """
 
 
+def check_numbers(least: int, **given: float | None) -> None:
+    """Raise InvalidInput for a number below `least`. None stands for a default."""
+    for name, number in given.items():
+        if number is not None and number < least:
+            raise InvalidInput(f"{name} is {number}. Fix: set it to {least} or more")
+
+
 def json_type(value: object) -> str:
     """Return the name of a JSON value's type, as Go's encoding/json names it in errors."""
     if value is None:
