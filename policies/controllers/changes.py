@@ -35,7 +35,7 @@ from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.kinds.registry import JOB_TEMPLATE, ROLLED_OUT
 from forewarn.policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.objects.reviewed_object import Operation
-from forewarn.policies.objects.workload import contains, pod_template_of
+from forewarn.policies.objects.workload import contains, pod_template_of, wanted_active
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -413,8 +413,8 @@ def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster
     """Return the number of Pods that an object with a Pod template requests. `old`: the stored object, for missing
     fields.
 
-    A Job counts its parallelism; a CronJob, one run; a DaemonSet, one Pod for each node that should run it, or one Pod
-    if no nodes are known. Raises InvalidObject.
+    A Job counts its parallelism, or the Pods that the stored Job still needs; a CronJob, one run; a DaemonSet, one Pod
+    for each node that should run it, or one Pod if no nodes are known. Raises InvalidObject.
     """
     kind = group_kind(obj)
     if kind == "apps/DaemonSet":
@@ -422,6 +422,9 @@ def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster
         return Arrivals(replicas, min(surge_and_unavailable(obj, replicas)[0], replicas))
     given = at(obj, "spec", "replicas") is not None
     replicas = replicas_of(obj if given or old is None or kind in _RUNS else old)
+    if replicas and kind == "batch/Job" and old is not None:
+        succeeded, active = (int32(old, "status", key) or 0 for key in ("succeeded", "active"))
+        replicas = 0 if is_finished(old) else wanted_active(obj, succeeded, active)
     return Arrivals(replicas, _surge(obj, replicas))
 
 

@@ -125,6 +125,23 @@ def test_of_an_update_only_what_comes_new_counts() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("status", "admitted"),
+    [
+        ({"active": 1, "succeeded": 2}, True),
+        ({"active": 1}, False),
+        ({"succeeded": 3, "conditions": [{"type": "Complete", "status": "True"}]}, True),
+        ({"active": 0, "failed": 2, "conditions": [{"type": "Failed", "status": "True"}]}, True),
+    ],
+)
+def test_of_a_stored_job_only_pods_that_it_still_needs_count(status: dict[str, Any], admitted: bool) -> None:
+    spec = {"completions": 3, "parallelism": 3, "template": {"spec": {**pod()["spec"], "restartPolicy": "Never"}}}
+    metadata = {"name": "report", "namespace": "team"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    cluster = state(quota("few", {"pods": "2"}, {"pods": "1"}), {**job, "status": status})
+    assert ("quota-exceeded" not in {finding.rule for finding in lint(job, cluster=cluster)}) == admitted
+
+
 def test_without_a_change_of_the_template_no_rollout_comes() -> None:
     cluster = state(quota("few", {"pods": "4"}, {"pods": "4"}), deployment(4, surge=1))
     assert lint(deployment(4, surge=1), cluster=cluster) == []
