@@ -146,7 +146,9 @@ class _State:
         cache = self.cache.copy() if at_once else self.cache
         for _, fault in admit_at_once(cache, arrivals) if at_once else ():
             raise fault
-        for _, fault in rejected(cache.snapshot(), (each.object for each in arrivals if each.op == "create")):
+        for _, fault in rejected(
+            cache.snapshot(), (each.object for each in arrivals if each.op in ("create", "update"))
+        ):
             raise fault
         if at_once:
             return world_with(cache, arrivals, self._until)

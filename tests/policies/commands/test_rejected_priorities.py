@@ -143,7 +143,9 @@ def test_pods_of_a_rejected_pod_group_are_left_out(command: str, first: str, tmp
     "change",
     [{"priorityClassName": "web"}, {"resources": {"requests": {"cpu": "3"}}}, {"nodeSelector": {"zone": "a"}}],
 )
-@pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom", "classes plan", "diff", "lint"])
+@pytest.mark.parametrize(
+    "command", ["predict", "whatif apply", "whatif events", "headroom", "classes plan", "diff", "lint"]
+)
 def test_the_template_of_a_job_cannot_change(command: str, change: dict[str, Any], tmp_path: Path) -> None:
     container = {"name": "nightly", "image": "nightly", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
     for name, new in (("old", {}), ("new", change)):
@@ -154,7 +156,9 @@ def test_the_template_of_a_job_cannot_change(command: str, change: dict[str, Any
         job = Made("batch/v1", "Job", "nightly", "reports").spec(parallelism=4, template={"spec": spec})
         (tmp_path / name).mkdir()
         (tmp_path / name / "job.json").write_text(json.dumps(job.obj))
-    given = {"diff": [tmp_path / "old", tmp_path / "new"], "lint": [tmp_path / "new"]}
+    (tmp_path / "events.json").write_text(json.dumps([{"at": 1, "update": job.obj}]))
+    given: dict[str, list[Any]] = {"whatif events": ["--events", tmp_path / "events.json"]}
+    given |= {"diff": [tmp_path / "old", tmp_path / "new"], "lint": [tmp_path / "new"]}
     files = given.get(command, ["-f", tmp_path / "new"])
     answer = forewarn(*command.split(), *files, "--cluster", "webhook/sample/cluster.yaml")
     if command == "classes plan" and "priorityClassName" not in change:
