@@ -106,7 +106,7 @@ spec:
   priorityClassName: gold
 ```
 
-To suppress a finding about the whole cluster, name the object and the reason in the
+To suppress a finding about an object that no file has, name the object and the reason in the
 [configuration](../configuration.md#linter):
 
 ```yaml

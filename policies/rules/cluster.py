@@ -416,7 +416,7 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
                   resources: {requests: {cpu: 500m}}
 
     Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. Or set `maxUnavailable: 1`,
-    so that a Deployment terminates an old Pod first. `forewarn predict` shows for each node why a Pod does not fit.
+    so that a Deployment terminates an old Pod first. `forewarn predict` shows why a Pod does not fit.
     """
     restarts = restarts_of(context)
     for restart in restarts.found:

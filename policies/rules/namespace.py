@@ -64,7 +64,7 @@ def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator
         )
 
 
-_WITHOUT_EFFECT_FIX: Final = "set a valid and earlier time, such as 2026-01-02T12:00:00Z"
+_WITHOUT_EFFECT_FIX: Final = "set a time such as 2026-01-02T12:00:00Z, within breakGlass.maxDuration"
 
 
 @rule(Target.NAMESPACE, severity=Severity.WARNING, action=Action.WARN)
@@ -87,7 +87,7 @@ def exemption_without_effect(subject: ReviewedObject, context: Context) -> Itera
           annotations:
             forewarn.dev/exempt-until: "2026-01-02T12:00:00Z"
 
-    Fix: set a valid and earlier time, such as 2026-01-02T12:00:00Z.
+    Fix: set a time such as 2026-01-02T12:00:00Z, within `breakGlass.maxDuration`.
     """
     until = text_at(subject.object, *_PATH)
     if until and until != text_at(subject.old or {}, *_PATH):

@@ -93,8 +93,7 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         +     resources: {requests: {cpu: 400m}}
 
     Fix: lower the requests, or change node selectors, affinity or tolerations. If Pods of a DaemonSet fit only without
-    other Pods on their nodes, use a higher PriorityClass. `forewarn predict` shows for each node why a Pod does not
-    fit.
+    other Pods on their nodes, use a higher PriorityClass. `forewarn predict` shows why a Pod does not fit.
     """
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
@@ -562,8 +561,8 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
     """Pods of a high, preempting class have no requests for cpu or memory.
 
     Why: a Pod without requests fits even on nodes without free cpu and memory, so it preempts no Pods for them. Under
-    memory pressure, the kubelet first evicts Pods that use more memory than they request. A high priority below
-    2000000000 does not protect such a Pod.
+    memory pressure, the kubelet first evicts Pods that use more memory than they request. Only among
+    such Pods does it evict those of lower priority first. It evicts no Pod whose priority is 2000000000 or higher.
 
     Details: a class is high if its value is at least 1000000. The rule reports a Pod if none of its containers has
     requests or limits for cpu or memory. The rule ignores namespaces with a LimitRange, and Pods with such requests or
