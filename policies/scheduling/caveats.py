@@ -131,7 +131,7 @@ def run_reserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_
 
     After a failure, the caller has to call `run_unreserve_plugins`. Source: upstream `RunReservePluginsReserve`.
     """
-    for plugin in framework.at("reserve"):
+    for plugin in framework.reserves:
         status = plugin.reserve(state, pod, node_name)
         if status is not None:
             return _of_binding(status, "Reserve", plugin.name)
@@ -140,7 +140,7 @@ def run_reserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_
 
 def run_unreserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> None:
     """Run Unreserve of all Reserve plugins in reverse order. Source: upstream `RunReservePluginsUnreserve`."""
-    for plugin in reversed(framework.at("reserve")):
+    for plugin in reversed(framework.reserves):
         plugin.unreserve(state, pod, node_name)
 
 
@@ -154,7 +154,7 @@ def run_permit_plugins(
     """
     waits: dict[str, float] = {}
     waiting: Status | None = None
-    for plugin in framework.at("permit"):
+    for plugin in framework.permits:
         status, timeout = plugin.permit(state, pod, node_name)
         if status is None:
             continue
@@ -175,8 +175,8 @@ def run_pre_bind_pre_flights(framework: Framework, state: CycleState, pod: Pod, 
     Adds the plugins that skip the Pod to `state.skip_pre_bind`.
     """
     result: Status | None = SKIP
-    for plugin in framework.at("preBind"):
-        status: Status | None = plugin.pre_bind_pre_flight(state, pod, node_name)
+    for plugin in framework.pre_binds:
+        status = plugin.pre_bind_pre_flight(state, pod, node_name)
         if status is None:
             result = None
         elif status.code is Code.SKIP:
@@ -196,7 +196,7 @@ def run_pre_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node
 
     Source: upstream `RunPreBindPlugins`, which may run some in parallel.
     """
-    for plugin in framework.at("preBind"):
+    for plugin in framework.pre_binds:
         status = None if plugin.name in state.skip_pre_bind else plugin.pre_bind(state, pod, node_name)
         if status is not None:
             return _of_binding(status, "PreBind", plugin.name)
@@ -209,7 +209,7 @@ def run_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_nam
     Returns None after success, SKIP if all skip. Source: upstream `RunBindPlugins`.
     """
     status: Status | None = SKIP
-    for plugin in framework.at("bind"):
+    for plugin in framework.binds:
         status = plugin.bind(state, pod, node_name)
         if status is None:
             return None
@@ -220,7 +220,7 @@ def run_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_nam
 
 def run_post_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> None:
     """Run all PostBind plugins. Source: upstream `RunPostBindPlugins`."""
-    for plugin in framework.at("postBind"):
+    for plugin in framework.post_binds:
         plugin.post_bind(state, pod, node_name)
 
 

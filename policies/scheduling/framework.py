@@ -671,9 +671,12 @@ class Framework:
         """The plugins of `static_plugins` that run after a plugin of `column_plugins`."""
         return [self.plugin(name) for name in self.plan.late_static]
 
-    def at(self, point: str) -> list[Any]:
-        """Return the plugins of an extension point in the order of the profile."""
+    def _at(self, point: str) -> list[Any]:
         return [self.plugin(name) for name in self.profile.at(point)]
+
+    @cached_property
+    def pre_enqueues(self) -> list[PreEnqueuePlugin]:
+        return self._at("preEnqueue")
 
     @cached_property
     def pre_filters(self) -> list[PreFilterPlugin]:
@@ -696,22 +699,50 @@ class Framework:
         """
         prepared = self.profile.at("preFilter")
         result = []
-        for plugin in self.at("filter"):
+        for plugin in self._at("filter"):
             lacks = plugin.needs_pre_filter and plugin.name not in prepared
             result.append((plugin.name, _failing(plugin.needs_pre_filter) if lacks else plugin.filter))
         return result
 
     @cached_property
+    def post_filters(self) -> list[PostFilterPlugin]:
+        return self._at("postFilter")
+
+    @cached_property
+    def pre_scores(self) -> list[PreScorePlugin]:
+        return self._at("preScore")
+
+    @cached_property
     def scores(self) -> list[Any]:
         """The Score plugins in the order of the profile. Some are also NormalizeScore plugins."""
-        return self.at("score")
+        return self._at("score")
+
+    @cached_property
+    def reserves(self) -> list[ReservePlugin]:
+        return self._at("reserve")
+
+    @cached_property
+    def permits(self) -> list[PermitPlugin]:
+        return self._at("permit")
+
+    @cached_property
+    def pre_binds(self) -> list[PreBindPlugin]:
+        return self._at("preBind")
+
+    @cached_property
+    def binds(self) -> list[BindPlugin]:
+        return self._at("bind")
+
+    @cached_property
+    def post_binds(self) -> list[PostBindPlugin]:
+        return self._at("postBind")
 
     def over(self, snapshot: Snapshot) -> Framework:
         return Framework(snapshot, self.profile)
 
     def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
         """Return the status of the first plugin of the profile that keeps the Pod out of the queue, or None."""
-        return run_pre_enqueue_plugins(self.at("preEnqueue"), pod)
+        return run_pre_enqueue_plugins(self.pre_enqueues, pod)
 
     def run_pre_filter_plugins(
         self, state: CycleState, pod: Pod, plugins: Sequence[PreFilterPlugin] | None = None
@@ -811,7 +842,7 @@ class Framework:
         """
         results: dict[str, PostFilterResult] = {}
         reasons: list[str] = []
-        for plugin in self.at("postFilter"):
+        for plugin in self.post_filters:
             result = results[plugin.name] = plugin.post_filter(state, pod, statuses)
             if result.status is None or result.status.code is not Code.UNSCHEDULABLE:
                 return result, results
@@ -833,8 +864,8 @@ class Framework:
 
         Adds plugins that skip the Pod to `state.skip_score`.
         """
-        for plugin in self.at("preScore"):
-            status: Status | None = plugin.pre_score(state, pod, nodes)
+        for plugin in self.pre_scores:
+            status = plugin.pre_score(state, pod, nodes)
             if status is None:
                 continue
             if status.code is Code.SKIP:
