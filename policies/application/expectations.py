@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.application.cluster import counted_results
 from forewarn.policies.application.manifests import applied, with_manifests
 from forewarn.policies.application.places import Places
-from forewarn.policies.application.simulated import AT_ONCE, DEFAULT_UNTIL, admit_at_once, rejected, world_with
+from forewarn.policies.application.simulated import AT_ONCE, DEFAULT_UNTIL, admit_at_once, checked, rejected, world_with
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.config.document import place_of_entry
 from forewarn.policies.documents import to_dict
@@ -146,9 +146,7 @@ class _State:
         cache = self.cache.copy() if at_once else self.cache
         for _, fault in admit_at_once(cache, arrivals) if at_once else ():
             raise fault
-        for _, fault in rejected(
-            cache.snapshot(), (each.object for each in arrivals if each.op in ("create", "update"))
-        ):
+        for _, fault in rejected(cache.snapshot(), checked(arrivals)):
             raise fault
         if at_once:
             return world_with(cache, arrivals, self._until)

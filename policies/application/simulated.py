@@ -146,6 +146,13 @@ def _deletes_class(arrival: Arrival) -> bool:
     return arrival.op == "delete" and arrival.at == 0 and group_kind(arrival.object) == PRIORITY_CLASS
 
 
+def checked(arrivals: Iterable[Arrival]) -> Iterator[ApiObject]:
+    """Yield the objects to pass to `rejected`: created ones, and updated Jobs."""
+    for arrival in arrivals:
+        if arrival.op == "create" or (arrival.op == "update" and group_kind(arrival.object) == JOB):
+            yield arrival.object
+
+
 def rejected(cluster: ClusterSnapshot, objects: Iterable[ApiObject]) -> list[tuple[ApiObject, InvalidObject]]:
     """Return PodGroups that the Priority plugin rejects, objects whose new Pods it rejects, and then objects whose Pods
     name a rejected PodGroup, with the errors.

@@ -13,6 +13,7 @@ from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.application.simulated import (
     DEFAULT_UNTIL,
     admit_at_once,
+    checked,
     events_without_effect,
     passed_over,
     rejected,
@@ -276,9 +277,7 @@ def _without_rejected(question: Question, cache: DumpCache, places: Places) -> t
     Adds created objects that admission reads to `cache` (`admit_at_once`). Raises Rejected if no object is left.
     """
     entries = admit_at_once(cache, question.arrivals)
-    entries += rejected(
-        cache.snapshot(), (each.object for each in question.arrivals if each.op in ("create", "update"))
-    )
+    entries += rejected(cache.snapshot(), checked(question.arrivals))
     faults, left_out = [places.located(fault) for _, fault in entries], {id(obj) for obj, _ in entries}
     left = [arrival for arrival in question.arrivals if id(arrival.object) not in left_out]
     if faults and not left:
