@@ -75,8 +75,9 @@ class HeadroomLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HeadroomResult:
-    """The headroom for each object; of several Pods of a PodGroup, only for the first. `faults`: of
-    other objects.
+    """The headroom for each object; of several Pods of a PodGroup, only for the first.
+
+    `faults`: errors of the objects that are left out.
     """
 
     head: AnswerHead

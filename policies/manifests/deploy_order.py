@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
 _ARGO_HOOK, _WAVE = "argocd.argoproj.io/hook", "argocd.argoproj.io/sync-wave"
+_ARGO_OPTIONS, _FLUX_FORCE = "argocd.argoproj.io/sync-options", "kustomize.toolkit.fluxcd.io/force"
 _HELM_HOOK, _WEIGHT = "helm.sh/hook", "helm.sh/hook-weight"
 _PHASES: Final = {"pre-install": 0, "PreSync": 0, "": 1, "Sync": 1, "post-install": 2, "PostSync": 2, "test": 3}
 _OF_UPGRADE: Final = {"pre-upgrade": 0, "post-upgrade": 2, "crd-install": 0}
@@ -65,9 +66,11 @@ def _hook(annotations: dict[str, str]) -> str:
     return annotations.get(_ARGO_HOOK) or annotations.get(_HELM_HOOK, "")
 
 
-def is_hook(obj: ApiObject) -> bool:
-    """Report whether Helm or Argo CD creates an object anew for each upgrade."""
-    return bool(_hook(_annotations(obj)))
+def is_recreated(obj: ApiObject) -> bool:
+    """Report whether Helm, Argo CD or Flux may delete and recreate a stored object instead of updating it."""
+    annotations = _annotations(obj)
+    is_forced = "Force=true" in _parts(annotations.get(_ARGO_OPTIONS, ""))
+    return bool(_hook(annotations)) or is_forced or annotations.get(_FLUX_FORCE, "").lower() == "enabled"
 
 
 def _parts(hook: str) -> list[str]:

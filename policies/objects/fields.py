@@ -45,7 +45,7 @@ class InvalidInput(InvalidObject):
 def check_numbers(least: int, **given: float | None) -> None:
     """Raise InvalidInput for a number below `least`. None stands for a default."""
     for name, number in given.items():
-        if number is not None and number < least:
+        if number is not None and not number >= least:
             raise InvalidInput(f"{name} is {number}. Fix: set it to {least} or more")
 
 

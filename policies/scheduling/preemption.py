@@ -52,7 +52,7 @@ class Victim(NamedTuple):
     @property
     def importance(self) -> tuple[int, bool, int, int]:
         """Sort key, the most important victim first. Source: upstream `MoreImportantVictim`."""
-        return -self.priority, not self.is_group, -len(self.pods), min(map(start_time, self.pods))
+        return -self.priority, not self.is_group, -len(self.pods), min(pod.start for pod in self.pods)
 
 
 def pod_priority(pod: Pod, snapshot: Snapshot) -> int:
@@ -139,11 +139,6 @@ def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
             enumerate(pods), key=lambda item: (*item[1].importance, 0 if item[1].start_time is not None else -item[0])
         )
     ]
-
-
-def start_time(pod: Pod) -> int:
-    """Return the start time in seconds since 1970; NOW for a Pod that has not started."""
-    return pod.importance[1]
 
 
 def matching(pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
@@ -484,7 +479,7 @@ def costs_of_candidates(candidates: Sequence[Candidate]) -> NDArray[np.int64]:
     priorities, starts = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for column, candidate in enumerate(candidates):
         for rank, victim in enumerate(candidate.victims):
-            priorities[rank, column], starts[rank, column] = victim.effective_priority, start_time(victim)
+            priorities[rank, column], starts[rank, column] = victim.effective_priority, victim.start
     violations = np.array([candidate.num_pdb_violations for candidate in candidates])
     return costs_of(np.arange(len(priorities))[:, None] < counts, violations, priorities, starts, priorities[0])
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeGuard, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeGuard, cast
 
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.cluster.origin import TIME, Origin
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.fields import ApiObject
+
+    _Function = Literal["autoscalers", "capacity_buffers", "definitions", "events", "node_claims", "node_groups"]
 
 
 _FIX_OF_SOURCE: Final = "Fix: pass the output of `forewarn snapshot`"
@@ -222,7 +224,7 @@ def _is_time(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and _TIME.fullmatch(value) is not None
 
 
-def objects_of(source: str, attribute: str, *arguments: str) -> Iterable[dict[str, Any]]:
+def objects_of(source: str, attribute: _Function, *arguments: str) -> Iterable[dict[str, Any]]:
     """Return the objects that a function of a named source reads; nothing for files, which are read with the other
     objects, and for sources without this function.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, DISRUPTION_BUDGET, JOB, JOB_TEMPLATE, STATEFUL_SET
-from forewarn.policies.manifests.deploy_order import is_hook
+from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, int32, text
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
@@ -300,11 +300,12 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
     depends_on=DependsOn(("workloads",), "the Job may have been deleted"),
 )
 def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """An apply changes the Pod template of a Job.
+    """An apply changes immutable fields of a Job, such as its Pod template.
 
     Why: kube-apiserver rejects the update, except for some fields of suspended Jobs.
 
-    Details: the rule ignores hooks of Helm and Argo CD.
+    Details: the rule ignores hooks of Helm and Argo CD, and Jobs that Argo CD (`Force=true`) or Flux
+    (`kustomize.toolkit.fluxcd.io/force`) deletes and recreates.
 
     Cluster:
 
@@ -335,7 +336,9 @@ def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Fix: delete the Job first, or name it differently.
     """
-    if context.cluster is None or group_kind(subject.object) != JOB or subject.is_patched or is_hook(subject.object):
+    if context.cluster is None or group_kind(subject.object) != JOB or subject.is_patched:
+        return
+    if is_recreated(subject.object):
         return
     stored = context.cluster.workload(JOB, subject.effective_namespace, subject.ref.name)
     if stored is None:

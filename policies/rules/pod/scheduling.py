@@ -561,8 +561,8 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
     """Pods of a high, preempting class have no requests for cpu or memory.
 
     Why: a Pod without requests fits even on nodes without free cpu and memory, so it preempts no Pods for them. Under
-    memory pressure, the kubelet first evicts Pods that use more memory than they request. Only among
-    such Pods does it evict those of lower priority first. It evicts no Pod whose priority is 2000000000 or higher.
+    memory pressure, the kubelet first evicts Pods that use more memory than they request. Among
+    these Pods, it evicts those of lower priority first. It never evicts Pods with priority 2000000000 or higher.
 
     Details: a class is high if its value is at least 1000000. The rule reports a Pod if none of its containers has
     requests or limits for cpu or memory. The rule ignores namespaces with a LimitRange, and Pods with such requests or

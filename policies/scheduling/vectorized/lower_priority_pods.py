@@ -17,7 +17,6 @@ from forewarn.policies.scheduling.preemption import (
     costs_of,
     filter_pods_with_pdb_violation,
     least,
-    start_time,
     sums_of_priorities,
 )
 from forewarn.policies.scheduling.snapshot import NotValid
@@ -602,7 +601,7 @@ class LowerPriorityPods:
             table[:, row] = 0
         if ordered:
             self.kind[:count, row] = [matrix.kinds.number(pod) for pod in ordered]
-            self.start[:count, row] = [start_time(pod) for pod in ordered]
+            self.start[:count, row] = [pod.start for pod in ordered]
             self.place[:count, row] = [places[id(pod)] for pod in ordered]
             self.violates[: len(violating), row] = True
         self.count[row], self.violating[row] = count, len(violating)

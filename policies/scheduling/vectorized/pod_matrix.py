@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from forewarn.policies.metering import FEW, VECTOR, CutShort, charge, each, meter, unmetered
-from forewarn.policies.scheduling.preemption import start_time
 from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.equivalence_classes import (
     EquivalenceClasses,
@@ -864,7 +863,7 @@ class PodMatrix:
         if len(before) > count:
             self.kind[count:, row] = 0
         self.kind[new, row] = kinds
-        self.start[new, row] = [start_time(pods[place]) for place in new]
+        self.start[new, row] = [pods[place].start for place in new]
         if not (self._counts or self._nodes_of) or old_kinds == kinds:
             return 0
         gained = Counter(kinds)  # minus the old ones: the Pods after a removed Pod only change their position

@@ -165,3 +165,25 @@ def test_the_template_of_a_job_cannot_change(command: str, change: dict[str, Any
         assert answer.stdout.startswith("nothing to change")
     else:
         assert "immutable in a Job" in answer.stdout + answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("annotations", "is_reported"),
+    [
+        ({}, True),
+        ({"argocd.argoproj.io/sync-options": "Replace=true"}, True),
+        ({"argocd.argoproj.io/sync-options": "Replace=true, Force=true"}, False),
+        ({"kustomize.toolkit.fluxcd.io/force": "Enabled"}, False),
+        ({"kustomize.toolkit.fluxcd.io/force": "Disabled"}, True),
+        ({"helm.sh/hook": "pre-upgrade"}, False),
+    ],
+)
+def test_lint_ignores_a_job_that_a_tool_recreates(
+    annotations: dict[str, str], is_reported: bool, tmp_path: Path
+) -> None:
+    spec = {"restartPolicy": "Never", "containers": [{"name": "nightly", "image": "nightly:2"}]}
+    job = Made("batch/v1", "Job", "nightly", "reports").spec(parallelism=4, template={"spec": spec})
+    obj = {**job.obj, "metadata": {**job.obj["metadata"], "annotations": annotations}}
+    (tmp_path / "job.json").write_text(json.dumps(obj))
+    answer = forewarn("lint", tmp_path / "job.json", "--cluster", "webhook/sample/cluster.yaml")
+    assert ("job-field-changed" in answer.stdout) == is_reported

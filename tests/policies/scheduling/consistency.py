@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from forewarn.policies.scheduling.node_info import NodeInfo
-from forewarn.policies.scheduling.preemption import start_time
 from forewarn.policies.scheduling.snapshot import Snapshot
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
 from forewarn.policies.scheduling.vectorized.pod_matrix import _volumes_of
@@ -58,7 +57,7 @@ def _check_matrix(matrix: PodMatrix, snapshot: Snapshot) -> None:
     for row, info in enumerate(snapshot.node_infos):
         kinds, pods = matrix.kind[:, row].tolist(), info.pods
         assert kinds[: len(pods)] == [matrix.kinds.number(pod) for pod in pods], f"pods on node {row}"
-        starts = [start_time(pod) for pod in pods]
+        starts = [pod.start for pod in pods]
         assert matrix.start[: len(pods), row].tolist() == starts, f"starts of pods on node {row}"
         assert not any(kinds[len(pods) :]), f"places without a pod on node {row}"
     _check_nodes(matrix.nodes, snapshot.node_infos)
