@@ -22,6 +22,10 @@ def _codes(values: Iterable[str]) -> str:
     return ", ".join(f"`{value}`" for value in values)
 
 
+def _meanings(values: Mapping[str, str]) -> str:
+    return "; ".join(f"`{value}` ({meaning})" for value, meaning in values.items())
+
+
 LABELS: Final[Mapping[str, str]] = {
     "action": _codes(action for action in Action if action is not Action.OFF),
     "detail": _codes(DETAILS),
@@ -39,7 +43,7 @@ LABELS: Final[Mapping[str, str]] = {
     "reason": f"for rejected requests {_codes(RejectionReason)}; for failed watches an HTTP status, `expired`, "
     "`silent` or `broken`",
     "resource": "plural and group of the resource, for example `nodes` or `deployments.apps`",
-    "result": f"for Pods {_codes(RESULTS)}; for workloads {_codes(WORKLOAD_RESULTS)}",
+    "result": f"for Pods {_meanings(RESULTS)}. For workloads {_meanings(WORKLOAD_RESULTS)}.",
     "rule": "[id of the rule](rules/index.md)",
     "severity": _codes(map(str, Severity)),
     "task": "`certificate`, `global default reservation`, `count global defaults`, `audit leader election`; for the CA "

@@ -242,9 +242,9 @@ class _Followed:
 class AccuracyTable(NamedTuple):
     """The output of `forewarn webhook accuracy`.
 
-    `results`: number of Pods by result ("matched", "explained", "wrong", "unknown"). `open`: number of predictions
-    without a result yet. `not_compared`: number of predictions that forewarn cannot compare. `examples`: the last 20
-    with the result "wrong" or "explained", newest first. `workloads`: the same for workloads and Pods without a
+    `results`: number of Pods by result (see the label `result` in the reference of metrics). `open`: number of
+    predictions without a result yet. `not_compared`: number of predictions that forewarn cannot compare. `examples`:
+    the last 20 of each differing result, newest first. `workloads`: the same for workloads and Pods without a
     controller.
     """
 

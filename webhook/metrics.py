@@ -166,16 +166,11 @@ class Metrics:
             "separately."
         )
         self.predictions_shown = self._closed(Counter, "predictions_shown", text, "detail", DETAILS)
-        text = (
-            "Number of predictions for Pods, compared with the first action of kube-scheduler. The result is "
-            "`matched`, `explained` (different after a change of the cluster), `wrong` (different without such a "
-            "change), or `unknown` (not compared)."
-        )
+        text = "Number of predictions for Pods, compared with the first action of kube-scheduler."
         self.prediction_results = self._closed(Counter, "prediction_results", text, "result", RESULTS)
         text = (
             "Number of predictions for workloads and for Pods without a controller, compared with the end of the "
-            "rollout. The results are those for Pods, and `incomplete` (the prediction was incomplete). `explained` "
-            "also covers timing, ties and assumptions."
+            "rollout."
         )
         self.workload_prediction_results = self._closed(
             Counter, "workload_prediction_results", text, "result", WORKLOAD_RESULTS

@@ -181,21 +181,49 @@ def preempted_pods(count: int, victims: Iterable[Lost]) -> str:
 
 
 MATCHED, EXPLAINED, WRONG, INCOMPLETE, UNKNOWN = "matched", "explained", "wrong", "incomplete", "unknown"
-COMPARED: Final = (MATCHED, EXPLAINED, WRONG)
-DIFFERING: Final = (WRONG, EXPLAINED)
-RESULTS: Final = {
-    MATCHED: "kube-scheduler did what was predicted",
-    EXPLAINED: "it did something else, and what the prediction read had changed",
-    WRONG: "it did something else, and nothing had changed",
-    UNKNOWN: "not compared: the Pod was never created, was deleted first, or its decision was not seen",
-}
-WORKLOAD_RESULTS: Final = {
-    MATCHED: "placed, Pending, rejected and preempted Pods as predicted, up to ties",
-    EXPLAINED: "it ended in another way, because of others, timing, ties or an assumption",
-    WRONG: "it ended in another way, and nothing explains it",
-    INCOMPLETE: "not compared: the prediction was incomplete",
-    UNKNOWN: "not compared",
-}
+
+
+class Result(NamedTuple):
+    """A result of predictions. `of_pods`, `of_workloads`: its meaning; "" if it does not exist for them.
+
+    `differs`: kube-scheduler did something else. Shares count only matching and differing results.
+    """
+
+    name: str
+    of_pods: str
+    of_workloads: str
+    differs: bool = False
+
+
+_RESULTS: Final = (
+    Result(
+        MATCHED,
+        "kube-scheduler did what was predicted",
+        "placed, Pending, rejected and preempted Pods as predicted, up to ties",
+    ),
+    Result(
+        EXPLAINED,
+        "it did something else, and what the prediction read had changed",
+        "it ended in another way, because of others, timing, ties or an assumption",
+        differs=True,
+    ),
+    Result(
+        WRONG,
+        "it did something else, and nothing had changed",
+        "it ended in another way, and nothing explains it",
+        differs=True,
+    ),
+    Result(INCOMPLETE, "", "not compared: the prediction was incomplete"),
+    Result(
+        UNKNOWN,
+        "not compared: the Pod was never created, was deleted first, or its decision was not seen",
+        "not compared",
+    ),
+)
+DIFFERING: Final = tuple(result.name for result in reversed(_RESULTS) if result.differs)
+COMPARED: Final = (MATCHED, *reversed(DIFFERING))
+RESULTS: Final = {result.name: result.of_pods for result in _RESULTS if result.of_pods}
+WORKLOAD_RESULTS: Final = {result.name: result.of_workloads for result in _RESULTS if result.of_workloads}
 MAX_EVENTS: Final = 4096
 EXAMPLES: Final = 20
 MAX_SECONDS: Final = 600.0
@@ -347,18 +375,19 @@ def as_predicted(results: Mapping[str, int], causes: str | None = None) -> str:
 
     `results`: counts by result. `causes`: the counts of explained results by cause, for Pods only changes.
     """
-    matched, explained, wrong = (results[result] for result in COMPARED)
-    compared = matched + explained + wrong
+    matched, compared = results[MATCHED], sum(results[result] for result in COMPARED)
     share = f" ({100 * matched // compared}%)" if compared else ""
-    by = f"changes in between: {explained}" if causes is None else causes
-    because = f"explained by {by}" if explained else "explained: 0"
-    return f"as predicted: {matched} of {compared}{share}; {because}; wrong: {wrong}"
+    by = f"changes in between: {results[EXPLAINED]}" if causes is None else causes
+    texts = {result: f"{result}: {results[result]}" for result in COMPARED}
+    texts[MATCHED] = f"as predicted: {matched} of {compared}{share}"
+    texts |= {EXPLAINED: f"explained by {by}"} if results[EXPLAINED] else {}
+    return "; ".join(texts.values())
 
 
 class WorkloadTable(NamedTuple):
     """The results for workloads and Pods without a controller.
 
-    `results`: also "incomplete". `not_judged`: unknown results by reason. `explained_by`: explained results by cause.
+    `not_judged`: unknown results by reason. `explained_by`: explained results by cause.
     """
 
     results: Mapping[str, int]
