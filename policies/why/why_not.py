@@ -10,8 +10,9 @@ from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.objects.node import HOSTNAME, REGION, ZONE, untolerated_taint
 from forewarn.policies.objects.pod_spec import merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.scheduling.plugins import inter_pod_affinity, taint_toleration
-from forewarn.policies.scheduling.plugins.inter_pod_affinity import AFFINITY
+from forewarn.policies.scheduling.framework import Code
+from forewarn.policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleration
 from forewarn.policies.scheduling.preemption import (
     NO_VICTIMS,
     filter_victims_with_pdb_violation,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.framework import Status
     from forewarn.policies.scheduling.schedule_one import Prediction
 
-ANTI_AFFINITY: Final = (inter_pod_affinity.ANTI_AFFINITY.reasons, inter_pod_affinity.EXISTING_ANTI_AFFINITY.reasons)
 TOPOLOGY: Final = {HOSTNAME: "host name", ZONE: "zone", REGION: "region"}
 """Topology keys -> their usual names."""
 
@@ -70,7 +70,7 @@ def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int,
             nobody = dropped is NO_VICTIMS  # then what stood in the way before says more
             dropped = None if nobody else dropped
             why, example = _why(prediction, cluster, name, dropped or status, blocking, emptied=dropped is not None)
-            if nobody and status.reasons not in ANTI_AFFINITY:
+            if nobody and not _is_of_anti_affinity(status):
                 why += f"; {joined(NO_VICTIMS.reasons).short}"
             counts[why] += 1
             examples.setdefault(why, example)
@@ -91,13 +91,17 @@ def _why(
 
     `status`: the rejection to explain. `emptied`: `status` is for the node without all Pods of lower priority.
     """
-    if status.reasons in ANTI_AFFINITY:
+    if _is_of_anti_affinity(status):
         return blocking.on(node_name) or (_explained(status, emptied=emptied), "")
-    if emptied and status.reasons == AFFINITY.reasons:
+    if emptied and status.plugin == InterPodAffinity.name:
         return "its Pod affinity needs a Pod of lower priority, which preemption would remove", ""
-    if status.reasons == taint_toleration.REASON.reasons:
+    if status.plugin == TaintToleration.name:
         return _taint(prediction, cluster, node_name), ""
     return _explained(status, emptied=emptied), ""
+
+
+def _is_of_anti_affinity(status: Status) -> bool:
+    return status.plugin == InterPodAffinity.name and status.code is Code.UNSCHEDULABLE
 
 
 class BlockingPods:
