@@ -32,6 +32,7 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, KINDS, POD, SERVICE
 from forewarn.policies.objects.fields import InvalidObject, at, items, sequence
 from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.scheduling.preemption import rank_of
 from forewarn.webhook.workload_accuracy import (
     LAG,
     MATCHED,
@@ -75,11 +76,11 @@ VOLUMES: Final = 64
 
 
 class Victim(NamedTuple):
-    """A victim of preemption. `key`: namespace and name. `rank`: `Pod.importance`."""
+    """A victim of preemption. `key`: namespace and name. `rank`: see `rank_of`."""
 
     uid: str
     key: str
-    rank: tuple[int, int]
+    rank: tuple[int, ...]
 
 
 class Expectation(NamedTuple):
@@ -151,7 +152,7 @@ def _of_pod(subject: ReviewedObject, impact: Impact) -> Expectation | None:
 def _preemption(uid: str, prediction: Prediction, small: bool) -> Expectation:
     nodes = tuple(prediction.best_nodes) if small else ()
     going = [victim for victim in prediction.victims if not (victim.terminating or victim.preempted)]
-    victims = tuple(Victim(v.identity, v.key, v.importance) for v in going) if len(going) <= NAMED else None
+    victims = tuple(Victim(v.identity, v.key, rank_of(v)) for v in going) if len(going) <= NAMED else None
     return Expectation(uid, PREEMPTS, nodes if len(nodes) <= NAMED else (), prediction.nominated_node, victims)
 
 
@@ -354,7 +355,7 @@ class Accuracy:
         pod = after or before
         assert pod is not None
         if after and before and after.preempted and not (before.preempted or before.terminating):
-            victim = Victim(before.identity, before.key, before.importance)
+            victim = Victim(before.identity, before.key, rank_of(before))
             self._preempted.append(_Preempted(now, before.node_name, victim))
         if not (_has_node(before) or _has_node(after)):
             return  # it waits for a place, as before, and takes nothing from others

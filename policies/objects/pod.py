@@ -196,11 +196,6 @@ class Pod:
         return self.phase in ("Succeeded", "Failed")
 
     @property
-    def importance(self) -> tuple[int, int]:
-        """Sort key of potential victims without a PodGroup, the most important first. Source: `MoreImportantPod`."""
-        return -self.effective_priority, self.start
-
-    @property
     def start(self) -> int:
         """The start time in comparisons: NOW for a Pod without one."""
         return NOW if self.start_time is None else self.start_time

@@ -32,7 +32,7 @@ from forewarn.policies.scheduling.framework import (
     failed,
     foreign_at,
 )
-from forewarn.policies.scheduling.preemption import may_be_preempted
+from forewarn.policies.scheduling.preemption import may_be_preempted, rank_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -347,8 +347,8 @@ def victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
         return False
     charge(len(node_info.pods) // 4)
     victims = {victim.identity for victim in candidate.victims}
-    ranks = {victim.importance for victim in candidate.victims}
-    return any(pod.importance in ranks and pod.identity not in victims for pod in node_info.pods)
+    ranks = {rank_of(victim) for victim in candidate.victims}
+    return any(rank_of(pod) in ranks and pod.identity not in victims for pod in node_info.pods)
 
 
 _ALWAYS: Final = (NODE, POD, PRIORITY_CLASS)

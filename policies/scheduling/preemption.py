@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -49,10 +49,31 @@ class Victim(NamedTuple):
     priority: int
     is_group: bool = False
 
-    @property
-    def importance(self) -> tuple[int, bool, int, int]:
-        """Sort key, the most important victim first. Source: upstream `MoreImportantVictim`."""
-        return -self.priority, not self.is_group, -len(self.pods), min(pod.start for pod in self.pods)
+
+_Number = TypeVar("_Number", int, "NDArray[np.int64]")
+
+
+def importance(
+    priority: _Number,
+    start: _Number,
+    place: _Number,
+    group: int = 0,
+    *,
+    now: int = NOW,
+    in_order: bool = True,
+) -> tuple[_Number | int, ...]:
+    """Return the sort keys of one potential victim, or as arrays of many Pods, the most important first.
+
+    `place`: position on the node. `group`: number of Pods of a PodGroup, otherwise 0. `now`: the start of Pods that
+    have not started: upstream uses the current time. Releases that read the time for each comparison reverse the order
+    of these Pods; with `in_order`, the time is read once. Source: upstream `MoreImportantVictim`, `MoreImportantPod`.
+    """
+    return -priority, -group, start, place if in_order else place * (1 - 2 * (start == now))
+
+
+def rank_of(pod: Pod) -> tuple[int, ...]:
+    """Return a value that is equal for Pods of equal importance."""
+    return importance(pod.effective_priority, pod.start, 0)
 
 
 def pod_priority(pod: Pod, snapshot: Snapshot) -> int:
@@ -119,26 +140,25 @@ def terminating_victims(priority: int, node_info: NodeInfo, snapshot: Snapshot) 
 
 def victims_by_importance(victims: Sequence[Victim], semantics: Semantics) -> list[Victim]:
     """Return the victims sorted, the most important first."""
-    if semantics.unstarted_victims_in_order:
-        return sorted(victims, key=lambda victim: victim.importance)
-    by_pod = {id(victim.pods[0]): victim for victim in victims}
-    return [by_pod[id(pod)] for pod in by_importance([victim.pods[0] for victim in victims], semantics)]
+    in_order = semantics.unstarted_victims_in_order
+    keys = [
+        importance(
+            victim.priority,
+            min([pod.start for pod in victim.pods]),
+            place,
+            len(victim.pods) if victim.is_group else 0,
+            in_order=in_order,
+        )
+        for place, victim in enumerate(victims)
+    ]
+    return [victims[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
 
 
 def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
-    """Sort Pods without PodGroups by priority, then by start time, the earliest first. Source: `MoreImportantPod`.
-
-    Upstream uses the current time for a Pod that has not started. In releases that read the time for each comparison,
-    the order of such Pods is reversed; in releases that read the time once for each Pod, their order does not change.
-    """
-    if semantics.unstarted_victims_in_order or all(pod.start_time is not None for pod in pods):
-        return sorted(pods, key=lambda pod: pod.importance)
-    return [
-        pod
-        for _, pod in sorted(
-            enumerate(pods), key=lambda item: (*item[1].importance, 0 if item[1].start_time is not None else -item[0])
-        )
-    ]
+    """Return Pods without PodGroups sorted, the most important first."""
+    in_order = semantics.unstarted_victims_in_order
+    keys = [importance(pod.effective_priority, pod.start, place, in_order=in_order) for place, pod in enumerate(pods)]
+    return [pods[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
 
 
 def matching(pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
@@ -485,7 +505,7 @@ def costs_of_candidates(candidates: Sequence[Candidate]) -> NDArray[np.int64]:
 
 
 VIOLATIONS, HIGHEST, TOTAL, VICTIMS, OLDEST = CRITERIA = range(5)
-"""The rows of `costs_of` in order. `cheapest` of `vectorized/victim_selection.py` narrows nodes by the first three."""
+"""The rows of `costs_of` in order. `vectorized/lower_priority_pods.py` narrows nodes by the first three."""
 
 
 def costs_of(

@@ -16,6 +16,7 @@ from forewarn.policies.scheduling.preemption import (
     by_importance,
     costs_of,
     filter_pods_with_pdb_violation,
+    importance,
     least,
     sums_of_priorities,
 )
@@ -288,19 +289,18 @@ def _by_importance(
     *,
     in_order: bool,
 ) -> NDArray[np.intp]:
-    """Return the indices that sort Pods by node, then by highest priority, then by earliest start. All arrays: [Pod].
+    """Return the indices that sort Pods by node, then by `importance`. All arrays: [Pod]."""
+    last = start[start != NOW].max(initial=0) + 1
+    rank = np.searchsorted(np.unique(priority), priority)
+    return _lexsort(*importance(rank, np.minimum(start, last), place, now=last, in_order=in_order)[::-1], node)
 
-    Pods that have not started are last, by `place` if `in_order`, otherwise in reverse order.
+
+def _lexsort(*given: NDArray[np.int64] | int) -> NDArray[np.intp]:
+    """Return np.lexsort(given), where the last key counts most; as one sort if the keys fit into one number.
+
+    A number is a key that is equal for all.
     """
-    unstarted = start == NOW
-    last = start[~unstarted].max(initial=0) + 1
-    levels = np.unique(priority)
-    tie = place if in_order else np.where(unstarted, -place, place)
-    return _lexsort(tie, np.where(unstarted, last, start), -np.searchsorted(levels, priority), node)
-
-
-def _lexsort(*keys: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return np.lexsort(keys), where the last key counts most; as one sort if the keys fit into one number."""
+    keys = [key for key in given if not isinstance(key, int)]
     packed, room = np.zeros(len(keys[0]), np.int64), 1
     for key in keys:
         least, most = (int(key.min()), int(key.max())) if len(key) else (0, 0)
