@@ -447,6 +447,10 @@ class Plugin:
     """Whether `static_filter` reads more of the Pod than `node_constraints_of` returns: labels, namespace, priority or
     other fields of the spec. Pods share its results if what it reads is equal.
     """
+    reads_one_node: ClassVar[bool] = False
+    """Whether Filter reads only the Pod, one node and its Pods, so that the result of PreFilter is valid for all equal
+    Pods. A StaticFilterPlugin always does.
+    """
     pre_filters_deferred_resizes: ClassVar[bool] = False
     """Whether upstream's plugin has a PreFilter for Pods with a deferred resize, which forewarn does not predict. A
     profile may enable the plugin there.
@@ -670,6 +674,11 @@ class Framework:
     def late_static_plugins(self) -> list[StaticFilterPlugin]:
         """The plugins of `static_plugins` that run after a plugin of `column_plugins`."""
         return [self.plugin(name) for name in self.plan.late_static]
+
+    @cached_property
+    def reads_one_node(self) -> frozenset[str]:
+        """The Filter plugins that read only one node: see `Plugin.reads_one_node`."""
+        return frozenset(plugin.name for plugin in self._at("filter") if plugin.reads_one_node).union(self.plan.static)
 
     def _at(self, point: str) -> list[Any]:
         return [self.plugin(name) for name in self.profile.at(point)]

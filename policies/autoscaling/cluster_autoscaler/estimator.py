@@ -26,18 +26,6 @@ NOT_TRIED: Final = "estimate limit reached"
 _FILTERED_OUT: Final = unresolvable("PreFilter filtered the Node out")
 _NEW_NODE: Final = 20
 """Units of work to add a node."""
-_NODE_ALONE: Final = frozenset(
-    {
-        "NodeAffinity",
-        "NodeDeclaredFeatures",
-        "NodeName",
-        "NodePorts",
-        "NodeResourcesFit",
-        "NodeUnschedulable",
-        "TaintToleration",
-    }
-)
-"""Filters that read only the Pod and one node: their PreFilter state is valid for all equal Pods."""
 
 
 class Estimate:
@@ -265,7 +253,7 @@ class Prepared:
         result, _ = framework.run_pre_filter_plugins(self.state, pod)
         self.rejected, self.names = result.status, result.names
         filters = {name for name, _ in framework.filters if name not in self.state.skip_filter}
-        self.holds = result.status is None and result.names is None and filters <= _NODE_ALONE
+        self.holds = result.status is None and result.names is None and filters <= framework.reads_one_node
 
 
 _MAX_PER_CONTROLLER: Final = 10

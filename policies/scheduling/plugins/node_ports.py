@@ -40,6 +40,7 @@ class NodePorts(Plugin, FilterInColumns):
     """Rejects nodes where a host port of the Pod is in use."""
 
     name: ClassVar[str] = "NodePorts"
+    reads_one_node: ClassVar[bool] = True
     needs_pre_filter: ClassVar[str] = f'reading "PreFilterNodePorts" from cycleState: {NOT_FOUND}'
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002

@@ -332,6 +332,7 @@ class NodeResourcesFit(Plugin, FilterInColumns):
     """Rejects nodes with insufficient resources; scores nodes by the scoring strategy in the plugin's arguments."""
 
     name: ClassVar[str] = "NodeResourcesFit"
+    reads_one_node: ClassVar[bool] = True
     needs_pre_filter: ClassVar[str] = f'error reading "PreFilterNodeResourcesFit" from cycleState: {NOT_FOUND}'
     args: NodeResourcesFitArgs
 
