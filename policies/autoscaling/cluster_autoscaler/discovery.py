@@ -109,11 +109,13 @@ with open(os.path.join(os.path.dirname(__file__), "flags.json"), encoding="utf-8
 """Flags that forewarn reads, besides those above; those that it does not model, with the default value; and those that
 change no answer, for example because nothing fails in simulations. Other flags count as not modelled.
 """
-_NOT_MODELLED: Final[Mapping[str, str]] = {**_FLAGS["notModelled"], "max-nodes-per-scaleup": str(MAX_NODES)}
-_NOT_MODELLED_IN_SCALE_DOWN: Final[Mapping[str, str]] = _FLAGS["notModelledInScaleDown"]
-_ALLOWED: Final = frozenset((*_FLAGS["read"], *_FLAGS["irrelevant"], *_NOT_MODELLED_IN_SCALE_DOWN)).union(
-    _TIMES, _COUNTS, _SHARES, _SWITCHES, _STARTUP_TAINTS
+_READ: Final = frozenset((*_FLAGS["read"], *_TIMES, *_COUNTS, *_SHARES, *_SWITCHES, *_STARTUP_TAINTS))
+_NOT_MODELLED, _NOT_MODELLED_IN_SCALE_DOWN = (
+    {flag: default for flag, default in _FLAGS[key].items() if flag not in _READ}
+    for key in ("notModelled", "notModelledInScaleDown")
 )
+_NOT_MODELLED["max-nodes-per-scaleup"] = str(MAX_NODES)
+_ALLOWED: Final = _READ.union(_FLAGS["irrelevant"], _NOT_MODELLED_IN_SCALE_DOWN)
 _ALLOWED_PREFIXES: Final = tuple(flag.removesuffix("*") for flag in _FLAGS["irrelevant"] if flag.endswith("*"))
 _BOOLEAN: Final = frozenset(
     name for name, default in {**_NOT_MODELLED, **_NOT_MODELLED_IN_SCALE_DOWN}.items() if default in ("true", "false")
