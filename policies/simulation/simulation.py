@@ -25,6 +25,7 @@ from forewarn.policies.kinds.registry import (
     NODE,
     POD,
     POD_GROUP,
+    POD_TEMPLATE_PATHS,
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
     VOLUME,
@@ -50,7 +51,7 @@ from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler, unmo
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
     from random import Random
 
     from forewarn.policies.controllers.view import Key, PodState
@@ -61,6 +62,11 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.api_server import Change, PodKey
     from forewarn.policies.simulation.scenario import Arrival, World
 
+_KINDS_OF: Final[Mapping[str, Container[str]]] = {
+    **dict.fromkeys(("cordon", "uncordon", "drain", "lost"), (NODE,)),
+    "scale": POD_TEMPLATE_PATHS,
+}
+"""Operation -> the kinds that have it; all kinds are created, updated and deleted."""
 RETRY: Final = 5.0
 """Seconds between attempts of an eviction that a PDB blocks."""
 
@@ -160,6 +166,8 @@ def _status(api: ApiServer, key: Key) -> PdbStatus:
 def arrive(clock: Clock, api: ApiServer, latencies: Latencies, world: World, arrival: Arrival) -> None:
     """Apply one change by a user to the objects of the API server. Raises InvalidObject."""
     kind, obj = group_kind(arrival.object), arrival.object
+    if arrival.op not in ("create", "update", "delete") and kind not in _KINDS_OF.get(arrival.op, ()):
+        raise ValueError(f"no such operation for a {obj.get('kind')}: {arrival.op}")
     if arrival.op == "drain":
         drain(clock, api, latencies, text(obj, "metadata", "name"))
     elif kind == NODE:
@@ -189,10 +197,8 @@ def _node(api: ApiServer, arrival: Arrival) -> None:
         return  # what is gone is not found
     elif arrival.op == "update":
         api.put_node(read_node(arrival.object))
-    elif arrival.op in ("cordon", "uncordon"):
-        api.put_node(replace(node, unschedulable=arrival.op == "cordon"))
     else:
-        raise ValueError(f"no such operation for a node: {arrival.op}")
+        api.put_node(replace(node, unschedulable=arrival.op == "cordon"))
 
 
 def _pod(api: ApiServer, admission: Callable[[ApiObject], Pod], arrival: Arrival) -> None:

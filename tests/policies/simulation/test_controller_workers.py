@@ -104,10 +104,19 @@ def test_a_drain_evicts_the_pods_that_are_there_at_once_and_no_others() -> None:
     assert [pod for _, what, pod in told if what == "scheduled"] == ["default/web-3", "default/web-4"]
 
 
-def test_an_operation_that_nodes_do_not_have_changes_no_node() -> None:
-    node = make_node("n1").obj
-    with pytest.raises(ValueError, match="no such operation for a node: taint"):
-        events([node], [Arrival(0.0, "taint", node)])
+@pytest.mark.parametrize(
+    ("operation", "obj"),
+    [
+        ("taint", make_node("n1").obj),
+        ("scale", make_node("n1").obj),
+        ("scale", running("web", 1, "n1")),
+        ("cordon", replica_set("web", 2)),
+        ("restart", replica_set("web", 2)),
+    ],
+)
+def test_an_operation_that_a_kind_does_not_have_is_an_error(operation: str, obj: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"no such operation for a {obj['kind']}: {operation}"):
+        events([make_node("n1").obj], [Arrival(0.0, operation, obj)])
 
 
 def test_with_dice_pods_may_take_longer_to_be_made_than_other_writes() -> None:
