@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from functools import partial
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 from forewarn.policies.cluster.answer_head import Result
 from forewarn.policies.documents import fields_of
+from forewarn.policies.findings import cut
 from forewarn.policies.simulation.summary import Levels
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.arrivals import Branch
 from forewarn.policies.whatif.comparison import Losses, pdbs_below_desired, touched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.documents import Shard
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.questions import Question
+
+_Part = TypeVar("_Part", "Row", "Needs", "RunningAndPending")
 
 
 class Needs(NamedTuple):
@@ -198,35 +204,29 @@ def from_dict(document: Mapping[str, Any], head: AnswerHead) -> Sweep:
         before, without_change = document["before"], document.get("withoutChange")
         if document["version"] != 1 or document["sweep"] not in EVERY:
             raise ValueError("written by another version of forewarn")
-        rows, notes = [_row(row) for row in document["rows"]], document.get("notes", [])
+        rows, notes = [_read(Row, row) for row in document["rows"]], document.get("notes", [])
         if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
             raise ValueError("notes must be a list of strings")
-        counts = RunningAndPending(_integer(before["running"]), _integer(before["pending"]))
-        without_change = None if without_change is None else _row(without_change)
+        counts = _read(RunningAndPending, before)
+        without_change = None if without_change is None else _read(Row, without_change)
         return Sweep(head, document["sweep"], counts, rows, without_change, notes)
     except (KeyError, TypeError, AttributeError) as fault:
         raise ValueError(f"not the JSON of a sweep: {type(fault).__name__} {fault}") from None
 
 
-def _row(document: Mapping[str, Any]) -> Row:
-    values = {field.name: document[field.key] for field in fields_of(Row) if not field.optional}
-    for name in ("fewer", "pending", "preempted", "violated_pdbs"):
-        _integer(values[name])
-    if not isinstance(values["case"], str) or not isinstance(values["settled"], bool):
-        raise ValueError("a row of a sweep must have case and settled")
-    _seconds(values["settled_at"])
-    return Row(**values, node_groups=_needs_of(document["nodeGroups"]) if "nodeGroups" in document else None)
+def _read(of: type[_Part], document: Mapping[str, Any]) -> _Part:
+    """Return the part of a sweep from its JSON. Raises KeyError, TypeError, AttributeError and ValueError."""
+    part: Any = of
+    values, hints = {}, get_type_hints(part)
+    for each in fields_of(part):
+        if each.key in document or not each.optional:
+            hint = hints[each.name]
+            values[each.name] = _READERS[get_args(hint)[0] if NoneType in get_args(hint) else hint](document[each.key])
+    return of(**values)
 
 
-def _needs_of(document: Mapping[str, Any]) -> Needs:
-    nodes = {str(group): _integer(count) for group, count in document["nodes"].items()}
-    if not isinstance(document["truncated"], bool):
-        raise ValueError("a row of a sweep must have truncated for its node groups")
-    needs = Needs(nodes, _integer(document["noScaleUp"]), document["truncated"])
-    if "backAt" not in document:
-        return needs
-    end = (_integer(document["fewer"]), _integer(document["pending"]), _seconds(document["backAt"]))
-    return needs._replace(fewer=end[0], pending=end[1], back_at=end[2])
+def _counts(value: Any) -> dict[str, int]:
+    return {str(name): _integer(count) for name, count in value.items()}
 
 
 def _seconds(value: Any) -> float:
@@ -239,3 +239,20 @@ def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
         raise ValueError("counts of a sweep must be whole numbers")
     return value
+
+
+def _of_type(of: type, value: Any) -> Any:
+    if not isinstance(value, of):
+        raise ValueError(f"not the JSON of a sweep: {cut(repr(value), 40)} is not {of.__name__}")
+    return value
+
+
+_READERS: Final[Mapping[Any, Callable[[Any], Any]]] = {
+    str: partial(_of_type, str),
+    bool: partial(_of_type, bool),
+    int: _integer,
+    float: _seconds,
+    Mapping[str, int]: _counts,
+    Needs: partial(_read, Needs),
+}
+"""Type of a field -> the function that reads and checks it in JSON."""

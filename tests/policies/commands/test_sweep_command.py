@@ -542,6 +542,17 @@ def test_what_no_group_helps_and_what_is_not_worked_out_is_told() -> None:
     assert from_dict(sweep.to_dict(), HEAD).rows == [row]
 
 
+def test_every_field_of_a_row_is_read_again() -> None:
+    """The values are not the defaults, so that a field that `merge` drops makes a difference."""
+    needs = Needs({"spot": 2}, 3, True, fewer=1, pending=2, back_at=9.5)
+    row = Row("node a", 5, 4, 3, 2, 1.5, False, node_groups=needs)
+    for part in (needs, row):
+        assert all(getattr(part, name) != default for name, default in part._field_defaults.items())
+    sweep = Sweep(HEAD, "node", RunningAndPending(9, 1), [row], row)
+    again = from_dict(json.loads(json.dumps(sweep.to_dict())), HEAD)
+    assert (again.rows, again.without_change) == ([row], row)
+
+
 def test_a_command_that_knows_no_node_groups_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     command = ("test", "docs/examples/test/expectations.yaml")
     status, out, err = run(capsys, *command, "--cluster", SHOWN, "--node-templates", GROUPS)
