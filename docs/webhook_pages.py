@@ -23,7 +23,7 @@ def _codes(values: Iterable[str]) -> str:
 
 
 def _meanings(values: Mapping[str, str]) -> str:
-    return "; ".join(f"`{value}` ({meaning})" for value, meaning in values.items())
+    return ". ".join(f"`{value}` ({meaning})" for value, meaning in values.items())
 
 
 LABELS: Final[Mapping[str, str]] = {
@@ -43,7 +43,7 @@ LABELS: Final[Mapping[str, str]] = {
     "reason": f"for rejected requests {_codes(RejectionReason)}; for failed watches an HTTP status, `expired`, "
     "`silent` or `broken`",
     "resource": "plural and group of the resource, for example `nodes` or `deployments.apps`",
-    "result": f"for Pods {_meanings(RESULTS)}. For workloads {_meanings(WORKLOAD_RESULTS)}.",
+    "result": f"Pods: {_meanings(RESULTS)}. Workloads: {_meanings(WORKLOAD_RESULTS)}.",
     "rule": "[id of the rule](rules/index.md)",
     "severity": _codes(map(str, Severity)),
     "task": "`certificate`, `global default reservation`, `count global defaults`, `audit leader election`; for the CA "
