@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.questions import Question
 
 SETTLED: Final = (
-    "counts cover the whole rollout at its end, with preempted replacement Pods; forewarn lint, audit and predict "
-    "evaluate its start"
+    "counts include preemptions of and by replacement Pods; those of forewarn lint, audit and predict do not"
 )
 """The note about the basis of the counts of Apply."""
 _A_DAY: Final = 86_400.0

@@ -660,7 +660,7 @@ def test_each_count_of_a_rollout_has_its_basis_and_the_settled_one_is_shared(
     given = ("-f", str(tmp_path / "web.yaml"), "--cluster", SHOWN)
     applied = json.loads(run(capsys, "apply", *given, "-o", "json")[1])
     assert applied["basis"] == "settled"
-    assert "counts cover the whole rollout" in run(capsys, "apply", *given)[1]
+    assert "counts include preemptions of and by replacement Pods" in run(capsys, "apply", *given)[1]
     out = run(capsys, *given, "--cascade", command="predict")[1]
     assert "counts cover the new Pods of the rollout" in out
     settled = out.partition("aftermath: ")[2]
