@@ -12,9 +12,8 @@ _WIDTH = 150
 _OPTION = """
 Pass the feature gates that are set on the cluster's components as `--feature-gates A=true,B=false`. Without the option,
 predictions hold for the defaults in this table, except for [`GenericWorkload`](compatibility.md#pod-groups). `-` means
-that the release lacks the gate, and `!` that it is locked. forewarn rejects a gate that the release lacks, the wrong
-state of a locked gate, and a state that it does not predict. From 1.35, it also rejects a gate
-without one that it requires: components would not start.
+that the release lacks the gate, and `!` that it is locked. forewarn rejects gates with which components would not
+start, and states that it does not predict.
 """
 _LISTED = """
 Other gates have no effect on predictions. If you set one, the command prints the reason.

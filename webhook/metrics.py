@@ -160,10 +160,9 @@ class Metrics:
         )
         self.predictions = self._closed(Counter, "predictions", text, "outcome", Outcome)
         text = (
-            "Number of predictions by what the response shows: everything that the requester may see (`exact`), ranges "
-            "(`coarse`), or nothing. It shows nothing if predictionBudget is used up (`budget`), or if the affinity of "
-            "the Pod refers to namespaces that the requester cannot read (`affinity`). /mutate and /validate count "
-            "separately."
+            "Number of predictions by what the response shows: numbers (`exact`), ranges (`coarse`), or nothing. The "
+            "reason is that predictionBudget is used up (`budget`), or that the affinity of the Pod refers to other "
+            "namespaces (`affinity`)."
         )
         self.predictions_shown = self._closed(Counter, "predictions_shown", text, "detail", DETAILS)
         text = "Number of predictions for Pods, compared with the first action of kube-scheduler."
@@ -184,10 +183,7 @@ class Metrics:
 
     def _of_cluster_state(self) -> None:
         self._section = "Cluster state"
-        text = (
-            "Time since the last message from the API server, for the resource that has waited longest. Optional "
-            "resources do not count."
-        )
+        text = "Time since the last message from the API server, for the resource that has waited longest."
         self.cache_age = self._make(Gauge, "cache_age_seconds", text)
         self.cache_objects = self._make(Gauge, "cache_objects", "Number of objects in the watch cache.", "kind")
         text = "Number of objects that the watch cache skipped, because it could not read them."
@@ -216,9 +212,7 @@ class Metrics:
         self.audit_findings = self._make(Gauge, "audit_findings", text, "rule", "severity")
         text = 'Number of audits, by outcome. `outcome="incomplete"`: not everything was evaluated.'
         self.audits = self._closed(Counter, "audits", text, "outcome", AUDITS)
-        text = (
-            "Time at which the last audit of this replica that did not fail ended, as a Unix timestamp; 0 before that."
-        )
+        text = "Time of the last audit of this replica that did not fail, as a Unix timestamp; 0 before that."
         self.audit_last_run = self._make(Gauge, "audit_last_run_timestamp_seconds", text)
 
     def _of_operation(self) -> None:
@@ -239,7 +233,7 @@ class Metrics:
         self.reloads = self._make(Counter, "file_reloads", text, "file", "outcome")
         text = "The value is 1 while forewarn rejects the content of a file."
         self.file_rejected = self._make(Gauge, "file_rejected", text, "file")
-        text = "Number of log lines that were dropped, because the reader of standard error was too slow."
+        text = "Number of dropped log lines, because the reader of standard error was too slow."
         self.log_lines_dropped = self._make(Counter, "log_lines_dropped", text)
 
     def _make(self, kind: Callable[..., Any], name: str, help_: str, *labels: str) -> Any:
