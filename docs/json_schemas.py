@@ -113,11 +113,11 @@ _PAGE: Final = """\
 
 Generated from the code by `make docs`.
 
-Commands that print an answer accept `-o json`. `-o json=FILE` writes the answer to a file. A JSON Schema explains the
-keys of each output below. In answers of commands, durations are in seconds, `milliCpu` in thousandths of a core, and
-`memory` in bytes. "Each line of `predict`" means that each line is a JSON object.
+Commands that print an answer accept `-o json`. `-o json=FILE` writes the answer to a file. The JSON Schema of an output
+below explains its keys. `milliCpu` is in thousandths of a core, `memory` in bytes. "Each line of `predict`" means that
+each line is a JSON object.
 
-Releases can add keys. Within a `version`, no key disappears or changes its meaning. Formats without a `version` can
+Releases can add keys. Within a `version`, no key disappears or changes its meaning. Outputs without a `version` can
 change in a minor release; the changelog lists each change.
 
 ```sh

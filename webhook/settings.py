@@ -279,8 +279,7 @@ def _parser() -> argparse.ArgumentParser:
         "FOREWARN_HOST for --host.",
         epilog="On SIGTERM, forewarn reports not ready and accepts requests for --drain seconds. Then it accepts no "
         "connections, completes the requests in flight, and answers new requests on open connections with 503. A "
-        "second SIGTERM stops it immediately. The command has no option --as: the webhook uses the permissions of its "
-        "service account. Exit status: 0: stopped. 2: wrong usage. 3: the webhook cannot start.",
+        "second SIGTERM stops it immediately. Exit status: 0: stopped. 2: wrong usage. 3: the webhook cannot start.",
         examples=(
             "webhook serve --cluster cluster.yaml",
             "webhook serve --cluster live --config .forewarn.yaml",

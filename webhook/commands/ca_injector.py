@@ -86,9 +86,8 @@ def _parser() -> argparse.ArgumentParser:
         "forewarn-serving-cert. Set caBundle in the webhook configurations named forewarn. If there are several "
         "replicas, the holder of the Lease forewarn-ca-injector is the leader.",
         epilog="You can also set flags by the environment variables FOREWARN_NAMESPACE, FOREWARN_IDENTITY, "
-        "FOREWARN_HOST, FOREWARN_HEALTH_PORT and FOREWARN_LOG_LEVEL. The command has no option --as: "
-        "the injector uses the permissions of the service account of its Pod. Exit status: 0: stopped. 2: wrong usage. "
-        "3: the injector cannot start.",
+        "FOREWARN_HOST, FOREWARN_HEALTH_PORT and FOREWARN_LOG_LEVEL. Exit status: 0: stopped. 2: wrong usage. 3: the "
+        "injector cannot start.",
         examples=("webhook ca-injector", "webhook ca-injector --namespace forewarn --health-port 9090"),
     )
     given = {key: os.environ.get(variable) for key, variable in _ENVIRONMENT.items()}
