@@ -268,7 +268,7 @@ class State(NamedTuple):
             most=most,
             workloads=workloads,
             autoscaling=self.autoscaling,
-            progress=_counting("losses", print_notice),
+            progress=_counting("preparing the simulations", "losses", print_notice),
         )
         if not risks.workloads and str(workloads):
             raise Unanswered(f"no running workload{workloads}")
@@ -279,7 +279,7 @@ class State(NamedTuple):
         result = audit(
             Cluster(self.cache, self.config),
             autoscaling=self.autoscaling,
-            progress=_counting("restarts", print_notice),
+            progress=_counting("checking the objects", "restarts", print_notice),
         )
         page = audit_report(
             result.findings,
@@ -429,8 +429,11 @@ def _progress_of(print_notice: PrintNotice) -> Progress:
     return lambda seconds, steps: print_notice(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps")
 
 
-def _counting(what: str, print_notice: PrintNotice) -> Progress:
-    """Return a function that prints each number once; a question calls it more often, so that it can be cancelled."""
+def _counting(first: str, what: str, print_notice: PrintNotice) -> Progress:
+    """Print `first`, and return a function that prints each number once; a question calls it more often, so that it
+    can be cancelled.
+    """
+    print_notice(first)
     last = -1
 
     def show(count: float, total: int) -> None:

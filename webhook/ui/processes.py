@@ -115,6 +115,7 @@ class Processes:
                 with theirs:
                     self._hand_over(_ASK, theirs)
                 ours.sendall(json.dumps({"seconds": seconds, "question": question}).encode() + b"\n")
+                yield Step("computing the answer")
                 yield from _steps(ours, monotonic() + seconds)
         except OSError as error:
             raise Unanswered(_exited(error)) from None
@@ -227,7 +228,7 @@ def _watch(connection: socket.socket, run: Run, more_memory: int) -> NoReturn:
 
 
 def _answer(connection: socket.socket, question: dict[str, Any], run: Run) -> NoReturn:
-    sent = monotonic()
+    sent = 0.0
 
     def print_notice(text: str) -> None:
         nonlocal sent

@@ -216,15 +216,18 @@ def test_pages_of_the_webhook_do_not_answer_for_objects_that_it_does_not_read() 
     assert (NOT_READ in page, NO_NODE_GROUPS in page) == (True, False)
 
 
-@pytest.mark.parametrize(("command", "what"), [("audit", "restarts"), ("risk", "losses")])
-def test_a_long_question_shows_its_progress(command: str, what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "begins", "what"),
+    [("audit", "checking the objects", "restarts"), ("risk", "preparing the simulations", "losses")],
+)
+def test_a_long_question_shows_its_progress(command: str, begins: str, what: str, tmp_path: Path) -> None:
     said: list[str] = []
     state = desk(str(contended(tmp_path))).here.state
     with patch("forewarn.policies.rules.support.restarts._BATCH", 1):
         state.answer({"command": command, "fields": {}}, said.append)
-    count = len(said) - 1
+    count = len(said) - 2
     assert count > 0
-    assert said == [f"{number} of {count} {what} simulated" for number in range(count + 1)]
+    assert said == [begins] + [f"{number} of {count} {what} simulated" for number in range(count + 1)]
 
 
 def test_zones_and_pools_are_links_to_their_losses(tmp_path: Path) -> None:

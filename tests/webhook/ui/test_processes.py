@@ -75,7 +75,7 @@ def test_answers_of_any_length_and_several_one_after_the_other() -> None:
 def test_progress_precedes_the_answer() -> None:
     with processes() as made:
         said = [step.progress for step in made.ask({"do": "say"}, MAX_SECONDS) if step.progress]
-        assert said == ["half"]
+        assert said == ["computing the answer", "half"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,9 @@ def test_more_questions_wait(tmp_path: Path) -> None:
         second = made.ask({"do": "echo"}, MAX_SECONDS)
         assert next(second).progress == "waiting for other questions"
         first.close()
-        assert [step.answer for step in second][-1] == {"do": "echo"}
+        steps = [*second]
+        assert steps[0].progress == "computing the answer"
+        assert steps[-1].answer == {"do": "echo"}
 
 
 def test_short_questions_do_not_wait_for_long_ones(tmp_path: Path) -> None:
