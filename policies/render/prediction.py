@@ -95,7 +95,7 @@ def render(
         yield from _reasons(prediction, cluster, applied, first=number == 1)
         how = explanation_of(prediction) if explain else None
         yield from (f"  how: {line}" for line in (how,) if line is not None)
-    omitted = [f"{count - MAX_LINES} {_OUTCOMES[outcome]}" for outcome, count in shown.items() if count > MAX_LINES]
+    omitted = [f"{count - MAX_LINES} {OUTCOMES[outcome]}" for outcome, count in shown.items() if count > MAX_LINES]
     if omitted:
         yield f"and more Pods: {', '.join(omitted)}; use -o json for all"
     yield from (f"  note: {line}" for line in _caveats(placement, applied))
@@ -188,7 +188,7 @@ def _counted(predictions: Sequence[Prediction], applied: Applied | None, rejecte
     )
 
 
-_OUTCOMES: Final = {
+OUTCOMES: Final = {
     "fits": "would fit",
     "preempts": "would preempt other Pods",
     "waits": "would wait for terminating Pods",
@@ -206,7 +206,7 @@ def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction]) -
     in_vain = {p.pod.uid for p in predictions if p.outcome == "pending"} - {""}
     may_run = (p for p in predictions if p.outcome == "preempts" and p.pod.uid not in in_vain)
     preempting = tuple(p for p in may_run if not waits_for_victims(p))
-    texts = {outcome: f"{count} {_OUTCOMES[outcome]}" for outcome, count in counts.items()}
+    texts = {outcome: f"{count} {OUTCOMES[outcome]}" for outcome, count in counts.items()}
     if "preempts" in texts and preempting:
         head = f"{counts['preempts']} would preempt"
         texts["preempts"] = victims_text(head, preempting, victims_of(preempting), OPEN).problem

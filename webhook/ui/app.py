@@ -17,6 +17,7 @@ from werkzeug.exceptions import HTTPException, UnprocessableEntity
 from forewarn.policies.documents import to_dict
 from forewarn.policies.render.html.elements import display_text
 from forewarn.policies.render.html.nodes import nodes
+from forewarn.policies.render.prediction import OUTCOMES
 from forewarn.webhook.ui.access import MAX_BYTES, PAGES, protect
 from forewarn.webhook.ui.processes import Processes, Unanswered
 from forewarn.webhook.ui.questions import EDITS, OTHERS, POLICIES, QUESTIONS, BadLink, CommandLine, command_line_of
@@ -203,7 +204,7 @@ class _Pages:
     def predict(self) -> str:
         """A manifest, and its prediction."""
         picture = markup_of(nodes({"notDrawn": 0}))
-        own: dict[str, Any] = {"picture": picture, "edits": EDITS.values(), "policies": POLICIES}
+        own: dict[str, Any] = {"picture": picture, "edits": EDITS.values(), "policies": POLICIES, "outcomes": OUTCOMES}
         return self._page("predict", self._cluster.view(), scripts=("page.js", "predict.js"), **own)
 
     def question(self, page: str) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _MAX_NODES: Final = 60
 """In the picture of a prediction."""
 _MAX_VICTIMS: Final = 500
+"""As in predict.js."""
 
 
 class ClassOnNode(NamedTuple):

@@ -6,6 +6,7 @@ const manifest = byId("manifest");
 const PAUSE = 60;
 const BUSY_AFTER = 400;
 const LONGEST_ADDRESS = 30000;
+const MAX_VICTIMS = 500;
 const HEADERS = { "Content-Type": "application/json" };
 const EXAMPLE = `apiVersion: apps/v1
 kind: Deployment
@@ -40,11 +41,26 @@ const valueOf = (field) => {
 
 const edits = () => Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, valueOf(field)]));
 
+// The figures of the verdict; the server sends at most MAX_VICTIMS.
+const OUTCOMES = JSON.parse(byId("figures").dataset.outcomes);
+const figures = (found) => {
+  const count = found.victims.length;
+  const victims = count < MAX_VICTIMS ? count : `${count} or more`;
+  const outcomes = Object.entries({ fits: 0, preempts: 0, pending: 0, ...found.outcomes });
+  const tiles = outcomes.map(([key, pods]) => [OUTCOMES[key], pods, pods && key !== "fits"]);
+  const shown = [...tiles, ["victims", victims, count]].map(([name, value, isBad]) => {
+    const tile = make("div", isBad ? "tile bad" : "tile", "");
+    tile.append(make("dt", "", name), make("dd", "", value));
+    return tile;
+  });
+  byId("figures").replaceChildren(...shown);
+  byId("victims-title").textContent = `Victims: ${victims}`;
+};
+
 const headline = (found) => {
   const outcomes = Object.keys(found.outcomes);
   byId("headline").className = outcomes.length && outcomes.every((each) => each === "fits") ? "fits" : outcomes.length || found.faults.length ? "bad" : "";
   byId("headline").textContent = found.lines[0] ?? "not predicted";
-  byId("victims-title").textContent = `Victims: ${found.victims.length}`;
 };
 
 const fill = (found) => {
@@ -62,6 +78,7 @@ const fill = (found) => {
 
 const show = (found) => {
   headline(found);
+  figures(found);
   fill(found);
   byId("fault").hidden = !found.faults.length;
   byId("fault").textContent = found.faults.join("\n");
@@ -97,8 +114,7 @@ const clear = (headline, text = "") => {
   byId("headline").textContent = headline;
   byId("fault").hidden = !text;
   byId("fault").textContent = text;
-  byId("lines").replaceChildren();
-  byId("picture").replaceChildren();
+  for (const id of ["figures", "lines", "picture"]) byId(id).replaceChildren();
   byId("victims").hidden = true;
   byId("copy-command").disabled = byId("copy-json").disabled = true;
 };
