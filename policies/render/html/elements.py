@@ -123,7 +123,7 @@ def page_header(
     return element(
         "header",
         element("p", "forewarn", class_="brand"),
-        element("h1", display_text(title)),
+        element("h1", cut(one_line(title), 2 * LONGEST)),
         element("p", display_text(lead), class_="lead") if lead else None,
         *(element("p", display_text(line)) for line in more),
         figures(tiles),

@@ -134,6 +134,9 @@ def test_a_prediction_follows_each_change_and_its_link_restores_it(page: Any, ui
     assert headline.startswith("Deployment shop/cache: 9 new Pods: 4 would preempt 4 Pods on a-1, a-2 and 2 more: ")
     assert headline.endswith(", 1 would stay Pending")
     assert page.inner_text("#victims-title") == "Victims: 4"
+    figures = dict(zip(*(page.locator(f"#figures {tag}").all_inner_texts() for tag in ("dt", "dd")), strict=True))
+    assert figures.pop("victims") == "4"
+    assert (figures["would preempt other Pods"], sum(map(int, figures.values()))) == ("4", 9)
     assert page.locator("#victims tbody tr").count() == 4
     assert page.locator("#lines .victim").count() >= 4
     assert "4 nodes: insufficient cpu" in shown
@@ -333,27 +336,39 @@ def test_six_questions_of_an_owner_take_at_most_twelve_clicks(browser: Any, tmp_
     clicks = 0
     with served(tmp_path / "cluster.yaml") as ui, opened(browser, ui) as page:
 
-        def ask(expected: str, *steps: str, **typed: str) -> None:
-            """Each click, selection, typed value and Enter is a click."""
+        def ask(expected: str, *steps: str) -> None:
+            """Texts (`=`) and Enter are no clicks; to select a question takes two."""
             nonlocal clicks
-            clicks += len(steps) + len(typed) + bool(typed)
-            page.goto(ui.base)
+            show(page, ui, "/")
             for step in steps:
-                page.select_option("#change", step) if step in QUESTIONS else page.click(step)
-            for name, text in typed.items():
-                page.fill(f".ask [name={name}]", text)
-                last = f".ask [name={name}]"
-            if typed:
-                page.press(last, "Enter")
-            page.wait_for_selector("main > header h1")
-            assert expected in page.inner_text("main > header")
+                if step.startswith("="):
+                    page.wait_for_selector("input:focus, textarea:focus")
+                    page.keyboard.insert_text(step[1:])
+                elif step in QUESTIONS:
+                    clicks += 2
+                    page.select_option("#change", step)
+                else:
+                    clicks += 1
+                    page.click(step)
+            if steps[-1].startswith("=") and "Predict" not in steps[0]:
+                page.keyboard.press("Enter")
+            page.wait_for_selector("main > header h1, html[data-predicted]")
+            assert expected in page.inner_text("main > header, .result")
 
         ask("4 of 4 replicas of reports/nightly lost", "a:text-is('Lose zone a')")
-        ask("2 of 4 replicas of reports/nightly lost", name="a-1")
-        ask("4 of 5 new Pods of shop/web run", "scale", name="shop/deployment/web", number="9")
-        ask("more Pods", "headroom", name="shop/deployment/web")
+        ask("1 node drained; ", "#name", "=a-1")
+        ask("2 new Pods: 2 would fit", "a:text-is('Predict')", f"={MANIFEST}")
+        ask("more Pods", "headroom", "#name", "=shop/deployment/web")
         ask("shop/large (priority 0): Pending", ".chips a:has-text('shop/large')")
-        ask("New Pods of reports/nightly with PriorityClass batch rejected", "a[aria-label='Delete: batch']")
+        workload = ".ask [name=workloads]"
+        ask(
+            "New Pods of shop/web get priority 100 (never preempts) instead of 100000",
+            "class",
+            "#name",
+            "=batch",
+            workload,
+            "=shop/deployment/web",
+        )
     assert clicks <= 12
 
 
