@@ -139,8 +139,8 @@ def state(gate: str, minor: int, table: Mapping[str, str] = FEATURE_GATES) -> st
 
 def default(gate: str, minor: int) -> bool:
     """The default of a gate; that of the release before if a gate was removed, off before its first release."""
-    states = [state(gate, phase) for phase in KNOWN_MINORS if phase <= max(minor, KNOWN_MINORS[0])]
-    return next((phase.startswith("on") for phase in reversed(states) if phase != "-"), False)
+    states = (state(gate, phase) for phase in reversed(KNOWN_MINORS) if phase <= max(minor, KNOWN_MINORS[0]))
+    return next((phase.startswith("on") for phase in states if phase != "-"), False)
 
 
 def fault(gate: str, minor: int, *, on: bool) -> str:
