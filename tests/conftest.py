@@ -75,4 +75,5 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
     _freeze()
     gc.freeze = gc.unfreeze = lambda: None  # a command that calls gc.unfreeze must not undo this
+    gc.set_threshold(200_000, 50)  # as in commands
     gc.enable()
