@@ -68,7 +68,7 @@ serve: $(VENV)/run ## keep the webhook running on the sample cluster
 	$(BIN)/forewarn webhook serve --cluster webhook/sample/cluster.yaml
 
 test: $(VENV)/dev ## every test but the slow and the end-to-end ones
-	TEST_LIMIT=3600 $(BIN)/python -m pytest -q -n auto -m 'not slow and not e2e and not browser'
+	TEST_LIMIT=3600 $(BIN)/python -m pytest -q -n auto --dist worksteal --ignore tests/e2e -m 'not slow and not e2e and not browser'
 
 test-minimum: $(OLDEST) ## the same with the oldest versions of dependencies that setup.cfg allows
 	$(MAKE) test VENV=.cache/venv-minimum CONSTRAINTS=$(OLDEST)
@@ -86,7 +86,7 @@ browser: $(VENV)/dev ## reports and the pages of `forewarn ui` in Chromium (CHRO
 coverage: $(VENV)/dev ## the same, and which branches of the sources it takes; fails below what setup.cfg asks for
 	rm -f .cache/coverage*
 	mkdir -p .cache
-	TEST_LIMIT=7200 $(BIN)/coverage run -m pytest -q -n auto -m 'not slow and not e2e and not browser'
+	TEST_LIMIT=7200 $(BIN)/coverage run -m pytest -q -n auto --dist worksteal --ignore tests/e2e -m 'not slow and not e2e and not browser'
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 
