@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
-
-import pytest
 
 MAX_COMPLEXITY = 20
 """Rank C of radon. Besides the statements that C901 of ruff counts, radon counts boolean operators, conditional
 expressions and comprehensions.
 """
+DECIDING = re.compile(r"\b(?:and|or|if|elif|else|for|while|except|case|assert)\b")
+"""At least one for each decision."""
 MODULES = sorted(path for package in ("policies", "webhook") for path in Path(package).rglob("*.py"))
 
 
@@ -32,17 +33,19 @@ def decisions(node: ast.AST) -> int:
 
 def complex_functions(source: str) -> list[str]:
     """The functions that are too complex, with line and complexity."""
+    lines = source.splitlines()
     functions = [
         (node, 1 + sum(map(decisions, ast.walk(node))))
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and len(DECIDING.findall("\n".join(lines[node.lineno - 1 : node.end_lineno]))) >= MAX_COMPLEXITY
     ]
     return [f"line {node.lineno}: {node.name} {found}" for node, found in functions if found > MAX_COMPLEXITY]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
-def test_no_function_is_complex(path: Path) -> None:
-    assert complex_functions(path.read_text()) == []
+def test_no_function_is_complex() -> None:
+    complex_ones = {path: found for path in MODULES if (found := complex_functions(path.read_text()))}
+    assert complex_ones == {}
 
 
 def test_a_complex_function_is_found() -> None:

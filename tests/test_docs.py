@@ -23,6 +23,7 @@ from forewarn.policies.simulation.scenario import OPERATIONS
 from forewarn.webhook.admission.review import Hook, parse_review
 from forewarn.webhook.admission.services import WarningLimiter
 from forewarn.webhook.commands.review import answers
+from tests.cases import each
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def test_pages_link_to_files_that_are_there() -> None:
             assert (Path(page).parent / target).exists(), f"{page}: {target}"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each(lambda: ((page,) for page in PAGES))
 def test_pages_link_to_headings_as_github_and_the_site_name_them(page: str) -> None:
     targets = re.findall(r"\]\(([^):#]*)#([^)]+)\)", Path(page).read_text())
     paths = [((Path(page).parent / file if file else Path(page)), anchor) for file, anchor in targets]

@@ -9,6 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from forewarn.policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
+from tests.cases import each
 
 DATA = json.loads((Path(__file__).parent / "data" / "quantities.json").read_text())
 SUFFIXES = ["", "m", "u", "n", "k", "M", "G", "T", "Ki", "Mi", "Gi", "e3", "e-3", "E6"]
@@ -22,9 +23,8 @@ texts = st.builds(
 )
 
 
-@pytest.mark.parametrize("row", DATA["parsed"], ids=lambda row: row[0])
-def test_a_text_is_read_and_printed_as_upstream_does(row: list[str | None]) -> None:
-    text, printed, detail = row
+@each(lambda: DATA["parsed"])
+def test_a_text_is_read_and_printed_as_upstream_does(text: str, printed: str | None, detail: str) -> None:
     if printed is None:
         with pytest.raises(InvalidQuantity) as rejected:
             parse_quantity(text)
@@ -34,7 +34,7 @@ def test_a_text_is_read_and_printed_as_upstream_does(row: list[str | None]) -> N
         assert (str(quantity), str(quantity.round_up_to_milli())) == (printed, detail)
 
 
-@pytest.mark.parametrize(("parts", "printed"), DATA["sums"])
+@each(lambda: DATA["sums"])
 def test_a_sum_prints_as_upstream_prints_it(parts: list[str], printed: str) -> None:
     assert str(sum(map(parse_quantity, parts), ZERO)) == printed
 

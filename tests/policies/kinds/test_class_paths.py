@@ -14,6 +14,7 @@ from forewarn.policies.config.load import read_config
 from forewarn.policies.kinds.class_paths import ANYWHERE, ITEMS, PARAMETERS, PRESETS, VALUES, BadPath, parse_path
 from forewarn.policies.objects.workload import parts_of
 from forewarn.webhook.admission.review import Hook
+from tests.cases import each
 from tests.webhook.builders import cluster, decided, priority_class, review
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def built(path: ClassPath, name: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize(("kind", "path"), [(kind, path) for kind, paths in PRESETS.items() for path in paths])
+@each(lambda: ((kind, path) for kind, paths in PRESETS.items() for path in paths))
 def test_every_preset_leads_to_its_class(kind: str, path: ClassPath) -> None:
     group, _, name = kind.rpartition("/")
     obj = {"apiVersion": f"{group}/v1", "kind": name, **built(path, "gold")}

@@ -13,7 +13,7 @@ from forewarn.policies.config import load_limited_resources
 from forewarn.policies.dry_run import Answer, dry_run, dry_run_apply
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import LimitedResource, Options, ScopeSelector
-from tests.cases import cases
+from tests.cases import cases, each
 from tests.policies.recorded import CASES, comparable, load
 
 FILES = {
@@ -21,7 +21,6 @@ FILES = {
     "random.jsonl.gz": "admission-config.yaml",
     "limited.jsonl.gz": "limited-config.yaml",
 }
-RECORDED = [(case, config) for file, config in FILES.items() for case in load(file)]
 
 
 def cluster_of(*objects: dict[str, Any]) -> ClusterSnapshot:
@@ -52,7 +51,7 @@ def create(obj: dict[str, Any], *existing: dict[str, Any], options: Options | No
     return dry_run(ReviewedObject(obj), cluster_of(*existing), options or Options())
 
 
-@pytest.mark.parametrize(("case", "config"), RECORDED, ids=[case["id"] for case, _ in RECORDED])
+@each(lambda: ((case, config) for file, config in FILES.items() for case in load(file)))
 def test_the_answer_is_the_recorded_one(case: dict[str, Any], config: str) -> None:
     objects = [obj for objects in case["cluster"].values() for obj in objects]
     subject = ReviewedObject(case["object"], Operation(case["operation"]), case.get("oldObject"))

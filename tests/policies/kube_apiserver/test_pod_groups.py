@@ -19,25 +19,18 @@ from forewarn.policies.kube_apiserver.validation.strict import fields_of, type_o
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options
 from forewarn.policies.releases.semantics import Semantics
-from tests.cases import cases
+from tests.cases import cases, each
 from tests.policies.kube_apiserver.test_dry_run import json_values, pod, priority_class, quota
 from tests.policies.recorded import load
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 ON = Semantics(37).with_gates(GenericWorkload=True)
 WITH_POLICY = ON.with_gates(PodGroupPreemptionPolicy=True)
 ALPHA = Semantics(36).with_gates(GenericWorkload=True)
-CASES = {case["id"]: case for case in load("groups-admission.cases.jsonl.gz")}
-RECORDED = [
-    (expected, semantics)
-    for file, semantics in (
-        ("groups-admission.expected.jsonl.gz", ON),
-        ("groups-admission-preemptionpolicy.expected.jsonl.gz", WITH_POLICY),
-    )
-    for expected in load(file)
-]
+RECORDED = {"groups-admission.expected": ON, "groups-admission-preemptionpolicy.expected": WITH_POLICY}
 GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 
 
@@ -72,9 +65,16 @@ def fault(obj: dict[str, Any], old: dict[str, Any] | None = None, semantics: Sem
     return rejected.message.partition(" is invalid: ")[2]
 
 
-@pytest.mark.parametrize(("expected", "semantics"), RECORDED, ids=[f"{e['id']}-{len(s.gates)}" for e, s in RECORDED])
-def test_the_verdict_is_the_recorded_one(expected: dict[str, Any], semantics: Semantics) -> None:
-    found = answer_case(CASES[expected["id"]], options=Options(), semantics=semantics)
+def recorded() -> Iterator[tuple[dict[str, Any], dict[str, Any], Semantics]]:
+    known = {case["id"]: case for case in load("groups-admission.cases.jsonl.gz")}
+    for file, semantics in RECORDED.items():
+        for expected in load(f"{file}.jsonl.gz"):
+            yield expected, known[expected["id"]], semantics
+
+
+@each(recorded)
+def test_the_verdict_is_the_recorded_one(expected: dict[str, Any], case: dict[str, Any], semantics: Semantics) -> None:
+    found = answer_case(case, options=Options(), semantics=semantics)
     compared = {"allowed", "code", "reason", "stored", *(["message"] if expected["code"] != 400 else [])}
     assert {key: found.get(key) for key in compared & expected.keys()} == {
         key: expected[key] for key in compared & expected.keys()

@@ -39,11 +39,11 @@ from forewarn.policies.objects.resource_list import add, exceeded, subtract_to_z
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.options import LimitedResource, ScopeSelector
 from forewarn.policies.quantity import ZERO, Quantity
+from tests.cases import each
 from tests.policies.kube_apiserver.quota_cases import case as quota_case
 from tests.policies.recorded import load
 
 ORACLE = Path(__file__).parents[3] / ".cache" / "oracle"
-EVALUATED = load("pod-usage.jsonl.gz")
 CLASSES = ["", "gold", "silver", "bronze"]
 
 
@@ -76,7 +76,7 @@ def by_class(operator: str, *values: str) -> ScopeSelector:
     return ScopeSelector("PriorityClass", operator, values)
 
 
-@pytest.mark.parametrize("case", EVALUATED, ids=range(len(EVALUATED)))
+@each(lambda: ((case,) for case in load("pod-usage.jsonl.gz")))
 def test_a_pod_is_evaluated_as_upstream_evaluates_it(case: dict[str, Any]) -> None:
     check_evaluation(case, case["expected"])
 

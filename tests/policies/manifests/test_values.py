@@ -17,6 +17,7 @@ from forewarn.policies.manifests.documents import Document
 from forewarn.policies.manifests.yaml.construct import Construction
 from forewarn.policies.manifests.yaml.nodes import compose
 from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
+from tests.cases import each
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "cases" / "yaml.jsonl").read_text().splitlines()]
 
@@ -35,7 +36,7 @@ def _read(data: bytes) -> tuple[list[Any], bool]:
     return found, False
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+@each(lambda: ((case,) for case in CASES))
 def test_a_text_reads_as_kubectl_reads_it(case: dict[str, Any]) -> None:
     documents, rejected = _read(_data(case))
     # The text of JSON tells 1, 1.0 and true apart, which == does not.
@@ -50,7 +51,7 @@ def test_the_table_has_what_it_is_for() -> None:
     assert sum(case.get("refused", False) for case in CASES) > 60
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+@each(lambda: ((case,) for case in CASES))
 def test_the_quick_way_never_disagrees_with_the_careful_one(case: dict[str, Any]) -> None:
     document = Document(_data(case), "f.yaml")
     quick = quick_value(document)

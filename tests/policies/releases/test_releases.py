@@ -34,6 +34,7 @@ from forewarn.policies.releases.release import (
     semantics_of,
 )
 from forewarn.policies.releases.semantics import Semantics
+from tests.cases import each
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_a_state_that_is_not_predicted_is_no_default_but_for_the_ones_in_the_doc
     assert differs == set()
 
 
-@pytest.mark.parametrize("name", sorted(FEATURE_GATES))
+@each(lambda: ((name,) for name in FEATURE_GATES))
 def test_every_gate_has_an_answer_in_every_release(name: str) -> None:
     for minor in PREDICTED_MINORS:
         for on in (False, True):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config import Config, load_limited_resources
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.findings import Finding
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from tests.cases import each
 from tests.policies.recorded import CASES, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RECORDED = [
@@ -41,9 +43,8 @@ def rejection(case: dict[str, Any]) -> str:
     return str(case["error"]["message"]) if case["code"] >= 400 else ""
 
 
-def of_kind(kind: str) -> pytest.MarkDecorator:
-    cases = [(c, config) for c, config in RECORDED if c["object"]["kind"] == kind and c["operation"] == "CREATE"]
-    return pytest.mark.parametrize(("case", "config"), cases, ids=[c["id"] for c, _ in cases])
+def of_kind(kind: str) -> Iterator[tuple[dict[str, Any], Config]]:
+    return ((c, config) for c, config in RECORDED if c["object"]["kind"] == kind and c["operation"] == "CREATE")
 
 
 def test_every_kind_of_refusal_is_among_the_cases() -> None:
@@ -51,7 +52,7 @@ def test_every_kind_of_refusal_is_among_the_cases() -> None:
     assert all(any(text in message for message in messages) for text, _ in NAMED[:3])
 
 
-@of_kind("Pod")
+@each(lambda: of_kind("Pod"))
 def test_a_pod_that_quotas_refuse_is_told_by_the_rule_that_is_about_it(case: dict[str, Any], config: Config) -> None:
     found = found_by(case, config)
     rules = {finding.rule for finding in found} & {rule for _, rule in NAMED}
@@ -64,7 +65,7 @@ def test_a_pod_that_quotas_refuse_is_told_by_the_rule_that_is_about_it(case: dic
         assert any(text in rejection(case) for text in words)
 
 
-@of_kind("ResourceQuota")
+@each(lambda: of_kind("ResourceQuota"))
 def test_a_quota_is_told_to_be_invalid_where_it_was_refused_as_such(case: dict[str, Any], config: Config) -> None:
     told = [f.detail["rejection"] for f in found_by(case, config) if f.rule == "quota-scope-invalid"]
     assert bool(told) is (case["code"] == 422)

@@ -28,14 +28,15 @@ from forewarn.policies.rules.support.context import Context, Rule, Target, rule
 from forewarn.policies.rules.support.documentation import documentation_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS
 from forewarn.webhook.admission.decision import BEST, is_shortened, warnings_of
+from tests.cases import each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 WANTED = wanted_kinds(Config())
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
-each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.ID)
+each_rule = each(lambda: ((rule,) for rule in RULES))
 
 
 def test_every_rule_is_a_function_of_its_name_and_is_found_once() -> None:
@@ -87,8 +88,8 @@ class Looked(ClusterSnapshot):
         return super().__getattribute__(name)
 
 
-def _looks_at(rule: Rule, heading: str, shown: Rule) -> set[str]:
-    """What of the cluster a rule asks for when it judges an example of a rule."""
+def _looking(heading: str, shown: Rule) -> Callable[[Rule], set[str]]:
+    """What of the cluster a rule asks for when it judges an example of `shown`."""
     examples = documentation_of(shown).examples
     whole = Target.CLUSTER in shown.TARGETS
     cluster = (
@@ -102,22 +103,26 @@ def _looks_at(rule: Rule, heading: str, shown: Rule) -> set[str]:
     phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
     apply = ChangeSet(tuple(reviewed(subject, example, cluster) for subject in reading.subjects), reading.diagnostics)
     context = Context(apply, looked, config.options, phase, NOW, never)
-    Looked.asked.clear()
-    for subject in (_CLUSTER,) if whole else apply.subjects:
-        if _target(subject, context) in rule.TARGETS:
-            list(rule.check(subject, context))
-    return {*Looked.asked}
+
+    def looks_at(rule: Rule) -> set[str]:
+        Looked.asked.clear()
+        for subject in (_CLUSTER,) if whole else apply.subjects:
+            if _target(subject, context) in rule.TARGETS:
+                list(rule.check(subject, context))
+        return {*Looked.asked}
+
+    return looks_at
 
 
 @each_rule
-def test_a_rule_says_whether_it_goes_by_the_stored_cluster(rule: Rule) -> None:
+def test_a_rule_says_whether_it_goes_by_the_stored_cluster(shown: Rule) -> None:
     """Only whether: which objects it reads depends on the path through the rule."""
-    if rule.DEPENDS_ON.stored:
-        assert _looks_at(rule, "Bad", rule)
-        assert re.fullmatch(r"[^A-Z.][^.]*", rule.DEPENDS_ON.why)
-        return
-    for shown in RULES:
-        assert not _looks_at(rule, "Bad", shown) | _looks_at(rule, "Good", shown), shown.ID
+    if shown.DEPENDS_ON.stored:
+        assert _looking("Bad", shown)(shown)
+        assert re.fullmatch(r"[^A-Z.][^.]*", shown.DEPENDS_ON.why)
+    for heading in ("Bad", "Good"):
+        looks_at = _looking(heading, shown)
+        assert [rule.ID for rule in RULES if not rule.DEPENDS_ON.stored and looks_at(rule)] == []
 
 
 @each_rule
@@ -169,12 +174,11 @@ class AlwaysANote(Rule):
         yield Problem("a note on everything")
 
 
-@each_rule
-def test_a_new_rule_with_notes_changes_no_example_of_another(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_rule_with_notes_changes_no_example_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     more = {target: (*rules, AlwaysANote()) for target, rules in evaluator._RULES_BY_TARGET.items()}
     monkeypatch.setattr(evaluator, "_RULES_BY_TARGET", more)
-    test_the_bad_example_gives_this_rule_and_no_other_error(rule)
-    test_the_good_example_gives_neither_this_rule_nor_an_error(rule)
+    test_the_bad_example_gives_this_rule_and_no_other_error()
+    test_the_good_example_gives_neither_this_rule_nor_an_error()
 
 
 STYLE = json.loads((Path(__file__).parent / "style.json").read_text())

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -24,10 +23,14 @@ from forewarn.policies.scheduling.framework import Plugin
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
 from tests.builders import make_node, make_pod
+from tests.cases import each
 from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.profiles import args, config, point, semantics
 from tests.policies.scheduling.test_recorded import compare, rows_of
 from tests.recorded.commands import answer_case
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CASES = Path(__file__).parent / "cases"
 FILES = ("devices.jsonl.gz", "device-shares.jsonl.gz")
@@ -38,14 +41,12 @@ GPU = Device(
 )
 
 
-def recorded() -> list[Any]:
-    entries = [(row, json.loads(row)) for name in FILES for row in rows_of(name)]
-    return [pytest.param(row, id=f"{entry['case']['id']}-{entry['release']}") for row, entry in entries]
+def recorded() -> Iterator[tuple[str, Any, Any]]:
+    return ((row["release"], row["case"], row["answer"]) for name in FILES for row in rows_of(name))
 
 
-@pytest.mark.parametrize("row", recorded())
-def test_recorded_allocations_are_met(row: str) -> None:
-    case, release, answer = (json.loads(row)[key] for key in ("case", "release", "answer"))
+@each(recorded)
+def test_recorded_allocations_are_met(release: str, case: Any, answer: Any) -> None:
     semantics = Semantics(known_minor(release))
     compare(case, answer, answer_case(case, count_nominated=True, semantics=semantics))
     with node_by_node():

@@ -1,36 +1,33 @@
 """Answers of the real kube-scheduler 1.36.3: a sample of recordings, and of wider random cases, all parts of them."""
 
+from __future__ import annotations
+
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from forewarn.policies.releases.minors import KNOWN_MINORS
 from forewarn.policies.releases.release import known_minor
-from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.scheduling.configuration import InvalidConfiguration
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.comparing import scores_given
-from tests.recorded.commands import answer_case
+from tests.recorded.commands import answer_case, prediction_of_case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 CASES = Path(__file__).parent / "cases"
 
 
-def rows_of(name: str) -> list[str]:
-    """Cases with their answers, as JSON text: as parameters, parsed ones would need 20 times the memory."""
-    return gzip.decompress((CASES / name).read_bytes()).decode().splitlines()
-
-
-def recorded(name: str) -> list[Any]:
-    return [pytest.param(row, id=json.loads(row)["case"]["id"]) for row in rows_of(name)]
-
-
-def entry_of(row: str) -> tuple[Any, Any]:
-    """Case and answer."""
-    entry = json.loads(row)
-    return entry["case"], entry["answer"]
+def rows_of(name: str) -> Iterator[Any]:
+    """Cases with their answers."""
+    return map(json.loads, gzip.decompress((CASES / name).read_bytes()).splitlines())
 
 
 def statuses(answer: Any, key: str) -> dict[str, Any]:
@@ -64,51 +61,57 @@ def compare(case: Any, want: Any, got: Any) -> None:
         assert got.get("ineligibleReason") == want.get("ineligibleReason")
 
 
-@pytest.mark.parametrize("row", recorded("recorded.jsonl.gz"))
-def test_recorded_answers_are_met(row: str) -> None:
-    case, answer = entry_of(row)
-    compare(case, answer, answer_case(case, count_nominated=True))
+def compare_scores(case: Any, want: Any, got: Any) -> None:
+    """As `compare`, and every plugin's score but 0."""
+    compare(case, want, got)
+    assert scores_given(dict(got)) == scores_given(want), "every plugin's score"
 
 
-@pytest.mark.parametrize("row", recorded("profiles.jsonl.gz"))
-def test_answers_under_other_configurations_are_met(row: str) -> None:
-    """Each case brings a KubeSchedulerConfiguration; what kube-scheduler does not start with is refused."""
-    case, answer = entry_of(row)
-    compare_all(case, answer, answer_case(case, count_nominated=True))
+def compare_all(case: Any, want: Any, got: Any) -> None:
+    """As `compare_scores`, and what belongs to a configuration."""
+    off = want.get("ineligibleReason") == "DefaultPreemption is off"
+    compare_scores(case, {**want, "ineligibleReason": NO_PREEMPTION} if off else want, got)
+    assert got.get("numCandidates") == want.get("numCandidates")
 
 
-def compare_all(case: Any, answer: Any, got: Any) -> None:
-    """As `compare`, every plugin's score but 0, and what belongs to a configuration."""
-    if answer.get("configError"):
-        assert got["configError"]
-        return
-    preempts = answer.get("ineligibleReason") != "DefaultPreemption is off"
-    compare(case, {**answer, "ineligibleReason": answer.get("ineligibleReason") if preempts else NO_PREEMPTION}, got)
-    assert got.get("numCandidates") == answer.get("numCandidates")
-    assert scores_given(dict(got)) == scores_given(answer), "every plugin's score"
+def is_met_in_columns(
+    case: Any, answer: Any, comparing: Callable[[Any, Any, Any], None], semantics: Semantics = DEFAULT
+) -> bool:
+    """Compare an answer; return whether columns gave it. What kube-scheduler does not start with is rejected."""
+    try:
+        prediction = prediction_of_case(case, count_nominated=True, semantics=semantics)
+    except InvalidConfiguration:
+        assert answer.get("configError")
+        return False
+    assert not answer.get("configError")
+    comparing(case, answer, dict(prediction.to_dict()))
+    return prediction.in_columns is not None
 
 
-@pytest.mark.parametrize("row", recorded("wide.jsonl.gz"))
-def test_answers_to_wider_random_cases_are_met(row: str) -> None:
-    case, answer = entry_of(row)
-    got = answer_case(case, count_nominated=True)
-    compare(case, answer, got)
-    assert scores_given(dict(got)) == scores_given(answer), "every plugin's score"
+@pytest.mark.parametrize(
+    ("name", "comparing"), [("recorded", compare), ("wide", compare_scores), ("profiles", compare_all)]
+)
+def test_recorded_answers_are_met(name: str, comparing: Callable[[Any, Any, Any], None]) -> None:
+    """Each case of "profiles" has a KubeSchedulerConfiguration."""
+    told = Counter(is_met_in_columns(row["case"], row["answer"], comparing) for row in rows_of(f"{name}.jsonl.gz"))
+    assert told[True] >= 80, told
 
 
-def of_releases() -> list[Any]:
-    return [
-        pytest.param(row, release, id=f"{entry['case']['id']}-{release}")
-        for row, entry in ((row, json.loads(row)) for row in rows_of("releases.jsonl.gz"))
-        for release in entry["answers"]
-    ]
+def test_the_answers_of_every_release_are_met() -> None:
+    told = Counter(
+        is_met_in_columns(row["case"], answer, compare, Semantics(known_minor(release)))
+        for row in rows_of("releases.jsonl.gz")
+        for release, answer in row["answers"].items()
+    )
+    assert told[True] > told[False], told
 
 
-@pytest.mark.parametrize(("row", "release"), of_releases())
-def test_the_answers_of_every_release_are_met(row: str, release: str) -> None:
-    entry, semantics = json.loads(row), Semantics(known_minor(release))
-    case, answer = entry["case"], entry["answers"][release]
-    compare(case, answer, answer_case(case, count_nominated=True, semantics=semantics))
+def test_each_release_is_met_with_configurations_and_devices() -> None:
+    """Releases with the same answer share it."""
+    for row in rows_of("each-release.jsonl.gz"):
+        for found in row["answers"]:
+            for release in found["releases"]:
+                is_met_in_columns(row["case"], found["answer"], compare_all, Semantics(known_minor(release)))
 
 
 def test_since_1_37_an_infeasible_resize_that_no_container_tells_of_counts_as_nothing() -> None:
@@ -118,21 +121,3 @@ def test_since_1_37_an_infeasible_resize_that_no_container_tells_of_counts_as_no
     case = {"nodes": [make_node("n").obj], "pods": pods, "pod": make_pod("new").request(cpu="2").obj}
     fits = {m: answer_case(case, count_nominated=True, semantics=Semantics(m))["feasible"] for m in KNOWN_MINORS}
     assert fits == {34: [], 35: [], 36: [], 37: ["n"]}
-
-
-def of_each_release() -> list[Any]:
-    """Cases with configurations and devices; releases that say the same share an answer."""
-    return [
-        pytest.param(row, release, number, id=f"{entry['case']['id']}-{release}")
-        for row, entry in ((row, json.loads(row)) for row in rows_of("each-release.jsonl.gz"))
-        for number, found in enumerate(entry["answers"])
-        for release in found["releases"]
-    ]
-
-
-@pytest.mark.parametrize(("row", "release", "number"), of_each_release())
-def test_each_release_is_met_with_configurations_and_devices(row: str, release: str, number: int) -> None:
-    entry = json.loads(row)
-    case, answer = entry["case"], entry["answers"][number]["answer"]
-    got = answer_case(case, count_nominated=True, semantics=Semantics(known_minor(release)))
-    compare_all(case, answer, got)

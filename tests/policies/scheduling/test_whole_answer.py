@@ -1,6 +1,5 @@
 """The whole answer in columns, reasons and all candidates, against every plugin on every node."""
 
-import json
 import os
 import random
 from collections import Counter
@@ -9,8 +8,6 @@ from typing import Any
 import pytest
 
 from forewarn import policies
-from forewarn.policies.releases.release import known_minor
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling.schedule_one import Prediction
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
 from tests.builders import Made, cluster, make_node, make_pod
@@ -18,8 +15,6 @@ from tests.cases import cases
 from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.random_changes import World, objects_of
 from tests.policies.scheduling.random_clusters import random_case
-from tests.policies.scheduling.test_recorded import compare, compare_all, rows_of
-from tests.recorded.commands import prediction_of_case
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 
@@ -90,31 +85,6 @@ def test_larger_clusters_get_the_whole_answer_of_the_walk(kind: str) -> None:
         assert same(cache.snapshot(), asked, number)
         outcomes[policies.predict(cache.snapshot(), asked).outcome] += 1
     assert outcomes["preempts"], outcomes
-
-
-@pytest.mark.parametrize("name", ["recorded", "wide", "profiles"])
-def test_recorded_answers_are_met_in_columns(name: str) -> None:
-    told = Counter[bool]()
-    for row in map(json.loads, rows_of(f"{name}.jsonl.gz")):
-        told[_meets(row["case"], row["answer"], DEFAULT, every_score=name == "profiles")] += 1
-    assert told[True] >= 80, told
-
-
-def test_the_answers_of_every_release_are_met_in_columns() -> None:
-    told = Counter[bool]()
-    for row in map(json.loads, rows_of("releases.jsonl.gz")):
-        for release, answer in row["answers"].items():
-            told[_meets(row["case"], answer, Semantics(known_minor(release)), every_score=False)] += 1
-    assert told[True] > told[False], told
-
-
-def _meets(case: Any, answer: Any, semantics: Semantics, *, every_score: bool) -> bool:
-    """Whether columns told it."""
-    if answer.get("configError"):
-        return False
-    prediction = prediction_of_case(case, count_nominated=True, semantics=semantics)
-    (compare_all if every_score else compare)(case, answer, prediction.to_dict())
-    return prediction.in_columns is not None
 
 
 def test_a_candidate_is_found_by_its_place() -> None:
