@@ -32,7 +32,7 @@ _OPTION: Final = re.compile(
 )
 _ARGUMENT: Final = re.compile(r"^  ([a-z]+(?:\|[a-z]+)+)$", re.MULTILINE)
 """A positional argument with a fixed set of words."""
-_OUTPUT: Final = re.compile(r"--output FORMAT\S*\s+([a-z]+(?:, [a-z]+)*)")
+_OUTPUT: Final = re.compile(r"--output FORMAT\S*\s+([a-z]+(?:,\s+[a-z]+)*)")
 """The formats of `-o FORMAT[=FILE]` in the help."""
 _CHANGE: Final = re.compile(r"^    ([a-z]+)  ", re.MULTILINE)
 """A kind of simulation in the help of `whatif`."""
@@ -71,7 +71,7 @@ def options_of(command: Command, *words: str) -> dict[str, tuple[str, ...]]:
     for short, option, listed, alternatives in _OPTION.findall(help_text):
         options[option] = tuple(listed.split(",")) if listed else tuple(filter(None, alternatives.split("|")))
         if option == "--output" and formats:
-            options[option] = tuple(formats[1].split(", "))
+            options[option] = tuple("".join(formats[1].split()).split(","))
         if short and options[option]:
             options[short] = options[option]
     return options

@@ -55,6 +55,15 @@ def test_other_scripts_name_every_command(shell: str, tmp_path: Path, capsys: py
         subprocess.run([found, "-n", str(tmp_path / "c")], check=True, timeout=500)
 
 
+def test_a_script_does_not_depend_on_the_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = script("bash", capsys)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert script("bash", capsys) == narrow
+
+
 def test_help_takes_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["help", "lint"])
