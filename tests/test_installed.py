@@ -21,9 +21,10 @@ import pytest
 
 CHECKOUT = Path.cwd()
 SAMPLE = CHECKOUT / "webhook/sample"
-BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
+BUILD = "import release, sys; release.packages(release.Path(), release.Path(sys.argv[1]), int(sys.argv[2]))"
+EPOCH = 1_790_000_000
 LEFT_OUT = shutil.ignore_patterns(
-    "__pycache__", ".git", ".venv", ".cache", ".hypothesis", "*_cache", "*.egg-info", "build"
+    "__pycache__", ".git", ".venv", ".cache", ".hypothesis", "*_cache", "*.egg-info", "dist", "build"
 )
 PLUGINS = re.findall(r"```python\n(.*?)```", Path("docs/reference/scheduler-profiles.md").read_text(), re.DOTALL)[0]
 PROFILE = re.findall(r"```yaml\n(.*?)```", Path("docs/reference/scheduler-profiles.md").read_text(), re.DOTALL)[0]
@@ -56,18 +57,28 @@ COLLIDING = {
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build("build_wheel", tmp_path_factory.mktemp("wheel"))
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return build(tmp_path_factory.mktemp("packages"), 0o022, EPOCH - 86_400)
 
 
-def build(which: str, target: Path) -> Path:
-    """Build a copy of the checkout, because setuptools leaves files where it works."""
-    tree = target / "tree"
-    shutil.copytree(CHECKOUT, tree, symlinks=True, ignore=LEFT_OUT)
-    command = [sys.executable, "-c", BUILD, which, str(target)]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=500)
+@pytest.fixture(scope="module")
+def wheel(packages: dict[str, Path]) -> Path:
+    return packages["whl"]
+
+
+def build(where: Path, umask: int, when: int) -> dict[str, Path]:
+    """ "whl" and "gz" (sdist) of a copy of the checkout whose files are of another day and other modes."""
+    tree, target = where / "tree", where / "dist"
+    target.mkdir()
+    shutil.copytree(CHECKOUT, tree, symlinks=True, ignore=LEFT_OUT, copy_function=shutil.copyfile)
+    for path in (path for path in tree.rglob("*") if path.is_file()):
+        os.utime(path, (when, when))
+        path.chmod(0o666 & ~umask | (0o111 & ~umask if os.access(CHECKOUT / path.relative_to(tree), os.X_OK) else 0))
+    environment = os.environ | {"PYTHONPATH": str(tree / ".build")}
+    command = [sys.executable, "-c", BUILD, str(target), str(EPOCH)]
+    done = subprocess.run(command, cwd=tree, env=environment, umask=umask, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
-    return target / done.stdout.splitlines()[-1]
+    return {path.suffix[1:]: path for path in target.iterdir()}
 
 
 class Environment:
@@ -124,7 +135,15 @@ def test_a_wheel_says_what_it_is(wheel: Path) -> None:
     assert not any(line.startswith("License ::") for line in said.get_all("Classifier", [])), "the expression says it"
 
 
-def test_an_sdist_has_every_file_of_the_repository_once(tmp_path: Path) -> None:
+def test_wheel_and_sdist_are_the_same_bytes_whoever_builds_them_when(packages: dict[str, Path], tmp_path: Path) -> None:
+    again = build(tmp_path, 0o077, EPOCH + 86_400)
+    assert packages.keys() == again.keys() == {"whl", "gz"}
+    for kind, path in packages.items():
+        assert again[kind].name == path.name
+        assert again[kind].read_bytes() == path.read_bytes()
+
+
+def test_an_sdist_has_every_file_of_the_repository_once(packages: dict[str, Path]) -> None:
     """So its tests find the files that they read. `make` links policies and webhook to their place below src."""
     if Path(".git").exists():
         list_files = ["git", "ls-files", "-z"]
@@ -135,7 +154,7 @@ def test_an_sdist_has_every_file_of_the_repository_once(tmp_path: Path) -> None:
             r"(^|/)(__pycache__|\.venv|\.cache|[^/]*_cache|\.hypothesis|[^/]*\.egg-info|PKG-INFO)(/|$)"
         )
         files = {str(path) for path in Path().rglob("*") if path.is_file() and not omitted.search(str(path))}
-    with tarfile.open(build("build_sdist", tmp_path)) as sdist:
+    with tarfile.open(packages["gz"]) as sdist:
         packed = [name.partition("/")[2].removeprefix("src/forewarn/") for name in sdist.getnames()]
     files = {name.removeprefix("src/forewarn/") for name in files}
     assert files <= set(packed), sorted(files - set(packed))

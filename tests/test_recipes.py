@@ -140,15 +140,16 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_COMPILE": "0"}
 
 
-def test_gitlab_installs_an_archive_in_an_image_without_git(tmp_path: Path, libraries: Path) -> None:
+def test_gitlab_installs_an_archive_in_an_image_without_git(tmp_path: Path, checkout: Path, libraries: Path) -> None:
     """With nothing on the PATH but Python and pip."""
-    tree = tmp_path / "COMMIT"
-    ignored = shutil.ignore_patterns(".git", ".cache", ".venv", "tests", "*.egg-info", "__pycache__", "build")
-    shutil.copytree(ROOT, tree, ignore=ignored, symlinks=True)
     (tmp_path / "archive").mkdir()
-    with tarfile.open(tmp_path / "archive/COMMIT.tar.gz", "w:gz") as archive:
-        archive.add(tree, "forewarn-COMMIT")
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "image")], check=True, timeout=500)
+    with tarfile.open(tmp_path / "archive/COMMIT.tar.gz", "w:gz", compresslevel=1) as archive:
+        archive.add(checkout, "forewarn-COMMIT")
+    image = [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "image")]
+    subprocess.run(image, check=True, timeout=500)
+    pip = tmp_path / "image/bin/pip"
+    pip.write_text(f"#!{tmp_path}/image/bin/python\nfrom pip import main\nraise SystemExit(main())\n")
+    pip.chmod(0o755)
     scripts = [job["script"] for job in _gitlab_jobs().values()]
     (install,) = {line for script in scripts for line in script if line.startswith("pip install ")}
     command = shlex.split(install.replace("REPOSITORY_URL", tmp_path.as_uri()))

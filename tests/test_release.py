@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import subprocess
-import sys
 import tarfile
 from datetime import date
 from importlib import import_module
@@ -17,8 +14,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 EPOCH = 1_790_000_000
-LEFT_OUT = ("__pycache__", ".git", ".venv", ".cache", ".hypothesis", "*_cache", "*.egg-info", "dist", "build")
-BUILT = "import release, sys; release.packages(release.Path(), release.Path(sys.argv[1]), int(sys.argv[2]))"
 
 
 @pytest.fixture
@@ -26,28 +21,6 @@ def build(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Modules of .build by their names."""
     monkeypatch.syspath_prepend(str(ROOT / ".build"))
     return import_module
-
-
-def built(where: Path, umask: int, when: int) -> dict[str, str]:
-    """Name -> SHA-256 of wheel and sdist, of a copy of the sources whose files are of another day and other modes."""
-    tree, target = where / "tree", where / "dist"
-    target.mkdir(parents=True)
-    ignored = shutil.ignore_patterns(*LEFT_OUT)
-    shutil.copytree(ROOT, tree, symlinks=True, ignore=ignored, copy_function=shutil.copyfile)
-    for path in (path for path in tree.rglob("*") if path.is_file()):
-        os.utime(path, (when, when))
-        path.chmod(0o666 & ~umask | (0o111 & ~umask if os.access(ROOT / path.relative_to(tree), os.X_OK) else 0))
-    environment = os.environ | {"PYTHONPATH": str(tree / ".build")}
-    command = [sys.executable, "-c", BUILT, str(target), str(EPOCH)]
-    done = subprocess.run(command, cwd=tree, env=environment, umask=umask, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in target.iterdir()}
-
-
-def test_wheel_and_sdist_are_the_same_bytes_whoever_builds_them_when(tmp_path: Path) -> None:
-    first = built(tmp_path / "first", 0o022, EPOCH - 86_400)
-    assert {name.rpartition(".")[2] for name in first} == {"whl", "gz"}
-    assert built(tmp_path / "second", 0o077, EPOCH + 86_400) == first
 
 
 def test_the_single_file_is_the_same_bytes_for_the_same_content(build: Any, tmp_path: Path) -> None:
