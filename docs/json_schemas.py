@@ -111,8 +111,6 @@ def schema_text(name: str) -> str:
 _PAGE: Final = """\
 # JSON output (`-o json`)
 
-Generated from the code by `make docs`.
-
 Commands that print an answer accept `-o json`. `-o json=FILE` writes the answer to a file. The JSON Schema of an output
 below explains its keys. `milliCpu` is in thousandths of a core, `memory` in bytes. "Each line of `predict`" means that
 each line is a JSON object.

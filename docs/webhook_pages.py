@@ -63,8 +63,6 @@ def metrics_page() -> str:
     lines = [
         "# Metrics of the webhook",
         "",
-        "Generated from the code by `make docs`.",
-        "",
         "Each replica and the CA injector serve metrics at `/metrics` on `--health-port` (8080). The overlay",
         "`monitoring` adds a ServiceMonitor, a PodMonitor, [alerts](../guides/troubleshoot.md) and a dashboard.",
         "",
@@ -77,8 +75,8 @@ def metrics_page() -> str:
     lines += [
         "## Process",
         "",
-        "The standard `process_*` metrics, such as `process_cpu_seconds_total` and `process_resident_memory_bytes`,",
-        "describe one process, without the processes for long predictions.",
+        "The standard `process_*` metrics, such as `process_resident_memory_bytes`, do not include the processes for",
+        "long predictions.",
         "",
         "## Labels",
         "",
