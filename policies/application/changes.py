@@ -21,6 +21,7 @@ from forewarn.policies.objects.fields import InvalidInput, check_numbers, group_
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import names_in
 from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.files import File
 from forewarn.policies.whatif import class_change, questions
 from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, after_simulation, without_help
 from forewarn.policies.whatif.questions import Question
@@ -342,4 +343,5 @@ def _names(names: Sequence[str]) -> Sequence[str]:
 def _title(manifests: Manifest | Sequence[Manifest]) -> str:
     """The paths and objects as a phrase."""
     given = given_manifests(manifests)
-    return " and ".join(m if isinstance(m, str) else m.path if hasattr(m, "path") else str(ref_of(m)) for m in given)
+    files = (File(manifest) if isinstance(manifest, str) else manifest for manifest in given)
+    return " and ".join(m.name if isinstance(m, File) else str(ref_of(m)) for m in files)
