@@ -22,7 +22,7 @@ from forewarn.policies.application.consolidate import collected, consolidate
 from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
 from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure, periods
 from forewarn.policies.application.predict import PredictRequest, predict
-from forewarn.policies.application.sweep import Workloads, risk
+from forewarn.policies.application.sweep import Workloads, risk, whatif_each
 from forewarn.policies.application.whatif import whatif
 from forewarn.policies.application.why import WhyRequest, why
 from forewarn.policies.cluster.answer_head import head_of
@@ -45,6 +45,7 @@ from forewarn.policies.render.html.elements import Page, element, section
 from forewarn.policies.render.html.headroom import report as headroom_report
 from forewarn.policies.render.html.node_pressure import report as pressure_report
 from forewarn.policies.render.html.risk import report as risk_report
+from forewarn.policies.render.html.sweep import report as sweep_report
 from forewarn.policies.render.prediction import lines
 from forewarn.policies.render.why import lines as why_lines
 from forewarn.policies.scheduling.bulk import prepare_for_all
@@ -241,7 +242,7 @@ class State(NamedTuple):
             if question["command"] == "predict":
                 predict = self.prediction_document if question["document"] else self.prediction
                 return predict(question["manifest"], question["edits"])
-            return getattr(self, ANSWERS[question["command"]])(question, print_notice)
+            return getattr(self, question["command"])(question, print_notice)
         except (SourceError, InvalidObject, ValueError) as fault:
             raise Unanswered(_one_line(str(fault))) from None
 
@@ -249,15 +250,27 @@ class State(NamedTuple):
         """Return the result of a change."""
         if question["change"] == MaxReplicas.__name__:
             self._check_sources()
+        fields, command = question["fields"], ""
+        if text := fields.get("manifests"):
+            words = (question["change"].lower(), "-f", "-", "-n", fields.get("namespace", "default"))
+            command = on_standard_input(CommandLine("whatif", words), self.named, text)
         result = whatif(
             Cluster(self.cache, self.config, self.sources),
-            CHANGES[question["change"]](**question["fields"]),
+            CHANGES[question["change"]](**_with_files(fields)),
             autoscaling=self.autoscaling,
             nodes_over_time=True,
             progress=_progress_of(print_notice),
         )
         page = whatif_report(result.answer, result.class_change, result.notes)
-        return _answer(self._on_page(page, result.head), result.to_dict())
+        return _answer(self._on_page(page, result.head), result.to_dict(), command)
+
+    def each(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the results of the separate losses of all zones or nodes."""
+        progress = _counting("preparing the simulations", "losses", print_notice)
+        sweep = whatif_each(
+            Cluster(self.cache, self.config), question["change"], autoscaling=self.autoscaling, progress=progress
+        )
+        return _answer(self._on_page(sweep_report(sweep), sweep.head), sweep.to_dict())
 
     def risk(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the risks of workloads."""
@@ -328,11 +341,9 @@ class State(NamedTuple):
 
     def pressure(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return which Pods a node evicts for a critical Pod, and in which order it terminates Pods."""
-        fields = dict(question["fields"])
+        fields = _with_files(question["fields"])
         if "shutdown" in fields:
             fields["shutdown"] = periods(fields["shutdown"])
-        if "admit" in fields:
-            fields["admit"] = File(STDIN, data=fields["admit"].encode())
         pods = NodePods(fields["node"])
         result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
         return _answer(on_page(pressure_report(result), result.head), result.to_dict())
@@ -400,10 +411,10 @@ class State(NamedTuple):
         return predict(self.cache.snapshot(), PredictRequest([manifest], autoscaling=self.autoscaling))
 
 
-ANSWERS: Final = {
-    each: each for each in ("whatif", "risk", "audit", "headroom", "plan", "why", "pressure", "consolidate", "groups")
-}
-"""Function of a question -> the method of State."""
+def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a request, with manifests as files."""
+    texts = {key: File(STDIN, data=fields[key].encode()) for key in ("admit", "manifests") if key in fields}
+    return {**fields, **texts}
 
 
 def _answer(page: Page, document: Any, command: str = "") -> dict[str, Any]:

@@ -88,9 +88,12 @@ _ENOUGH: Final = Field("enough", "As many as Pods need", "until_scheduled", "--u
 _YAML: Final = "YAML: name, capacity, offerings"
 _TYPES: Final = Field("types", "Instance types", "instance_types", "--instance-types", "text", hint=_YAML)
 _NEW_VALUE: Final = Field("value", "Value", "value", "--value", "number", least=-(2**31), most=2**31 - 1)
+_MANIFEST: Final = Field("manifest", "Manifest", "manifests", "-f", "text", hint="YAML or JSON", required=True)
 _POLICY: Final = Field("policy", "Policy", "preemption_policy", "--preemption-policy", "policy")
 QUESTIONS: Final = {
     "lose-zone": Question("Lose a zone (outage)", "whatif lose zone", (_ZONE,), "LoseZone"),
+    "each-zone": Question("Lose each zone in turn", "whatif lose --each zone", request="zone", answer="each"),
+    "each-node": Question("Lose each node in turn", "whatif lose --each node", request="node", answer="each"),
     "lose-node": Question("Lose nodes", "whatif lose node", (_NODES,), "LoseNodes"),
     "lose-pool": Question("Lose a pool", "whatif lose pool", (_POOL._replace(field="selector"),), "LosePool"),
     "drain": Question("Drain nodes", "whatif drain", (_NODES,), "Drain"),
@@ -154,6 +157,10 @@ QUESTIONS: Final = {
         group="Workloads",
     ),
     "restart": Question("Restart a workload", "whatif restart", (_WORKLOAD, _NAMESPACE), "Restart", group="Workloads"),
+    "apply": Question("Apply manifests", "whatif apply", (_MANIFEST, _NAMESPACE), "Apply", group="Workloads"),
+    "delete": Question(
+        "Delete the objects of manifests", "whatif delete", (_MANIFEST, _NAMESPACE), "Delete", group="Workloads"
+    ),
     "hpa": Question("Scale all HPAs to maxReplicas", "whatif hpa --max", (), "MaxReplicas", group="Workloads"),
     "class": Question(
         "Create, change or delete a PriorityClass",

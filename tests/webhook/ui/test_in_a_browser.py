@@ -385,6 +385,20 @@ def test_the_back_button_restores_the_question_with_its_answer(page: Any, ui: Se
     assert [page.input_value("#change"), page.input_value("#name")] == ["lose-zone", "a"]
 
 
+def test_manifests_are_applied_and_the_link_restores_the_answer(page: Any, ui: Served) -> None:
+    page.select_option("#change", "apply")
+    page.fill(".ask textarea", MANIFEST)
+    page.click(".ask > button")
+    page.wait_for_selector("main > header")
+    headline = page.inner_text("main h1")
+    assert headline.startswith("2 of 2 new Pods of shop/cache run")
+    assert page.inner_text("main .lead").startswith("<stdin> applied")
+    other = page.context.new_page()
+    other.goto(page.url)
+    assert other.inner_text("main h1") == headline
+    assert other.input_value(".ask textarea").split() == MANIFEST.split()
+
+
 def test_two_answers_side_by_side(page: Any, ui: Served) -> None:
     for zone in "ab":
         show(page, ui, f"/whatif?change=lose-zone&name={zone}")

@@ -9,6 +9,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import urlencode
 
 import pytest
 
@@ -96,6 +97,10 @@ OTHER_QUESTIONS = {
     "change=upgrade&number=2&name=topology.kubernetes.io/zone%3Da": "whatif",
     "change=add-pool&name=topology.kubernetes.io/zone%3Da&enough=1": "whatif",
     "change=hpa": "whatif",
+    "change=each-zone": "whatif-each",
+    "change=each-node": "whatif-each",
+    f"change=apply&{urlencode({'manifest': MANIFEST})}": "whatif",
+    f"change=delete&namespace=shop&{urlencode({'manifest': MANIFEST.replace('cache', 'web')})}": "whatif",
     "change=class&name=silver&value=7&workloads=deployment/web&namespace=shop": "whatif",
     "change=class&name=batch&delete=1": "whatif",
     "change=pressure&name=a-1&shutdown=0%3D30,1000%3D9": "whatif-pressure",
@@ -259,7 +264,7 @@ def test_a_question_that_cannot_be_answered_ends_with_the_reason(shared: Desk) -
         "change=lose-zone&name=--cluster%3D/etc/passwd",
         "change=drain&name=a-1+-ohtml%3D/tmp/x",
         "change=lose-pool&name=-o",
-        "change=apply&name=a",
+        "change=events&name=a",
         "change=scale&name=deployment/web&number=99999",
         "change=restart&name=deployment/web&namespace=-A",
         "change=class&name=gold",
