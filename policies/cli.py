@@ -8,18 +8,16 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies import VERSION
 from forewarn.policies.findings import cut, quote
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.releases.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST, PREVIEW, PREVIEW_MINORS
 from forewarn.policies.terminal import as_invoked, complain, is_about_output
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 KUBERNETES: Final = CHECKED_WITH[NEWEST]
 TRACEBACK: Final = "FOREWARN_TRACEBACK"

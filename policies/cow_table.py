@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
 from copy import copy
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast, overload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+from typing import Any, Final, Generic, Self, TypeVar, cast, overload
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from forewarn.policies.light import NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 class Disclose(StrEnum):

@@ -16,6 +16,7 @@ NamespaceLifecycle …), and Pod validation beyond kube_apiserver/validation/pod
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -74,8 +75,6 @@ from forewarn.policies.options import Options
 from forewarn.policies.releases.semantics import Semantics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Always, Hidden, Inlined

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -10,8 +11,6 @@ from forewarn.policies.documents import in_json, optional_in_json
 from forewarn.policies.light import NamedTuple, later
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from forewarn.policies.documents import Always, Hidden
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,6 @@ from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.light import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from forewarn.policies.findings import Location
     from forewarn.policies.selectors import LabelSelector, PodPattern
 

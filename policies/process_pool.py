@@ -10,16 +10,14 @@ import pickle
 import signal
 from base64 import b85decode, b85encode
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
 from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.forks import cores, forked, share_cores
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 T = TypeVar("T")
 _BLOCK: Final = 1 << 16

@@ -7,14 +7,12 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, TextIO, TypeVar
+from typing import Final, TextIO, TypeVar
 
 from forewarn.policies.findings import no_command, no_command_in_json, one_line, printable
 from forewarn.policies.light import later
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
 

@@ -19,6 +19,7 @@ import socket
 import socketserver
 import tempfile
 from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -45,8 +46,6 @@ from forewarn.webhook.workload_accuracy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod

@@ -13,18 +13,16 @@ import os
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Event, Thread, current_thread
 from time import monotonic, sleep, time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from forewarn.policies.findings import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 LOGGER: Final = logging.getLogger("forewarn")
 MAX_WAITING: Final = 8192

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,8 +24,6 @@ from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.workload_accuracy import RESULTS, WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from prometheus_client import Metric
 
 KINDS: Final = {kind: spec.kind for kind, spec in BY_GROUP_KIND.items() if spec.is_evaluated or spec.template} | {

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import KNOWN, feature_gates, release_minor
@@ -16,9 +17,6 @@ from forewarn.policies.config.scheduler import scheduler_source
 from forewarn.policies.findings import one_line, quote
 from forewarn.policies.releases.release import BadGates, Release
 from forewarn.webhook.logs import LEVELS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
 TLS_VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}

@@ -14,8 +14,9 @@ events and of examples.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.documents import Exact
 from forewarn.policies.kinds.registry import CLAIM, DISRUPTION_BUDGET, KINDS, POD, RESOURCE_QUOTA, SERVICE
@@ -23,9 +24,6 @@ from forewarn.policies.objects.fields import at, group_kind, has_controller, int
 from forewarn.policies.objects.resource_quota import ResourceQuota
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-    from typing import Literal
-
     from forewarn.policies.documents import Always
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.pod import Pod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ from forewarn.policies.findings import listed
 from forewarn.policies.scheduling.caveats import assumptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.cluster.origin import Origin
     from forewarn.policies.documents import Always, Inlined

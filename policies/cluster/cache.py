@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -33,8 +34,6 @@ from forewarn.policies.scheduling.cache import LazySnapshot, PodsByNode, being_b
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.pod import Pod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -11,8 +12,6 @@ from forewarn.policies.objects.bounded import retained_part
 from forewarn.policies.objects.fields import group_kind, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.objects.fields import ApiObject
 
 WORKLOADS: Final = "workloads"

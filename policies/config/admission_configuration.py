@@ -7,14 +7,12 @@ quota at all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.config.document import ConfigNode, contents, parse
 from forewarn.policies.options import LimitedResource, ScopeSelector
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _OUTER: Final = ("apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1")
 _INNER: Final[Mapping[str, str]] = {

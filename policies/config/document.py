@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
@@ -14,7 +15,6 @@ from forewarn.policies.findings import cut, listed
 from forewarn.policies.sources.errors import unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 _LONGEST: Final = 4 << 20

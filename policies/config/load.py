@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +32,6 @@ from forewarn.policies.rules.support.documentation import linter_severity
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, PodPattern, parse_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from enum import StrEnum
     from pathlib import Path
 

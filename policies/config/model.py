@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,6 @@ from forewarn.policies.rules.support.context import Target
 from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from forewarn.policies.objects.namespace import Namespace

@@ -6,6 +6,7 @@ extension points that name them, and forewarn does not predict outcomes that the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,8 +15,6 @@ from forewarn.policies.config.document import ConfigNode, contents, parse
 from forewarn.policies.config.model import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from forewarn.policies.findings import Path as FieldPath
     from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
     from forewarn.policies.releases.profiles import SchedulerConfiguration

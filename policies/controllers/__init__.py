@@ -7,13 +7,12 @@ numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from forewarn.policies.controllers.view import Action, Key, View
 
 CONTROLLERS: Final[Mapping[str, str]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,8 +34,6 @@ from forewarn.policies.objects.storage import default_storage_class
 from forewarn.policies.scheduling.caveats import lists_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot, Key
     from forewarn.policies.controllers.view import Key as WorkloadKey
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget

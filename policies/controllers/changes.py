@@ -4,6 +4,7 @@ deletes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -38,8 +39,6 @@ from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import contains, pod_template_of, wanted_active
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod

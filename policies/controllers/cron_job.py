@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -12,8 +13,6 @@ from forewarn.policies.kinds.registry import JOB_TEMPLATE
 from forewarn.policies.objects.fields import boolean, int32, mapping, ref_of, text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from forewarn.policies.controllers.view import Key, View, WorkloadState
     from forewarn.policies.objects.fields import ApiObject
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers.replica_set import min_ready_seconds
 from forewarn.policies.controllers.templates import (
@@ -21,9 +22,6 @@ from forewarn.policies.objects.node import NO_EXECUTE, tolerations_tolerate_tain
 from forewarn.policies.objects.node_selector import FieldRequirement, NodeAffinity, NodeSelector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
     from forewarn.policies.controllers.view import Key, PodState, View, WorkloadState
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,8 +28,6 @@ from forewarn.policies.objects.fields import NOTHING, at, boolean, int32, mappin
 from forewarn.policies.objects.workload import contains
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from forewarn.policies.controllers.view import Key, View
     from forewarn.policies.objects.fields import ApiObject
 

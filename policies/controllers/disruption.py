@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +13,6 @@ from forewarn.policies.objects.fields import at, mapping
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from forewarn.policies.controllers.view import Key, Tally, View, WorkloadState
     from forewarn.policies.objects.fields import ApiObject
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.replica_set import ordered_for_deletion
@@ -12,8 +13,6 @@ from forewarn.policies.objects.fields import at, boolean, int32, items, text, ti
 from forewarn.policies.objects.workload import backoff_limit, is_managed_elsewhere, matches_disruption, wanted_active
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from forewarn.policies.controllers.view import Key, PodState, View, WorkloadState
     from forewarn.policies.objects.fields import ApiObject
 

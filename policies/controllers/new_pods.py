@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
@@ -24,8 +24,6 @@ from forewarn.policies.objects.volumes import Volume
 from forewarn.policies.objects.workload import is_managed_elsewhere, pod_template_of, wanted_active
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
 
 NO_HASH: Final = "new"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -13,8 +14,6 @@ from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.workload import Workload

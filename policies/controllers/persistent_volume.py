@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.templates import claim_of_template
@@ -12,8 +13,6 @@ from forewarn.policies.objects.storage import NO_PROVISIONER
 from forewarn.policies.scheduling.plugins.volume_binding import available_for, could_hold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from forewarn.policies.controllers.view import PodState, View
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 

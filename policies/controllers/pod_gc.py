@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.view import DeletePod
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
-
     from forewarn.policies.controllers.view import PodState
 
 CHECK_PERIOD: Final = 20.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cmp_to_key
 from math import inf, log2
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -12,8 +13,6 @@ from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, Req
 from forewarn.policies.objects.fields import INT32, NOTHING, int32, mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from forewarn.policies.controllers.view import Key, PodCounts, PodState, View, WorkloadState
     from forewarn.policies.objects.fields import ApiObject
 

@@ -5,6 +5,7 @@ Source: pkg/controller/resourcequota/resource_quota_controller.go, `syncResource
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +15,6 @@ from forewarn.policies.objects.resource_list import mask
 from forewarn.policies.quantity import ZERO, Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resource_quota import ResourceQuota
 

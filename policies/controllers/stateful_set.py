@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -30,8 +31,6 @@ from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.volumes import Volume
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from forewarn.policies.controllers.view import Key, PodState, View, WorkloadState
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.storage import PersistentVolumeClaim

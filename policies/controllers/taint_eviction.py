@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.view import DeletePod
@@ -9,8 +10,6 @@ from forewarn.policies.objects.devices import DeviceId
 from forewarn.policies.objects.node import NO_EXECUTE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.controllers.view import PodState
     from forewarn.policies.objects.devices import (
         AllocatedDevice,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from forewarn.policies.light import NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 class Example(NamedTuple):

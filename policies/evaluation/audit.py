@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import Disclose
@@ -12,7 +13,6 @@ from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from forewarn.policies.cluster.cache import ClusterSnapshot

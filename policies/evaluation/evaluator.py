@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
@@ -33,8 +34,6 @@ from forewarn.policies.rules.support.restarts import Restarts
 from forewarn.policies.rules.support.rule_text import is_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
     from forewarn.policies.disclosure import Audience

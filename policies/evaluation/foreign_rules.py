@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,6 @@ from forewarn.policies.rules.support.context import NOTHING_STORED, DependsOn, R
 from forewarn.policies.rules.support.documentation import documentation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
     from forewarn.policies.config.model import Config

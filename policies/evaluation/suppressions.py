@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
@@ -31,8 +32,6 @@ from forewarn.policies.rules.file import invalid_suppression, unused_suppression
 from forewarn.policies.rules.support.names import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.manifests.comments import Comment
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.options import Ignored

@@ -9,6 +9,7 @@ replacements.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,8 +22,6 @@ from forewarn.policies.scheduling.queue.registrations import ASSIGNED_POD_ADD, A
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -54,8 +55,6 @@ from forewarn.policies.scheduling.responsible import framework_of, is_scheduled_
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.changes import PodChange
     from forewarn.policies.forecast.aftermath import Waiting

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -11,8 +12,6 @@ from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import CutShort, Excess, TooLarge, excess_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from forewarn.policies.disclosure import Audience
     from forewarn.policies.documents import Always, Sparse
     from forewarn.policies.forecast.aftermath import Aftermath

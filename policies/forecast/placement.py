@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.fields import ApiObject

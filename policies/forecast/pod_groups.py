@@ -5,6 +5,7 @@ of them.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.new_pods import replicas_of
@@ -21,8 +22,6 @@ from forewarn.policies.scheduling.queue.pod_info import order_of_member
 from forewarn.policies.scheduling.responsible import CLAIMS, is_scheduled_by_group, why_group_not_predicted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from forewarn.policies.disclosure import Audience
     from forewarn.policies.documents import Hidden, Sparse
     from forewarn.policies.objects.pod import Pod

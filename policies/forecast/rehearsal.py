@@ -8,6 +8,7 @@ allowed disruptions, which change with the healthy Pods that the PDBs select.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -38,8 +39,6 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Levels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key, WorkloadState
     from forewarn.policies.forecast.aftermath import Waiting

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from forewarn.policies.light import NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Loss(StrEnum):

@@ -7,12 +7,10 @@ needs a line here and a decoder.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from forewarn.policies.light import NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class KindSpec(NamedTuple):

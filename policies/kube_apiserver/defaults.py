@@ -7,6 +7,7 @@ pkg/apis/core/v1/defaults.go, pkg/api/pod/util.go.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources
@@ -14,8 +15,6 @@ from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, items, 
 from forewarn.policies.objects.node import NO_EXECUTE, Toleration, read_tolerations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resource_list import ResourceList
     from forewarn.policies.objects.resource_quota import LimitRange

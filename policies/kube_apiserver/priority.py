@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,6 @@ from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.namespace import Namespace

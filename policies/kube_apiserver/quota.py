@@ -7,6 +7,7 @@ Sources: apiserver `pkg/admission/plugin/resourcequota/controller.go`, `CheckReq
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -44,8 +45,6 @@ from forewarn.policies.options import ScopeSelector
 from forewarn.policies.quantity import Quantity, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
     from forewarn.policies.kube_apiserver.validation.resources import PodResources
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resource_list import ResourceList

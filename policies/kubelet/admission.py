@@ -7,6 +7,7 @@ the kubelet terminates other Pods for a critical one, regardless of PodDisruptio
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.documents import in_json
@@ -18,8 +19,6 @@ from forewarn.policies.scheduling.plugins.node_resources_fit import Insufficient
 from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleration
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.documents import Hidden
     from forewarn.policies.kubelet.pods import KubeletPod
     from forewarn.policies.objects.node import Node

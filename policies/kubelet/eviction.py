@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.documents import in_json
@@ -11,8 +12,6 @@ from forewarn.policies.objects.fields import InvalidObject, at, json_type
 from forewarn.policies.quantity import NANO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.kubelet.pods import KubeletPod
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kube_apiserver.validation.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, pod_qos
@@ -12,8 +13,6 @@ from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.quantity import NANO
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resources import ResourceList
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.documents import in_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from forewarn.policies.documents import Hidden
     from forewarn.policies.kubelet.pods import KubeletPod
 

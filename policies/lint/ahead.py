@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +19,6 @@ from forewarn.policies.manifests import BROKEN, Reading, is_definition, read
 from forewarn.policies.sources import SourceError, read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
     from forewarn.policies.sources.files import File
 
 

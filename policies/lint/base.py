@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -13,8 +14,6 @@ from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.sources import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from forewarn.policies.lint.input import Input
     from forewarn.policies.objects.fields import ApiObject
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Severity
@@ -12,8 +13,6 @@ from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.files import File
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from forewarn.policies.findings import Finding
 
 CHART: Final = "Chart.yaml"

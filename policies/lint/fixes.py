@@ -6,6 +6,7 @@ import codecs
 import os
 import re
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import get_close_matches, unified_diff
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,8 +21,6 @@ from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.output_file import write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
     from forewarn.policies.findings import Finding, Location

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain, islice
@@ -32,8 +32,6 @@ from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import TEMPLATES, real_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
     from forewarn.policies.evaluation.suppressions import Suppression

@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl
@@ -26,8 +27,6 @@ from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.files import File
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from forewarn.policies.manifests.yaml.nodes import Node
 
 

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from glob import glob
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -44,8 +45,6 @@ from forewarn.policies.sources.files import File
 from forewarn.policies.sources.gitignore import Ignores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.config.model import Config
     from forewarn.policies.findings import Path
     from forewarn.policies.lint.input import LintRequest, RenderRequest

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,8 +26,6 @@ from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.policies.objects.workload import PodTemplate, parts_of, pod_template_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import FileDiagnostic

@@ -22,19 +22,16 @@ import tempfile
 import time
 import zlib
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from itertools import islice
 from threading import Event
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.forks import cores
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
 
 _REPOSITORY: Final = frozenset((".git", ".hg", ".svn"))
 """Directories with the configuration of a checkout, which may contain credentials."""

@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from filecmp import cmp
 from functools import cache, cached_property
@@ -28,8 +29,6 @@ from forewarn.policies.sources.files import MANIFESTS
 from forewarn.policies.sources.revisions import Repository
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.config.model import Config
     from forewarn.policies.objects.fields import ApiObject
 

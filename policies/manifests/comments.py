@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from forewarn.policies.findings import Location
 from forewarn.policies.light import NamedTuple, later
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _COMMENT: Final = later(r"(?:^|(?<=[ \t]))#[ \t]*forewarn:[ \t]*(.*)")
 _NOTHING: Final = later(r"[ \t\r]*(?:#.*|---[ \t\r]*(?:#.*)?)?")

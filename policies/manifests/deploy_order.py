@@ -7,6 +7,7 @@ kustomize-controller docs/spec/v1/kustomizations.md, `dependsOn`.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -16,8 +17,6 @@ from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import at, text_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from forewarn.policies.objects.fields import ApiObject
 
 _ARGO_HOOK, _WAVE = "argocd.argoproj.io/hook", "argocd.argoproj.io/sync-wave"

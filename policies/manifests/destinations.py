@@ -13,6 +13,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -25,8 +26,6 @@ from forewarn.policies.manifests.values import values
 from forewarn.policies.objects.fields import OBJECT, at, group_kind, text_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
     from forewarn.policies.objects.fields import ApiObject
 
 NAMED_IN: Final = (b"argoproj.io/", b"kustomize.toolkit.fluxcd.io/")

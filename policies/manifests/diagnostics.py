@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +18,6 @@ from forewarn.policies.manifests.yaml.source import YamlSource, node_at, span
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from forewarn.policies.findings import Location, ObjectRef
     from forewarn.policies.manifests.documents import Document
     from forewarn.policies.manifests.json_text import Spans

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.findings import cut
@@ -30,8 +31,6 @@ from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.quantity import Format, Quantity, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.manifests.groups import Identity, Member
     from forewarn.policies.objects.fields import ApiObject

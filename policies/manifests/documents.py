@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import codecs
 from bisect import bisect_left
+from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.findings import Location
 from forewarn.policies.light import later
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NOT_TEXT: Final = "not a text file"
 MAX_DEPTH: Final = 256

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -38,8 +39,6 @@ from forewarn.policies.objects.fields import group_kind, text_at
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.options import NamedGroup
 
 

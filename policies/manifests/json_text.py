@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any, Final
@@ -14,8 +15,6 @@ from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.yaml.scalars import as_integer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.findings import Location, Path
     from forewarn.policies.manifests.documents import Document
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -26,8 +27,6 @@ from forewarn.policies.objects.fields import at, group_kind, ref_of
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
     from forewarn.policies.findings import Path
     from forewarn.policies.kinds.class_paths import ClassPath
     from forewarn.policies.objects.reviewed_object import Source

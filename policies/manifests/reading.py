@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +19,6 @@ from forewarn.policies.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.objects.reviewed_object import FileDiagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
     from forewarn.policies.findings import Path
     from forewarn.policies.manifests.embedded import Place
     from forewarn.policies.manifests.json_text import JsonReader, Spans

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.light import later
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 _ROOT_LINE: Final = later(
     rb"\n(?=[^ ])(?:(kind|apiVersion)[ \t]*:([^\n]*)|[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)"

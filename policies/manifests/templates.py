@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,8 +31,6 @@ from forewarn.policies.manifests.yaml.source import YamlSource
 from forewarn.policies.objects.fields import at, group_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.findings import Location, Path
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject

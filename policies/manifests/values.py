@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from forewarn.policies.kinds.registry import incomplete_list
 from forewarn.policies.light import NamedTuple, later
@@ -13,9 +14,6 @@ from forewarn.policies.manifests.yaml.construct import Construction
 from forewarn.policies.manifests.yaml.grammar import check_as_kubectl, leniently
 from forewarn.policies.manifests.yaml.nodes import compose
 from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _ITEMS: Final = later(rb"^items:[ \t]*\n(?=- )", re.MULTILINE)
 _ITEM: Final = later(rb"^- .*\n(?:(?:[ \t#].*)?\n)*", re.MULTILINE)

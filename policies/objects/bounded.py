@@ -7,15 +7,13 @@ prediction or rule uses missing parts.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
 
 from forewarn.policies.footprint import memory_of
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD
 from forewarn.policies.metering import TooLarge
 from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_RETAINED: Final = 64 * 1024
 """Maximum bytes of memory of a stored workload or Pod."""

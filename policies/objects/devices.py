@@ -5,9 +5,10 @@ Fields that forewarn does not model are reported in `unmodelled`, so that no pre
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from forewarn.policies.objects.fields import (
     ApiObject,
@@ -25,10 +26,6 @@ from forewarn.policies.objects.fields import (
 from forewarn.policies.objects.node_selector import NodeSelector, read_node_selector
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 Attribute = str | int | bool | tuple[str, str]
 """The value of an attribute; a version is ("version", text)."""

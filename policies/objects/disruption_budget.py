@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ from forewarn.policies.objects.fields import at, int32, mapping, text
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
 

@@ -6,14 +6,13 @@ a Pod above the limits is rejected at low cost. Offline commands have no limits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.metering import TooLarge, limited
 from forewarn.policies.objects.fields import OBJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.objects.fields import ApiObject
 
 MAX_CONTAINERS: Final = 500

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from forewarn.policies.findings import ObjectRef, Path, cut, field_path
 from forewarn.policies.metering import FEW, TooLarge, charge, each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 ApiObject = Mapping[str, Any]
 """An API object, or a part of one, as parsed JSON. Readers never modify it."""

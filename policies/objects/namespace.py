@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -9,8 +10,6 @@ from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import string_map, text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from forewarn.policies.objects.fields import ApiObject
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"

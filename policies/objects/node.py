@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -11,8 +12,6 @@ from forewarn.policies.objects.fields import boolean, items, sequence, string_ma
 from forewarn.policies.objects.resources import Resource, as_resource, read_resource_list
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
 
 HOSTNAME: Final = "kubernetes.io/hostname"

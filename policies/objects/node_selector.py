@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from forewarn.policies.metering import FEW, charge, each
 from forewarn.policies.objects.fields import ApiObject, at, int32, items, mapping, string_map, strings
 from forewarn.policies.selectors import NODE_OPERATORS, InvalidSelector, Requirement, parse_requirement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)

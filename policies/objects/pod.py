@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from operator import attrgetter
@@ -26,8 +27,6 @@ from forewarn.policies.objects.pod_spec import NO_SPEC, PodSpec, read_pod_resour
 from forewarn.policies.objects.resources import NOTHING_OCCUPIED, PodResource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from forewarn.policies.objects.fields import ApiObject
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from forewarn.policies.documents import in_json
@@ -14,8 +14,6 @@ from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import fails_with_one_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Owner, Pod

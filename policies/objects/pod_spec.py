@@ -5,6 +5,7 @@ Pods of one workload have equal specs: 150,000 Pods have a few thousand differen
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -45,8 +46,6 @@ from forewarn.policies.objects.volumes import Volume, read_volumes
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.node import Node

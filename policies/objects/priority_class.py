@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import boolean, int32, text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from forewarn.policies.documents import Spelled
     from forewarn.policies.objects.fields import ApiObject
 

@@ -6,6 +6,7 @@ Source: component-helpers `resource/helpers.go`, kubernetes `pkg/scheduler/frame
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -14,8 +15,6 @@ from forewarn.policies.objects.fields import InvalidObject, mapping, ref_of
 from forewarn.policies.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.objects.fields import (
     ApiObject,
@@ -22,9 +23,6 @@ from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.objects.volumes import MigratedVolume, migrated_volume, translated_topology
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"

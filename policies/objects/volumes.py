@@ -6,17 +6,15 @@ Source of the migration: csi-translation-lib `plugins/*.go`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from forewarn.policies.objects.fields import ApiObject, at, boolean, items, strings, text
 from forewarn.policies.objects.node import REGION, ZONE
 from forewarn.policies.objects.node_selector import NodeSelector, NodeSelectorTerm
 from forewarn.policies.selectors import Requirement
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"

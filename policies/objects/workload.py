@@ -5,7 +5,7 @@ Source for Jobs: pkg/controller/job/job_controller.go, pkg/apis/batch/v1/default
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.class_paths import RELEASE_NAMESPACES, ClassPath, found_at
@@ -25,8 +25,6 @@ from forewarn.policies.objects.fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.findings import ObjectRef, Path
     from forewarn.policies.objects.fields import ApiObject
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from forewarn.policies.releases.minors import KNOWN_MINORS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def _table(name: str) -> dict[str, str]:

@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -31,8 +32,6 @@ from forewarn.policies.releases.minors import (
 from forewarn.policies.releases.semantics import Semantics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from forewarn.policies.releases.profiles import SchedulerConfiguration
 
 _MANY: Final = ("AllAlpha", "AllBeta")

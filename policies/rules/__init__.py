@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.rules.support.context import Target, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from forewarn.policies.rules.support.context import Rule
 
 _NO_RULES: Final = frozenset(("__init__", "__pycache__", "support", "wording"))

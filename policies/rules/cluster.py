@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import ObjectRef, Problem, Severity, cut
@@ -26,8 +27,6 @@ from forewarn.policies.rules.support.restarts import restarts_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, class_name, naming, priorities_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.priority_class import PriorityClass

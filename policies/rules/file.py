@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Problem, Severity, cut, field_path, listed, quote
@@ -28,8 +28,6 @@ from forewarn.policies.rules.support.names import is_misspelt
 from forewarn.policies.rules.support.rule_text import diagnostics, is_template_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, ObjectRef, Problem, Severity, cut, plural, quote
@@ -46,8 +46,6 @@ from forewarn.policies.rules.support.rule_text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod_group import GroupTemplates, PodGroup
     from forewarn.policies.objects.reviewed_object import ReviewedObject

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural, quote
@@ -25,8 +26,6 @@ from forewarn.policies.rules.support.rule_text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.findings import Path
     from forewarn.policies.kube_apiserver.quota import Fault
     from forewarn.policies.objects.resource_quota import ResourceQuota

@@ -13,6 +13,7 @@ Each function documents its assumption, and a test in `tests/policies/scheduling
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -29,8 +30,6 @@ from forewarn.policies.scheduling.vectorized.pod_matrix import node_constraints_
 from forewarn.policies.scheduling.vectorized_cycle import Cycle
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget

@@ -5,6 +5,7 @@ Imports numpy only to build a Snapshot. Source: kubernetes `pkg/scheduler/backen
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from threading import Lock
@@ -16,8 +17,6 @@ from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.storage import PersistentVolumeClaim
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects

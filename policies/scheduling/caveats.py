@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -35,8 +35,6 @@ from forewarn.policies.scheduling.framework import (
 from forewarn.policies.scheduling.preemption import may_be_preempted, rank_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender
     from forewarn.policies.releases.semantics import Semantics

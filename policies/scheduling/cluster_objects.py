@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ from forewarn.policies.cow_table import FrozenTable
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from forewarn.policies.objects.devices import (
         DeviceClass,
         DeviceTaintRule,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.semantics import Semantics
 

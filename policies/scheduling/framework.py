@@ -6,6 +6,7 @@ Source: kubernetes `pkg/scheduler/framework/runtime/framework.go`.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -20,8 +21,6 @@ from forewarn.policies.metering import charge, meter
 from forewarn.policies.scheduling.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.documents import Always

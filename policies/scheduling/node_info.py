@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import HostPort

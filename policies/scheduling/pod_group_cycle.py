@@ -5,6 +5,7 @@ Source: kubernetes `pkg/scheduler/schedule_one_podgroup.go`, plugin GangScheduli
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -31,8 +32,6 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import without_nominations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.scheduling.preemption import Victim

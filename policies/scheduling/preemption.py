@@ -6,6 +6,8 @@ Source: kubernetes `pkg/scheduler/framework/preemption/preemption.go` and `plugi
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -19,9 +21,6 @@ from forewarn.policies.scheduling.framework import FILTERS, Code, failed, unreso
 from forewarn.policies.scheduling.reasons import NO_VICTIMS_IN_SHORT, NOT_HELPFUL, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Self
 
 from forewarn.policies.findings import plural
 from forewarn.policies.objects.fields import NOTHING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _KINDS: Final = {
     "persistentvolumeclaim": "PersistentVolumeClaim",

@@ -8,6 +8,7 @@ them). Source: kubernetes `pkg/scheduler/schedule_one.go`.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter, is_not
@@ -42,7 +43,6 @@ from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, Scores, 
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 

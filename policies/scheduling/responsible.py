@@ -5,6 +5,7 @@ Source: kubernetes `pkg/scheduler/extender.go`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -34,8 +35,6 @@ from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.pod_matrix import read_by_filters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup

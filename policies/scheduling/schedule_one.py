@@ -5,6 +5,7 @@ Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingCycle`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
@@ -57,8 +58,6 @@ from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import Cycle, Scores, num_nodes_after_pre_filter, percentage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.documents import Always

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from bisect import bisect_left
 from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from operator import attrgetter, itemgetter
@@ -22,7 +23,6 @@ from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray

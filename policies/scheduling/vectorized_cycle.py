@@ -8,6 +8,7 @@ The result equals that of running each plugin on each node (tests compare them).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -48,8 +49,6 @@ from forewarn.policies.scheduling.vectorized.node_fit import (
 from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, is_large, pod_matrix_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod

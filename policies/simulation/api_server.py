@@ -5,6 +5,7 @@ Source: kubernetes `pkg/registry/core/pod` (storage.go: `setPodNodeAndMetadata`;
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,8 +27,6 @@ from forewarn.policies.objects.fields import InvalidObject, mapping
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.controllers.view import Key
     from forewarn.policies.documents import Hidden
     from forewarn.policies.kube_apiserver.validation.resources import PodResources

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
     from random import Random
 
 _RESERVED: Final = 1 << 40

@@ -8,6 +8,7 @@ processes an object at a time; changes during the sync result in one more sync),
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count, groupby, islice
 from math import floor
@@ -60,8 +61,6 @@ from forewarn.policies.selectors import Requirement
 from forewarn.policies.simulation.api_server import BY_WORKLOAD, Change, claims_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.controllers.view import Action, Key, PodState, Tally
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -35,8 +36,6 @@ from forewarn.policies.simulation.scenario import World, labelled_with_host, rea
 from forewarn.policies.simulation.scheduler import unmodelled_pending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot, Key
     from forewarn.policies.controllers.view import Key as WorkloadKey
     from forewarn.policies.objects.fields import ApiObject

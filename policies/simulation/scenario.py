@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,8 +16,6 @@ from forewarn.policies.objects.pod_group import PodGroup
 from forewarn.policies.simulation.api_server import EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects

@@ -5,6 +5,7 @@ Source: kubernetes `pkg/scheduler/schedule_one.go`, `eventhandlers.go`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, floor
@@ -56,8 +57,6 @@ from forewarn.policies.simulation.api_server import Condition, name_of_group
 from forewarn.policies.simulation.scheduler_cache import NotPredicted, Rejected, SchedulingAlgorithm, volumes_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-
     from forewarn.policies.controllers.view import PodState
     from forewarn.policies.objects.devices import ResourceClaim
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget

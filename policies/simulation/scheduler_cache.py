@@ -6,6 +6,7 @@ Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -42,8 +43,6 @@ from forewarn.policies.scheduling.vectorized_cycle import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.controllers.view import WorkloadState

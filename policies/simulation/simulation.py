@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from math import inf
@@ -51,7 +52,6 @@ from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler, unmo
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
     from random import Random
 
     from forewarn.policies.controllers.view import Key, PodState

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -12,8 +13,6 @@ from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.simulation.api_server import BY_WORKLOAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.api_server import Event, Origin

@@ -8,6 +8,7 @@ import re
 import zlib
 from array import array
 from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -36,7 +37,6 @@ from forewarn.policies.sources.json_stream import JsonFault, json_objects
 
 if TYPE_CHECKING:
     from codecs import IncrementalDecoder
-    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.fields import ApiObject

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.sources.git_index import contents
 from forewarn.policies.sources.gitignore import matches, pattern_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from forewarn.policies.sources.gitignore import Pattern
 
 PLACES: Final = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")

@@ -7,8 +7,9 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.manifests import MAX_FILE
@@ -16,9 +17,6 @@ from forewarn.policies.sources.errors import unreadable
 from forewarn.policies.sources.git_index import contents
 from forewarn.policies.sources.gitignore import NAME as GITIGNORE
 from forewarn.policies.sources.gitignore import Ignores
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 MANIFESTS: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"

@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 import stat
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import Final
 
 MAX_INDEX: Final = 64 << 20
 _MAX_NAMES: Final = 128 << 20

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator
 from fnmatch import translate
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.sources.git_index import WorkTree, contents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 NAME: Final = ".gitignore"
 _LONGEST: Final = 1 << 18

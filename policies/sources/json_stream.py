@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple, Protocol
 
 from forewarn.policies.kinds.registry import incomplete_list, listed_as_empty
 from forewarn.policies.manifests import filled_in, items_of
 from forewarn.policies.manifests.json_text import problem_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _CHUNK: Final = 1 << 20
 _LONGEST: Final = 64 << 20

@@ -9,14 +9,12 @@ import errno
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 from forewarn.policies.light import later
 from forewarn.policies.sources.errors import SourceError, reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _OPEN_STREAM: Final = later(r"/dev/(?:(stdout)|(stderr)|fd/(\d{1,6}))|/proc/self/fd/(\d{1,6})")
 _DIRECTORY: Final = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from forewarn.policies.findings import cut, one_line, quote
 from forewarn.policies.sources.errors import SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 MAX_FILES: Final = 100_000
 MAX_BYTES: Final = 256 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,8 +20,6 @@ from forewarn.policies.kinds.registry import (
 from forewarn.policies.objects.fields import NOTHING, at, group_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.fields import ApiObject
 

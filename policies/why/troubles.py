@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -43,8 +44,6 @@ from forewarn.policies.why.evidence import DEADLINE, LONG, PREEMPTED, TAINT, Pod
 from forewarn.policies.why.why_not import ending_on_nominated_node, waits_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.objects.fields import ApiObject

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
@@ -25,8 +26,6 @@ from forewarn.policies.scheduling.preemption import (
 from forewarn.policies.scheduling.reasons import TOO_SMALL, as_reason, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import AffinityTerm

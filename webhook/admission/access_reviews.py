@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Callable
 from hashlib import blake2b
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,8 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.objects.fields import at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.objects.reviewed_object import User
     from forewarn.webhook.apiserver.typed_client import ObjectApi
 

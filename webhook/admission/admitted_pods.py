@@ -13,6 +13,7 @@ Memory is bounded: the number of objects in total, by user and by namespace, the
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -29,8 +30,6 @@ from forewarn.policies.objects.extent import check_quota_extent, check_quotas
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, has_controller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,8 +15,6 @@ from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.webhook.logs import MAX_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.admission.admitted_pods import Admitted
     from forewarn.webhook.admission.decision import Decision

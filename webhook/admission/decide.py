@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -53,7 +54,6 @@ from forewarn.webhook.admission.prediction_access import (
 from forewarn.webhook.admission.review import STORING, AdmissionResponse, Hook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from forewarn.policies.cluster.cache import ClusterSnapshot

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -18,8 +19,6 @@ from forewarn.webhook.admission import impact_annotation
 from forewarn.webhook.admission.review import AdmissionRequest, AdmissionResponse, Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.webhook.accuracy import Expectation

@@ -7,6 +7,7 @@ status 500 and never `allowed: false`, so `failurePolicy` decides.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -57,8 +58,6 @@ from forewarn.webhook.admission.services import PredictionJob, Services
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
     from forewarn.policies.disclosure import Shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,8 +18,6 @@ from forewarn.webhook.admission.decision import Verdict, decision_of
 from forewarn.webhook.admission.review import STORING, Hook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
     from forewarn.policies.objects.priority_class import PriorityClass

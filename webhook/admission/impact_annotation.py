@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -28,8 +28,6 @@ from forewarn.webhook.accuracy import FITS, Outcome
 from forewarn.webhook.admission.lanes import Cost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
     from forewarn.policies.forecast.impact import Impact

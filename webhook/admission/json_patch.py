@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from forewarn.policies.objects.fields import at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
 

@@ -17,7 +17,7 @@ import socket
 import struct
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from functools import cached_property, partial
@@ -39,7 +39,6 @@ from forewarn.webhook.admission.lanes import Cost, Lane
 from forewarn.webhook.logs import silence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from concurrent.futures import Future
     from datetime import datetime
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import logging
 from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -63,8 +64,6 @@ from forewarn.webhook.logs import LOGGER, MAX_TEXT, RareEvents, log_event
 from forewarn.webhook.metrics import KINDS, OTHER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
     from forewarn.policies.disclosure import Shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,6 @@ from forewarn.webhook.admission.prediction_access import PredictionProcess, Pred
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
-    from collections.abc import Callable
 
     from forewarn.webhook.admission.lanes import Step
     from forewarn.webhook.admission.replies import Reply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,6 @@ from forewarn.policies.objects.fields import InvalidObject
 from forewarn.webhook.apiserver.client import ApiError, Timeouts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.webhook.apiserver.client import ApiServer
 

@@ -6,6 +6,7 @@ read its Report, which contains no names of other namespaces.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -16,8 +17,6 @@ from forewarn.policies.sources.cluster import Written
 from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.apiserver.typed_client import ObjectApi

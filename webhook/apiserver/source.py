@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
@@ -29,8 +30,6 @@ from forewarn.webhook.apiserver.client import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Generator, Iterator, Sequence
-
     from forewarn.policies.findings import Finding
     from forewarn.policies.sources.cluster import Written
 

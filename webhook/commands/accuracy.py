@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser, integer_between
@@ -13,9 +14,6 @@ from forewarn.policies.sources.errors import reason
 from forewarn.policies.terminal import as_json, clean, complain
 from forewarn.webhook.accuracy import path_of, request_table
 from forewarn.webhook.workload_accuracy import DIFFERING, EXAMPLES, RESULTS, UNKNOWN, WORKLOAD_RESULTS, headlines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 PORT: Final = 8080
 FAILED: Final = 3

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Sequence
 from functools import partial
 from threading import Event
 from time import monotonic
@@ -26,7 +27,6 @@ from forewarn.webhook.settings import log_level, port
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
 DONE, FAILED = 0, 3
 _HOST: Final = "127.0.0.1"

@@ -9,10 +9,11 @@ import subprocess
 import sys
 import tempfile
 from base64 import b64decode
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPSConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from forewarn.policies.cli import main as forewarn
@@ -22,9 +23,6 @@ from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.terminal import painter, wants_color
 from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 SAMPLE: Final = Path(__file__).resolve().parent.parent / "sample"
 WARNED: Final = "checkout.yaml"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -25,7 +26,6 @@ from forewarn.webhook.doctor.report import Checks, Status, bounded, summary
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.commands.printing import Output
     from forewarn.policies.objects.fields import ApiObject

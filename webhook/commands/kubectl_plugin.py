@@ -9,17 +9,15 @@ from __future__ import annotations
 import os
 import sys
 from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from forewarn.policies.cli import COMMANDS, TRACEBACK
 from forewarn.policies.cli import main as forewarn
 from forewarn.policies.commands.completion import arguments_of, changes, options_of
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.terminal import as_kubectl_plugin, print_notice
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _FLAGS: Final = {
     "--context": "context",

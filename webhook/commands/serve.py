@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -60,8 +61,6 @@ from forewarn.webhook.settings import configuration, parse_settings, unknown_var
 from forewarn.webhook.x509 import self_signed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.releases.release import Release
     from forewarn.webhook.admission.access_reviews import AccessReviews

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from functools import partial
 from math import ceil, isinf
 from threading import Event
@@ -14,8 +15,6 @@ from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.sources import load_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence, Sized
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.releases.release import Release
     from forewarn.webhook.accuracy import Accuracy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import webbrowser
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.cluster import require_nodes, with_node_groups
@@ -42,7 +43,6 @@ from forewarn.webhook.ui.shown import Cluster, Shown
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from forewarn.policies.commands.cluster_command import Run
     from forewarn.policies.releases.release import Release

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Event, Lock, Thread
@@ -23,8 +24,6 @@ from forewarn.webhook.controllers.leader import Election
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
     from forewarn.webhook.apiserver.typed_client import ObjectApi

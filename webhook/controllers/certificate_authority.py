@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
@@ -24,7 +25,6 @@ from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import Authority, Caller, NoCertificate, certificates_in, names_of, rejections, validity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
     from threading import Event
 
     from forewarn.policies.objects.fields import ApiObject

@@ -9,6 +9,7 @@ STALE_SECONDS.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event, Lock
@@ -24,8 +25,6 @@ from forewarn.webhook.controllers.leader import Lease, Observation
 from forewarn.webhook.logs import log_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.webhook.admission.global_default import DefaultCandidate

@@ -7,6 +7,7 @@ Lease unchanged for its duration. Times in the Lease are only for people.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
@@ -18,8 +19,6 @@ from forewarn.webhook.controllers.serving_certificate import BadSecret
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.apiserver.typed_client import ObjectApi
     from forewarn.webhook.metrics import Metrics

@@ -9,6 +9,7 @@ import base64
 import binascii
 import hmac
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +22,6 @@ from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import NAMES, Caller, Certificate, NoCertificate, certificates_in, rejections, validity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from forewarn.policies.objects.fields import ApiObject

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from threading import Event, Thread
 from time import monotonic
@@ -15,8 +16,6 @@ from forewarn.webhook.controllers.serving_certificate import ServingCertificate
 from forewarn.webhook.http.server import distrust, untimely
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.webhook.admission.review import Grant
     from forewarn.webhook.apiserver.typed_client import ObjectApi

@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,6 @@ from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import Certificate, NoCertificate, validity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.apiserver.typed_client import ObjectApi
     from forewarn.webhook.http.server import SwappingContext

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,7 +20,6 @@ from forewarn.webhook.doctor.registration import SUFFIX
 from forewarn.webhook.doctor.report import AGAIN, Area
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from forewarn.policies.config import Config

@@ -4,6 +4,7 @@ error.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,8 +14,6 @@ from forewarn.policies.findings import cut, one_line
 from forewarn.webhook.apiserver.client import ApiError, Timeouts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.apiserver.client import ApiServer
 

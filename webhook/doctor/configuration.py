@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cluster.cache import Cache
@@ -21,7 +22,6 @@ from forewarn.webhook.doctor.client import part
 from forewarn.webhook.doctor.report import AGAIN, Area
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from forewarn.policies.cluster.cache import ClusterSnapshot

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,8 +16,6 @@ from forewarn.webhook.doctor.registration import service_name
 from forewarn.webhook.doctor.report import AGAIN, Area, kubectl_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.doctor.client import Client
     from forewarn.webhook.doctor.registration import Registered

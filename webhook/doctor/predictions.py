@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,6 @@ from forewarn.webhook.doctor.report import Area
 from forewarn.webhook.workload_accuracy import COMPARED, WRONG, as_predicted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.doctor.answers import Replica
     from forewarn.webhook.doctor.client import Client

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
@@ -15,8 +16,6 @@ from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.doctor.report import AGAIN, Area, kubectl_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.doctor.client import Client
     from forewarn.webhook.doctor.report import Line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from shlex import quote
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.findings import cut, one_line, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from forewarn.policies.documents import Always
 
 MAX_PER_CHECK: Final = 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,8 +15,6 @@ from forewarn.webhook.doctor.installation import INJECTOR
 from forewarn.webhook.doctor.report import AGAIN, Area
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.doctor.client import Client
     from forewarn.webhook.doctor.installation import Installed

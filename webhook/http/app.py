@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flask import Flask, Response, request
@@ -10,8 +11,6 @@ from werkzeug.exceptions import HTTPException
 from forewarn.webhook.admission.replies import rejection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.webhook.health import Health
     from forewarn.webhook.metrics import Metrics
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -33,7 +33,6 @@ from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from types import TracebackType
 
     from forewarn.webhook.admission.endpoint import Endpoint

@@ -6,16 +6,14 @@ opens one more for each further request. At the limit, each new connection repla
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import IPv6Address, ip_address
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.webhook.logs import RareEvents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_CONNECTIONS: Final = 1024
 """Maximum connections: about 50 MB."""

@@ -11,7 +11,7 @@ import signal
 import socket
 import ssl
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Collection, Container, Generator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,7 +36,6 @@ from forewarn.webhook.x509 import Certificate, NoCertificate, certificates_in, v
 
 if TYPE_CHECKING:
     from asyncio import StreamReader
-    from collections.abc import AsyncIterator, Collection, Container, Generator, Iterator, Mapping
     from pathlib import Path
     from ssl import SSLContext
     from types import FrameType

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, SEPARATE_KINDS, KindSpec
 from forewarn.webhook.apiserver.client import ApiError, mapping
 from forewarn.webhook.logs import LOGGER, log_event
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
 
 _WATCHED = frozenset(("list", "watch"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import random
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,8 +29,6 @@ from forewarn.webhook.informer.state import (
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.kinds.registry import KindSpec
     from forewarn.policies.releases.release import Release

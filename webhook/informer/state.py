@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection, Iterable
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,8 +18,6 @@ from forewarn.policies.releases.semantics import Semantics
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
     from forewarn.policies.cluster.cache import ClusterSnapshot, Key
     from forewarn.policies.kinds.registry import KindSpec
     from forewarn.policies.releases.release import Release

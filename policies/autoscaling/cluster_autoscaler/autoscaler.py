@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
@@ -17,8 +18,6 @@ from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.objects.fields import ApiObject

@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -37,8 +38,6 @@ from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.scheduling.configuration import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
     from forewarn.policies.scheduling.snapshot import Snapshot

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.metering import charge
@@ -11,8 +12,6 @@ from forewarn.policies.scheduling.plugins.pod_topology_spread import NOT_MATCHED
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.framework import Framework

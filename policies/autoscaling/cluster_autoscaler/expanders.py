@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from math import inf, nan
@@ -17,8 +17,6 @@ from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.quantity import NANO
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from forewarn.policies.autoscaling.cluster_autoscaler.estimator import Estimate
 
 DEFAULT: Final = "least-waste"

@@ -5,6 +5,7 @@ Sources: simulator/node_info_utils.go, utils/taints/taints.go, utils/daemonset/d
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,8 +20,6 @@ from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resources import ResourceList
     from forewarn.policies.releases.semantics import Semantics

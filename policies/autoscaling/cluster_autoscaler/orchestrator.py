@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, Estimate
@@ -20,8 +21,6 @@ from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.framework import PluginFault
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.objects.resources import ResourceList

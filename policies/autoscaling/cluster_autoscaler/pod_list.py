@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Container, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import Prepared, group_by_scheduling_properties
@@ -12,8 +13,6 @@ from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Container, MutableMapping, Sequence
-
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot

@@ -10,6 +10,7 @@ again. Options of single node groups are unknown.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,8 +24,6 @@ from forewarn.policies.scheduling.responsible import not_predicted
 from forewarn.policies.scheduling.snapshot import Columns, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod

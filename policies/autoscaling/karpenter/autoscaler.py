@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,8 +28,6 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.autoscaling.karpenter.node_pools import NodePool
     from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -29,8 +30,6 @@ from forewarn.policies.objects.fields import timestamp as time_at
 from forewarn.policies.scheduling.configuration import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.autoscaling.karpenter.node_pools import NodePool
     from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod

@@ -6,6 +6,7 @@ Sources: pkg/cloudprovider/types.go, provisioning/scheduling/nodeclaim.go, reser
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -20,8 +21,6 @@ from forewarn.policies.objects.resources import CPU, MEMORY, read_resource_list
 from forewarn.policies.quantity import NANO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod_spec import HostPort
     from forewarn.policies.objects.resources import ResourceList

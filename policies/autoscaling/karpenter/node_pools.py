@@ -5,6 +5,7 @@ Sources: pkg/apis/v1/nodepool.go, pkg/utils/nodepool, provisioning/scheduling/no
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,8 +17,6 @@ from forewarn.policies.objects.node import Taint
 from forewarn.policies.objects.resources import read_resource_list
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resources import ResourceList
 

@@ -5,6 +5,7 @@ Sources: pkg/scheduling/requirements.go, taints.go, hostportusage.go, provisioni
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -15,8 +16,6 @@ from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, 
 from forewarn.policies.quantity import NANO, Format, Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.autoscaling.karpenter.requirements import Problem
     from forewarn.policies.objects.node_selector import NodeSelectorTerm, PreferredSchedulingTerm
     from forewarn.policies.objects.pod import Pod

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-
+from typing import Final
 
 GROUP: Final = "karpenter.sh"
 NODE_POOL: Final = f"{GROUP}/nodepool"

@@ -7,6 +7,7 @@ queue.go. Devices (DRA) are ignored, which is Karpenter's default.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -37,8 +38,6 @@ from forewarn.policies.objects.node import PREFER_NO_SCHEDULE
 from forewarn.policies.objects.resources import CPU, MEMORY, ResourceList, largest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.autoscaling.karpenter.node_pools import NodePool
     from forewarn.policies.autoscaling.karpenter.requirements import Problem

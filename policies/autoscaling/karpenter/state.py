@@ -5,6 +5,7 @@ Sources: pkg/controllers/state/cluster.go, statenode.go, pkg/utils/pdb, pkg/util
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -38,8 +39,6 @@ from forewarn.policies.scheduling.configuration import seconds
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod_spec import HostPort
     from forewarn.policies.objects.resources import ResourceList

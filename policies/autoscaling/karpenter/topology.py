@@ -7,6 +7,7 @@ chooses among equally good domains by the order of a Go map; here `Choices` does
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -16,7 +17,6 @@ from forewarn.policies.metering import charge
 from forewarn.policies.selectors import with_label_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
     from random import Random
 
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType

@@ -5,6 +5,7 @@ Sources: provisioning/scheduling/volumetopology.go, pkg/scheduling/volumeusage.g
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
@@ -14,8 +15,6 @@ from forewarn.policies.metering import charge
 from forewarn.policies.objects.volumes import driver_of_provisioner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 

@@ -6,7 +6,7 @@ redacted cluster snapshot does not have are not compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
@@ -14,8 +14,6 @@ from forewarn.policies.objects.fields import InvalidObject, at, boolean, int32, 
 from forewarn.policies.objects.workload import REDACTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.findings import ObjectRef, Path
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.releases.semantics import Semantics

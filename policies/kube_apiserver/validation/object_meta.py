@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -18,8 +18,6 @@ from forewarn.policies.objects.fields import NOTHING, at
 from forewarn.policies.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ diff of the internal spec. Only fields in kube_apiserver/validation/decode.py ar
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice
@@ -53,8 +54,6 @@ from forewarn.policies.objects.priority_class import (
 from forewarn.policies.releases.minors import PREDICTED_MINORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from forewarn.policies.findings import Path
     from forewarn.policies.kube_apiserver.validation.decode import Type
     from forewarn.policies.objects.fields import ApiObject

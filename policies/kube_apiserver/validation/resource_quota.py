@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,8 +26,6 @@ from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.resource_list import resource_list
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
 

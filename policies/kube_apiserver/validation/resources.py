@@ -6,6 +6,7 @@ component-helpers `resource/helpers.go`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,8 +35,6 @@ from forewarn.policies.objects.resources import sum_of_containers
 from forewarn.policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.light import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
 

@@ -5,6 +5,7 @@ Source: go.yaml.in/yaml/v2 decode.go (`allowedAliasRatio`), sigs.k8s.io/yaml yam
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.light import NamedTuple
@@ -13,8 +14,6 @@ from forewarn.policies.manifests.yaml.nodes import Alias, Collection, Scalar, fo
 from forewarn.policies.manifests.yaml.scalars import STARTS, Unreadable, key_of, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.manifests.yaml.nodes import Node
 
 

@@ -11,8 +11,9 @@ scannerc.go.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from yaml.error import YAMLError
 from yaml.events import CollectionEndEvent, CollectionStartEvent, DocumentEndEvent, ScalarEvent
@@ -23,9 +24,6 @@ from forewarn.policies.manifests.sniff import has_doubtful_questions, slashes_in
 from forewarn.policies.manifests.yaml.nodes import fault_of, parser, parser_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeVar
-
     from forewarn.policies.manifests.documents import Document
 
     T = TypeVar("T")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -19,8 +20,6 @@ from yaml.reader import ReaderError
 from forewarn.policies.manifests.documents import MAX_DEPTH, NOT_TEXT, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from yaml.error import YAMLError
 
     from forewarn.policies.manifests.documents import Document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,8 +24,6 @@ from forewarn.policies.manifests.yaml.nodes import parser
 from forewarn.policies.manifests.yaml.scalars import FILE_MODES, STARTS, Unreadable, key_of, may_surprise, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.manifests.documents import Document
 
 UNUSUAL: Final = object()

@@ -9,6 +9,7 @@ import base64
 import binascii
 import math
 import struct
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,6 @@ from forewarn.policies.manifests.yaml.nodes import Collection, Scalar
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator
 
     from forewarn.policies.manifests.yaml.nodes import Node
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,8 +23,6 @@ from forewarn.policies.manifests.yaml.nodes import Collection, Scalar, compose, 
 from forewarn.policies.manifests.yaml.scalars import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.findings import Location, Path
     from forewarn.policies.manifests.documents import Document
     from forewarn.policies.manifests.yaml.nodes import Node

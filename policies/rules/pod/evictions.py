@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Problem, Severity, Text, cut, plural, quote
@@ -15,8 +16,6 @@ from forewarn.policies.rules.support.selected import selected, workloads_in
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Problem, Severity, cut, quote
@@ -14,8 +15,6 @@ from forewarn.policies.rules.support.context import Context, DependsOn, Phase, T
 from forewarn.policies.rules.support.rule_text import class_name, location_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,8 +28,6 @@ from forewarn.policies.rules.support.rule_text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.objects.workload import PodTemplate

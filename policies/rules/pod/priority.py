@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Problem, Severity, cut, quote
@@ -24,8 +25,6 @@ from forewarn.policies.rules.support.rule_text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 

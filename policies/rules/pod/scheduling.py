@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,8 +26,6 @@ from forewarn.policies.rules.support.rule_text import class_name, resolved
 from forewarn.policies.rules.support.selected import Labelled, selected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.findings import Path
     from forewarn.policies.forecast.impact import Impact

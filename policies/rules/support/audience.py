@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,6 @@ from forewarn.policies.objects.priority_class import SYSTEM_NAMES
 from forewarn.policies.rules.support.allowed_classes import entries_of, permits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.rules.support.context import Context
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum, StrEnum
 from functools import cached_property
@@ -25,7 +25,6 @@ from forewarn.policies.objects.workload import PodTemplate, pod_template_of
 from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from forewarn.policies.cluster.cache import ClusterSnapshot

@@ -5,14 +5,13 @@ Details contain all names and numbers: only the wording omits those that the req
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.light import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.forecast.impact import Impact, NewNodes
     from forewarn.policies.forecast.pod_groups import GroupForecast

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from textwrap import dedent
 from typing import TYPE_CHECKING, Final
@@ -11,8 +12,6 @@ from forewarn.policies.kinds.registry import BY_GROUP_KIND
 from forewarn.policies.rules.support.context import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from forewarn.policies.findings import Severity
     from forewarn.policies.rules.support.context import Rule
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from heapq import nsmallest
 from itertools import takewhile
@@ -25,8 +26,6 @@ from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.rules.support.allowed_classes import is_allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from forewarn.policies.disclosure import Audience
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.objects.reviewed_object import ReviewedObject

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -15,8 +16,6 @@ from forewarn.policies.objects.priority_class import HIGHEST_SYSTEM_PRIORITY
 from forewarn.policies.rules.support.context import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.aftermath import Waiting
     from forewarn.policies.forecast.forecast import Forecast, QuotaLimits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from forewarn.policies.kube_apiserver.quota import InvalidScope, matches_scope
@@ -12,8 +13,6 @@ from forewarn.policies.objects.fields import InvalidObject, sequence
 from forewarn.policies.objects.resource_quota import ResourceQuota
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from operator import itemgetter
@@ -39,8 +39,6 @@ from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.rule_text import class_to_be
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.kube_apiserver.quota import Fault
     from forewarn.policies.objects.fields import ApiObject

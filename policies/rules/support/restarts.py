@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final, Never
@@ -17,8 +18,6 @@ from forewarn.policies.rules.support.context import Context
 from forewarn.policies.rules.support.predictions import Predicted, reasons_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.forecast.aftermath import Waiting
     from forewarn.policies.forecast.impact import Impact, NewNodes

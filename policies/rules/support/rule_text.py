@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import NO_DETAIL, Location, Problem, cut
@@ -14,8 +15,6 @@ from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.rules.support.context import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -11,8 +12,6 @@ from forewarn.policies.objects.fields import InvalidObject, mapping
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.objects.workload import PodTemplate
     from forewarn.policies.rules.support.context import Context

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.rules.support import details
 from forewarn.policies.rules.wording import classes, impact, pod_groups, pods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from forewarn.policies.disclosure import Audience
     from forewarn.policies.findings import Details, Text
 

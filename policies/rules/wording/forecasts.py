@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import OPEN
@@ -9,8 +10,6 @@ from forewarn.policies.findings import plural
 from forewarn.policies.forecast.impact import WITHOUT_CLAIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from forewarn.policies.disclosure import Audience
     from forewarn.policies.forecast.aftermath import Aftermath
     from forewarn.policies.forecast.impact import Impact

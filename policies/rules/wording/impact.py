@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.disclosure import shown_count, shown_pods, shown_seconds
@@ -17,8 +18,6 @@ from forewarn.policies.rules.wording.phrases import counted, of_namespaces, prio
 from forewarn.policies.scheduling.reasons import LOWER_REQUESTS, UNCORDON, in_short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from forewarn.policies.disclosure import Audience
     from forewarn.policies.forecast.impact import Impact, NewNodes
     from forewarn.policies.objects.pod import Pod

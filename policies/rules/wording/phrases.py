@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ from forewarn.policies.findings import plural
 from forewarn.policies.rules.support.rule_text import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from forewarn.policies.disclosure import Audience, Range, ShownPods
     from forewarn.policies.objects.pod import Pod
 

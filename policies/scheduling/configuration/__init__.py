@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -54,8 +54,6 @@ from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, extends
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.releases.semantics import Semantics

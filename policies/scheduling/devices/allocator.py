@@ -5,6 +5,7 @@ Source: dynamic-resource-allocation `structured/internal/incubating/allocator_in
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,8 +16,6 @@ from forewarn.policies.objects.node_selector import FieldRequirement, NodeSelect
 from forewarn.policies.scheduling.devices.claims import NotRepresentable, has_capacity, shares_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from forewarn.policies.objects.devices import (
         Attribute,
         Device,

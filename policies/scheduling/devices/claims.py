@@ -5,6 +5,7 @@ Source: dynamic-resource-allocation `resourceclaim`, kubernetes `plugins/dynamic
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -22,8 +23,6 @@ from forewarn.policies.scheduling.devices.selectors import NotModelled, Selector
 from forewarn.policies.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.objects.devices import Allocation, DeviceClass, RequestPolicy, ResourceClaim
     from forewarn.policies.objects.pod import Pod, PodClaim
     from forewarn.policies.objects.resources import ContainerRequests

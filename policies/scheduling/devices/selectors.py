@@ -6,6 +6,7 @@ CEL (cel.bind, optional fields, parts of the libraries) raise `NotModelled`; the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -14,8 +15,6 @@ from forewarn.policies.metering import meter
 from forewarn.policies.quantity import NANO, InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.objects.devices import Attribute, Device
 
 MAX_TEXT: Final = 10 * 1024

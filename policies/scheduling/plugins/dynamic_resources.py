@@ -6,6 +6,7 @@ Source: upstream `plugins/dynamicresources/dynamicresources.go`, `extendeddynami
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -50,8 +51,6 @@ from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Rejections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.devices import Allocation, DeviceRequest

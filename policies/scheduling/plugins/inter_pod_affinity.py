@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -28,8 +29,6 @@ from forewarn.policies.scheduling.vectorized.node_fit import Constraint, Require
 from forewarn.policies.scheduling.vectorized.pod_matrix import attracting_terms, cache_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -22,8 +23,6 @@ from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.vectorized.pod_matrix import allowed, matching
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from forewarn.policies.scheduling.framework import (
@@ -19,8 +20,6 @@ from forewarn.policies.scheduling.framework import (
 from forewarn.policies.scheduling.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -23,8 +24,6 @@ from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import Constraint, Present, Rejections, rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import HostPort
     from forewarn.policies.scheduling.node_info import NodeInfo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import floor, sqrt
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
@@ -43,8 +44,6 @@ from forewarn.policies.scheduling.vectorized.node_fit import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -17,8 +18,6 @@ from forewarn.policies.scheduling.framework import (
 from forewarn.policies.scheduling.reasons import UNCORDON, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -29,8 +30,6 @@ from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Constraint,
 from forewarn.policies.scheduling.vectorized.pod_matrix import MANY, StorageColumns, storage_of, volumes_of_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod

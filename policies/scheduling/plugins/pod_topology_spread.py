@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor, log
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -39,8 +40,6 @@ from forewarn.policies.selectors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.node import Node

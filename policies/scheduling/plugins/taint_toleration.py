@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -24,8 +25,6 @@ from forewarn.policies.scheduling.framework import (
 from forewarn.policies.scheduling.reasons import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.node import Node, Toleration

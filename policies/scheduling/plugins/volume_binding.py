@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -36,8 +37,6 @@ from forewarn.policies.scheduling.vectorized.pod_matrix import Selectors, reache
 from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod

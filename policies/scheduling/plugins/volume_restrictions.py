@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -25,8 +26,6 @@ from forewarn.policies.scheduling.vectorized.node_fit import Constraint, Present
 from forewarn.policies.scheduling.vectorized.pod_matrix import storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -22,8 +23,6 @@ from forewarn.policies.scheduling.vectorized.pod_matrix import with_label
 from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from collections.abc import Set as AbstractSet
-
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.scheduling.queue.registrations import ClusterEvent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from math import floor, sqrt
 from types import MappingProxyType
@@ -29,8 +30,6 @@ from forewarn.policies.scheduling.queue.registrations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.releases.semantics import Semantics

@@ -6,7 +6,7 @@ and volumes exist here; of objects of devices, only events of ResourceClaims.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,8 +20,6 @@ from forewarn.policies.scheduling.plugins.node_unschedulable import UNSCHEDULABL
 from forewarn.policies.scheduling.plugins.pod_topology_spread import do_not_schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from forewarn.policies.objects.devices import ResourceClaim
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod

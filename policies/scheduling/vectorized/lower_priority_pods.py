@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -24,8 +25,6 @@ from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass, scope_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget

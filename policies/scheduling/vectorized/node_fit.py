@@ -4,7 +4,7 @@ without reasons.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
@@ -33,7 +33,6 @@ from forewarn.policies.scheduling.vectorized.pod_matrix import is_large, pod_mat
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Hashable, Mapping
 
     from numpy.typing import NDArray
 

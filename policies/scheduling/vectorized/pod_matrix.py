@@ -7,6 +7,7 @@ after many changes must not miss its deadline. An interrupted update continues n
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -24,8 +25,6 @@ from forewarn.policies.scheduling.vectorized.lower_priority_pods import Matching
 from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.node import Node
