@@ -5,8 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
+from tests.cases import each
 from tests.oracle.generator import scenarios
 from tests.oracle.generator.claims import EVERY_KIND, make_scenario_of_every_kind
 from tests.oracle.generator.kinds import KINDS, make_case
@@ -14,7 +13,10 @@ from tests.oracle.generator.kinds import KINDS, make_case
 SCRIPT = Path(__file__).with_name("generate.py")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+each_kind = each(lambda: ((kind,) for kind in KINDS))
+
+
+@each_kind
 def test_a_case_is_reproducible_and_plain_json(kind: str) -> None:
     first, second = make_case(7, 3, kind), make_case(7, 3, kind)
     assert json.dumps(first) == json.dumps(second)
@@ -25,7 +27,7 @@ def test_another_seed_gives_another_case() -> None:
     assert make_case(1, 0, "fit") != make_case(2, 0, "fit")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_names_are_unique_within_their_namespace(kind: str) -> None:
     for number in range(10):
         case = make_case(1, number, kind)
@@ -40,7 +42,7 @@ def test_names_are_unique_within_their_namespace(kind: str) -> None:
             assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("ties")])
+@each(lambda: ((kind,) for kind in KINDS if not kind.startswith("ties")))
 def test_the_importance_of_pods_on_a_node_is_never_open(kind: str) -> None:
     for number in range(10):
         places = [
@@ -67,7 +69,7 @@ def test_an_unknown_kind_is_refused() -> None:
     assert "unknown kinds: nonsense" in run.stderr
 
 
-@pytest.mark.parametrize("kind", EVERY_KIND)
+@each(lambda: ((kind,) for kind in EVERY_KIND))
 def test_a_scenario_is_reproducible_and_its_pods_have_their_controllers(kind: str) -> None:
     for number in range(5):
         case = make_scenario_of_every_kind(7, number, kind)

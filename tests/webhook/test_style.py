@@ -13,6 +13,7 @@ import yaml
 
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import FLAGS, LISTS
+from tests.cases import each
 from tests.style_words import banned_in
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from texts(node)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
+@each(lambda: ((path,) for path in MODULES))
 def test_strings_of_the_code(path: Path) -> None:
     """Log lines, errors, help, checks of the doctor. A single word is a name, not a text."""
     found = [(line, text) for line, text in texts(ast.parse(path.read_text())) if re.search(r"\w \w", text)]
@@ -127,7 +128,7 @@ def test_the_page_has_every_metric() -> None:
     assert sorted(rows) == sorted(metric.name for metric in Metrics().described)
 
 
-@pytest.mark.parametrize("path", MANIFESTS, ids=str)
+@each(lambda: ((path,) for path in MANIFESTS))
 def test_comments_and_descriptions_of_manifests(path: Path) -> None:
     lines = enumerate(path.read_text().splitlines(), 1)
     found = [(n, line) for n, line in lines if re.search(r"#|[dD]escription:|message:|^\| |summary:", line)]

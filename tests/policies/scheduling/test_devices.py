@@ -27,7 +27,7 @@ from tests.cases import each
 from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.profiles import args, config, point, semantics
 from tests.policies.scheduling.test_recorded import compare, rows_of
-from tests.recorded.commands import answer_case
+from tests.recorded.commands import cache_of_case, prediction_of_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,10 +47,12 @@ def recorded() -> Iterator[tuple[str, Any, Any]]:
 
 @each(recorded)
 def test_recorded_allocations_are_met(release: str, case: Any, answer: Any) -> None:
-    semantics = Semantics(known_minor(release))
-    compare(case, answer, answer_case(case, count_nominated=True, semantics=semantics))
+    semantics, cache = Semantics(known_minor(release)), cache_of_case(case, count_nominated=True)
+    compare(case, answer, prediction_of_case(case, count_nominated=True, semantics=semantics, cache=cache).to_dict())
     with node_by_node():
-        compare(case, answer, answer_case(case, count_nominated=True, semantics=semantics))
+        prediction = prediction_of_case(case, count_nominated=True, semantics=semantics, cache=cache)
+        compare(case, answer, prediction.to_dict())
+        assert prediction.in_columns is None
 
 
 @pytest.mark.parametrize(

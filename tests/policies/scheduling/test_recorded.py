@@ -17,10 +17,12 @@ from forewarn.policies.scheduling.configuration import InvalidConfiguration
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.comparing import scores_given
-from tests.recorded.commands import answer_case, prediction_of_case
+from tests.recorded.commands import answer_case, cache_of_case, prediction_of_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from forewarn.policies.cluster.cache import Cache
 
 CASES = Path(__file__).parent / "cases"
 
@@ -75,11 +77,15 @@ def compare_all(case: Any, want: Any, got: Any) -> None:
 
 
 def is_met_in_columns(
-    case: Any, answer: Any, comparing: Callable[[Any, Any, Any], None], semantics: Semantics = DEFAULT
+    case: Any,
+    answer: Any,
+    comparing: Callable[[Any, Any, Any], None],
+    semantics: Semantics = DEFAULT,
+    cache: Cache | None = None,
 ) -> bool:
     """Compare an answer; return whether columns gave it. What kube-scheduler does not start with is rejected."""
     try:
-        prediction = prediction_of_case(case, count_nominated=True, semantics=semantics)
+        prediction = prediction_of_case(case, count_nominated=True, semantics=semantics, cache=cache)
     except InvalidConfiguration:
         assert answer.get("configError")
         return False
@@ -109,9 +115,11 @@ def test_the_answers_of_every_release_are_met() -> None:
 def test_each_release_is_met_with_configurations_and_devices() -> None:
     """Releases with the same answer share it."""
     for row in rows_of("each-release.jsonl.gz"):
+        cache = cache_of_case(row["case"], count_nominated=True)
         for found in row["answers"]:
             for release in found["releases"]:
-                is_met_in_columns(row["case"], found["answer"], compare_all, Semantics(known_minor(release)))
+                semantics = Semantics(known_minor(release))
+                is_met_in_columns(row["case"], found["answer"], compare_all, semantics, cache)
 
 
 def test_since_1_37_an_infeasible_resize_that_no_container_tells_of_counts_as_nothing() -> None:
