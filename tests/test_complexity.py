@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+from tests.test_deferred_imports import statements
+
 MAX_COMPLEXITY = 20
 """Rank C of radon. Besides the statements that C901 of ruff counts, radon counts boolean operators, conditional
 expressions and comprehensions.
@@ -36,7 +38,7 @@ def complex_functions(source: str) -> list[str]:
     lines = source.splitlines()
     functions = [
         (node, 1 + sum(map(decisions, ast.walk(node))))
-        for node in ast.walk(ast.parse(source))
+        for node in statements(ast.parse(source).body)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and len(DECIDING.findall("\n".join(lines[node.lineno - 1 : node.end_lineno]))) >= MAX_COMPLEXITY
     ]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.test_deferred_imports import statements
+
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
@@ -45,7 +47,7 @@ def imports() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     known, found = modules(), {}
     for name, path in known.items():
         tree = ast.parse(path.read_text())
-        everywhere: list[ast.stmt] = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom | ast.Import)]
+        everywhere: list[ast.stmt] = [n for n in statements(tree.body) if isinstance(n, ast.ImportFrom | ast.Import)]
         found[name] = frozenset(imported(tree.body, known)), frozenset(imported(everywhere, known))
     return found
 
