@@ -41,28 +41,37 @@ FILES = {
 }
 
 
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Commands that fail write nothing in it."""
+    tree = tmp_path_factory.mktemp("mistakes")
+    (tree / "binary").write_bytes(b"PNG\x00\x00\x01")
+    (tree / "empty.d").mkdir()
+    for name, text in FILES.items():
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text(text)
+    return tree
+
+
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake["command"])
 def test_an_error_is_as_recorded(
-    mistake: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    mistake: dict[str, Any], tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    (tmp_path / "binary").write_bytes(b"PNG\x00\x00\x01")
-    (tmp_path / "empty.d").mkdir()
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    monkeypatch.setenv("KUBECONFIG", str(tree / "none"))
+    files = set(tree.iterdir())
     try:
-        status = main(shlex.split(mistake["command"].replace("CLUSTER", CLUSTER).replace("TMP", str(tmp_path))))
+        status = main(shlex.split(mistake["command"].replace("CLUSTER", CLUSTER).replace("TMP", str(tree))))
     except SystemExit as error:  # of argparse
         status = int(error.code or 0)
     out, err = capsys.readouterr()
-    recorded = {"status": status, "error": err.replace(str(tmp_path), "TMP").splitlines()}
+    recorded = {"status": status, "error": err.replace(str(tree), "TMP").splitlines()}
     if os.environ.get("UPDATE"):
         mistake.update(recorded)
         RECORDED.write_text(yaml.safe_dump(MISTAKES, sort_keys=False, width=1000))
     assert {"status": status, "error": recorded["error"]} == {key: mistake[key] for key in ("status", "error")}
     assert not out
     assert status in (2, 3)
+    assert set(tree.iterdir()) == files
 
 
 def test_two_hundred_and_fifty_mistakes_are_recorded() -> None:
