@@ -229,12 +229,9 @@ def test_one_page_of_a_list_is_an_error(tmp_path: Path, metadata: dict[str, Any]
     page = {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": [_pod("a")]}
     if form == "long":
         page["items"] = [{**_pod(f"p{number}"), "status": {"message": "x" * 6_000}} for number in range(200)]
-    text = {
-        "json": json.dumps(page),
-        "sorted": json.dumps(page, sort_keys=True),
-        "nested": json.dumps(_list(page)),
-        "nested.yaml": yaml.safe_dump(_list(page)),
-    }.get(form) or yaml.dump(page, Dumper=yaml.CSafeDumper)
+    listed = _list(page) if form.startswith("nested") else page
+    is_yaml = form in ("yaml", "nested.yaml", "long")
+    text = yaml.dump(listed, Dumper=yaml.CSafeDumper) if is_yaml else json.dumps(listed, sort_keys=form == "sorted")
     assert (len(text) > 1 << 20) == (form == "long")
     (tmp_path / "page").write_text(text)
     with pytest.raises(SourceError, match=f"page:1: incomplete list: metadata.{next(iter(metadata))} is set. Fix: "):
@@ -416,21 +413,21 @@ def test_lines_are_those_of_the_file_however_it_is_cut() -> None:
 
 
 def test_a_long_yaml_list_is_read_item_by_item_with_its_lines(tmp_path: Path) -> None:
-    items = [_pod(f"p{i}", nodeName="node", text="- a\n\n# b\n") for i in range(8000)]
+    items = [_pod(f"p{i}", nodeName="node", text="- a\n\n# b\n", pad="x" * 900) for i in range(1200)]
     text = yaml.dump(_list(*items), Dumper=yaml.CSafeDumper)
     assert len(text) > 1 << 20
     path = tmp_path / "dump.yaml"
     path.write_text(text)
-    assert len(load_cluster(str(path)).snapshot().pods) == 8000
-    path.write_text(text.replace("name: p7999\n", "name: p7999\n    namespace: [\n"))
+    assert len(load_cluster(str(path)).snapshot().pods) == 1200
+    path.write_text(text.replace("name: p1199\n", "name: p1199\n    namespace: [\n"))
     with pytest.raises(SourceError, match=r"dump\.yaml:\d{5}"):
         load_cluster(str(path))
 
 
 def test_anchors_across_items_of_a_long_list_are_found(tmp_path: Path) -> None:
-    items = [_pod(f"p{i}", nodeName="node", pad="x" * 200) for i in range(5000)]
+    items = [_pod(f"p{i}", nodeName="node", pad="x" * 900) for i in range(1200)]
     text = yaml.dump(_list(*items), Dumper=yaml.CSafeDumper).replace("nodeName: node", "nodeName: &n node", 1)
-    text = text.replace("name: p4999", "name: *n")
+    text = text.replace("name: p1199", "name: *n")
     path = tmp_path / "dump.yaml"
     path.write_text(text)
-    assert {"node", "p4998"} <= set(_pods(load_cluster(str(path))))
+    assert {"node", "p1198"} <= set(_pods(load_cluster(str(path))))
