@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from forewarn.policies.cluster.answer_head import Result
 from forewarn.policies.controllers.own_pods import sentence
 from forewarn.policies.documents import in_json, json_of
-from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.findings import cut, described, listed, one_line, plural
 from forewarn.policies.objects.fields import InvalidObject, json_type
 from forewarn.policies.objects.node import ZONE
 from forewarn.policies.scheduling.reasons import in_short
@@ -446,7 +446,10 @@ class Expectations(Result):
     shard: Shard | None = None
 
     def __repr__(self) -> str:
-        return f"<Expectations { ({tested.name: tested.met for tested in self.expectations}) }>"
+        missed = [tested.name for tested in self.expectations if not tested.met]
+        return described(
+            self, f"{len(missed)} of {plural(len(self.expectations), 'expectation')} not met: {listed(missed)}"
+        )
 
 
 def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Tested:

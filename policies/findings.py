@@ -258,6 +258,14 @@ def quote(text: object) -> str:
     return f'"{text}"'
 
 
+MAX_REPR: Final = 200
+
+
+def described(value: object, verdict: str) -> str:
+    """Return the `repr` of a value: its type and its verdict, in at most MAX_REPR characters."""
+    return f"<{cut(one_line(f'{type(value).__name__} {verdict}'), MAX_REPR - 2)}>"
+
+
 _SPACE: Final = later(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+")
 _INVISIBLE: Final = later(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"

@@ -14,7 +14,7 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.audit import audit as findings_of
 from forewarn.policies.evaluation.audit import stored_objects, unsuppressed
-from forewarn.policies.findings import plural
+from forewarn.policies.findings import described, plural
 from forewarn.policies.metering import MAX_WORK, never
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.process_pool import mapped
@@ -63,7 +63,7 @@ class Audit(NamedTuple):
         return to_dict(self.report)
 
     def __repr__(self) -> str:
-        return f"<Audit: {plural(self.objects, 'object')}, {plural(len(self.findings), 'finding')}>"
+        return described(self, f"{plural(self.objects, 'object')}, {plural(len(self.findings), 'finding')}")
 
 
 def audit(

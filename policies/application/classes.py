@@ -9,6 +9,7 @@ from forewarn.policies.application.cluster import snapshot_of
 from forewarn.policies.application.manifests import applied
 from forewarn.policies.application.places import Places
 from forewarn.policies.cluster.answer_head import Result, head_of
+from forewarn.policies.findings import described
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.priority_class import PriorityClass
@@ -43,11 +44,14 @@ class ClassPlanRequest:
     namespace: str = "default"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ClassPlan(Result):
     """The steps of a change of PriorityClasses, each simulated after the previous one."""
 
     plan: Inlined[Plan]
+
+    def __repr__(self) -> str:
+        return described(self, repr(self.plan))
 
 
 def plan_classes(cluster: Cluster, request: ClassPlanRequest, *, progress: Progress | None = None) -> ClassPlan:

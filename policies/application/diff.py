@@ -16,7 +16,7 @@ from forewarn.policies.application.whatif import WhatIf, conditions_of, whatif
 from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
-from forewarn.policies.findings import listed, one_line, plural
+from forewarn.policies.findings import described, listed, one_line, plural
 from forewarn.policies.kinds.registry import (
     AUTOSCALER,
     DAEMON_SET,
@@ -235,7 +235,7 @@ class Diff(Document):
     prunes: bool = False
 
     def __repr__(self) -> str:
-        return f"<Diff {self.base} → {self.head}: {plural(len(self.objects), 'object')}>"
+        return described(self, f"{self.base} → {self.head}: {plural(len(self.objects), 'object')}")
 
 
 class DiffRequest(NamedTuple):

@@ -10,7 +10,7 @@ from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.documents import to_dict
-from forewarn.policies.findings import cut, one_line
+from forewarn.policies.findings import cut, described, one_line
 from forewarn.policies.objects.fields import at, check_numbers
 from forewarn.policies.options import Options
 from forewarn.policies.sources import SourceError
@@ -54,13 +54,16 @@ class HeadroomRequest:
     options: Options = field(default_factory=Options)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ObjectHeadroom:
     """The headroom for one object."""
 
     headroom: Inlined[Headroom]
     placeholders: Placeholders | None = None
     capacity_buffers: Buffers | None = None
+
+    def __repr__(self) -> str:
+        return described(self, repr(self.headroom))
 
 
 class HeadroomLine(NamedTuple):
@@ -86,7 +89,7 @@ class HeadroomResult:
     faults: Sequence[Exception] = ()
 
     def __repr__(self) -> str:
-        return f"<HeadroomResult {'; '.join(map(repr, (obj.headroom for obj in self.objects)))}>"
+        return described(self, "; ".join(map(repr, self.objects)))
 
     def least(self, *, preempting: bool = False) -> Headroom:
         """The headroom of the object of which the fewest replicas fit. `preempting`: with preemption."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.application.findings import Report, configured
 from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
-from forewarn.policies.findings import plural
+from forewarn.policies.findings import described, plural
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.lint.charts import Charts
 from forewarn.policies.lint.input import (
@@ -95,7 +95,7 @@ class Lint(NamedTuple):
         return to_dict(self.report)
 
     def __repr__(self) -> str:
-        return f"<Lint: {plural(len(self.given.reported), 'file')}, {plural(len(self.findings), 'finding')}>"
+        return described(self, f"{plural(len(self.given.reported), 'file')}, {plural(len(self.findings), 'finding')}")
 
 
 def lint(

@@ -12,6 +12,7 @@ from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.cluster.answer_head import Result, head_of, head_of_findings
 from forewarn.policies.documents import json_of
+from forewarn.policies.findings import described, plural
 from forewarn.policies.forecast.aftermath import before_in_queue
 from forewarn.policies.forecast.apply_order import Applied
 from forewarn.policies.forecast.forecast import place_all
@@ -115,7 +116,9 @@ class PredictResult:
     explain: bool
 
     def __repr__(self) -> str:
-        return f"<PredictResult {dict(self.outcomes)}>"
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items()) or "no new Pods"
+        victims = {victim.identity for prediction in self.predictions for victim in prediction.victims}
+        return described(self, f"{counts}; {plural(len(victims), 'victim')}, {plural(len(self.faults), 'fault')}")
 
     @cached_property
     def outcomes(self) -> Counter[str]:

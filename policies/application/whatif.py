@@ -21,7 +21,7 @@ from forewarn.policies.application.simulated import (
 )
 from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.documents import in_json, optional_in_json, to_dict
-from forewarn.policies.findings import listed
+from forewarn.policies.findings import described, listed
 from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import group_kind, ref_of
 from forewarn.policies.rules.support.predictions import is_placeholder
@@ -107,8 +107,7 @@ class WhatIf(Result):
     timeline: Sequence[Event] | None = None
 
     def __repr__(self) -> str:
-        counts = f"{self.fewer} fewer Pods, {self.pending} Pending, {len(self.preemptions)} preempted"
-        return f"<WhatIf {self.answer.change}: {counts}>"
+        return described(self, self.answer.verdict)
 
     @property
     def fewer(self) -> int:

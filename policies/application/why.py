@@ -11,7 +11,7 @@ from forewarn.policies.application.cluster import pod_key
 from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.documents import in_json, optional_in_json
-from forewarn.policies.findings import cut, one_line
+from forewarn.policies.findings import cut, described, one_line
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources import SourceError
@@ -72,7 +72,7 @@ class PodWhy(Result):
     missing: Sequence[str]
 
     def __repr__(self) -> str:
-        return f"<PodWhy {self.key}: {', '.join(sorted(self.conditions))}>"
+        return described(self, f"{self.key}: {', '.join(sorted(self.conditions))}")
 
     @property
     def conditions(self) -> set[str]:
@@ -107,7 +107,7 @@ class WorkloadWhy(Result):
     missing: Sequence[str]
 
     def __repr__(self) -> str:
-        return f"<WorkloadWhy {self.kind} {self.key}: {', '.join(sorted(self.conditions))}>"
+        return described(self, f"{self.kind} {self.key}: {', '.join(sorted(self.conditions))}")
 
     @property
     def key(self) -> str:

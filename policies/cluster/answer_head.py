@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forewarn.policies.documents import Document
-from forewarn.policies.findings import listed
+from forewarn.policies.findings import described, listed
 from forewarn.policies.scheduling.caveats import assumptions
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Result(Document):
     head: AnswerHead
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.head.origin.cluster}>"
+        return described(self, f"of {self.head.origin.cluster}")
 
 
 def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead:

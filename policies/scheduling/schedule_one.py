@@ -14,6 +14,7 @@ import numpy as np
 
 from forewarn.policies.copies import replace
 from forewarn.policies.documents import Exact, to_dict
+from forewarn.policies.findings import described, listed
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.caveats import (
     AWAITED,
@@ -199,7 +200,9 @@ class Prediction:
         self._known = known
 
     def __repr__(self) -> str:
-        return f"<Prediction {self.pod.key}: {self.outcome}>"
+        victims = f" {listed([victim.key for victim in self.victims])} on {self.nominated_node}" if self.victims else ""
+        why = f": {self.not_predicted}" if self.not_predicted else ""
+        return described(self, f"{self.pod.key}: {self.outcome}{victims}{why}")
 
     @cached_property
     def configuration(self) -> SchedulerConfiguration:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import Recreator
 from forewarn.policies.documents import in_json, optional_in_json
+from forewarn.policies.findings import cut, described
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -264,6 +265,16 @@ class Answer(NamedTuple):
     """Whether as many nodes are added as Pending Pods need."""
     grown: Hidden[Answer | None] = None
     """The answer with new nodes, if they arrive during an upgrade."""
+
+    def __repr__(self) -> str:
+        return described(self, self.verdict)
+
+    @property
+    def verdict(self) -> str:
+        """The change and the numbers of its effects."""
+        pending = sum(workload.pending for workload in self.workloads)
+        counts = f"{self.fewer} fewer Pods, {pending} Pending, {len(self.preempted)} preempted"
+        return f"{cut(self.change, 100)}: {counts}"
 
     @in_json
     def settled(self) -> bool:

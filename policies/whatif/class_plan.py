@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.cluster.admission import admitted, admitted_group
 from forewarn.policies.controllers.deployment import DEFAULT_DEADLINE
 from forewarn.policies.documents import in_json, optional_in_json
+from forewarn.policies.findings import described, plural
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.simulation.simulation import Simulation
@@ -112,6 +113,10 @@ class Plan(NamedTuple):
     summary: Hidden[Summary]
     ignored: Sequence[str]
     not_modelled: Sequence[str]
+
+    def __repr__(self) -> str:
+        state = "complete" if self.complete else "incomplete"
+        return described(self, f"{plural(len(self.steps), 'step')}, {plural(self.preempted, 'Pod')} preempted; {state}")
 
     @in_json
     def preempted(self) -> int:

@@ -16,6 +16,7 @@ from forewarn.policies.controllers.new_pods import new_pods, replicas_of, withou
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.documents import in_json, optional_in_json
+from forewarn.policies.findings import described
 from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.forecast.impact import WITHOUT_CLAIMS
 from forewarn.policies.forecast.pod_groups import needs_claims
@@ -268,7 +269,7 @@ class Headroom(NamedTuple):
         return Fitting(self.pod_group.without_preemption, self.pod_group.with_preemption)
 
     def __repr__(self) -> str:
-        return f"<Headroom {self.name}: {self.more.without} fit, {self.more.preempting} with preemption>"
+        return described(self, f"{self.name}: {self.more.without} fit, {self.more.preempting} with preemption")
 
     @in_json
     def object(self) -> str:

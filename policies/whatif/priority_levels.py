@@ -7,6 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.cluster.answer_head import Result, head_of
+from forewarn.policies.findings import described, listed
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 
@@ -66,6 +67,9 @@ class Classes(Result):
 
     allocatable: Requested
     classes: Sequence[PriorityLevel]
+
+    def __repr__(self) -> str:
+        return described(self, listed([f"{level.class_ or 'no class'} ({level.value})" for level in self.classes]))
 
 
 def priority_levels(cluster: ClusterSnapshot) -> Classes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.answer_head import Result, head_of
+from forewarn.policies.findings import described, listed, plural
 from forewarn.policies.kinds.registry import NODE
 from forewarn.policies.kubelet.pods import is_critical_pod
 from forewarn.policies.objects.pod_loss import losses_of
@@ -165,6 +166,11 @@ class Risks(Result):
     not_modelled: Sequence[str]
     unfinished: Mapping[str, Unfinished]
     changes: Sequence[ReportChange] | None = None
+
+    def __repr__(self) -> str:
+        losing = [risk.workload for risk in self.workloads if risk.loses_replicas_with]
+        of = f"{len(losing)} of {plural(len(self.workloads), 'workload')} lose replicas"
+        return described(self, f"{of}: {listed(losing)}" if losing else of)
 
 
 class Tried:

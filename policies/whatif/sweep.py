@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_
 
 from forewarn.policies.cluster.answer_head import Result
 from forewarn.policies.documents import fields_of
-from forewarn.policies.findings import cut
+from forewarn.policies.findings import cut, described, plural
 from forewarn.policies.simulation.summary import Levels
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.arrivals import Branch
@@ -103,6 +103,14 @@ class Sweep(Result):
     without_change: Row | None = None
     notes: Sequence[str] = ()
     shard: Shard | None = None
+
+    def __repr__(self) -> str:
+        cases = plural(len(self.rows), self.sweep)
+        if not self.rows:
+            return described(self, cases)
+        worst = self.rows[0]
+        counts = f"{worst.fewer} fewer Pods, {worst.pending} Pending, {worst.preempted} preempted"
+        return described(self, f"{cases}; worst: {worst.case}: {counts}")
 
 
 class Tally:

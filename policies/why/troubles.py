@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.taint_eviction import tolerated_for
-from forewarn.policies.findings import cut, listed, plural
+from forewarn.policies.findings import cut, described, listed, plural
 from forewarn.policies.forecast.aftermath import MAX_PENDING, before_in_queue, queue_key
 from forewarn.policies.forecast.placement import place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
@@ -776,6 +776,9 @@ class Diagnosis(NamedTuple):
     state: PodState
     troubles: tuple[Trouble, ...]
     prediction: Hidden[Prediction | None] = None
+
+    def __repr__(self) -> str:
+        return described(self, ": ".join([self.state, *(trouble.message for trouble in self.troubles[:1])]))
 
 
 def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float | None = None) -> Diagnosis:
