@@ -178,8 +178,8 @@ class Summary(NamedTuple):
 def unsettled(stopped: str, at: float) -> tuple[str, str]:
     """Return (what, fix) about a simulation without a steady state."""
     if stopped:
-        return f"stopped {stopped}", "shorten --until or simulate fewer changes at once"
-    return f"without a steady state after {duration(at)}", "increase --until"
+        return f"stopped {stopped}", "shorten the simulated time (until) or simulate fewer changes at once"
+    return f"without a steady state after {duration(at)}", "increase the simulated time (until)"
 
 
 def summarize(simulation: Simulation) -> Summary:

@@ -754,7 +754,7 @@ class Evidence:
             sentences.append(f"Events not read: {self.not_read}")
         elif not self.events.read and not self.is_live:
             sentences.append(
-                "no Events in the cluster snapshot. Fix: add --cluster FILE with `kubectl get events -A -o json`"
+                "no Events in the cluster snapshot. Fix: add a cluster file with `kubectl get events -A -o json`"
             )
         if self.events.limit:
             sentences.append(
@@ -763,6 +763,6 @@ class Evidence:
         if not self.is_live and not all(pod.has_statuses for pod in self.pods.values()):
             which = f"-n {self.namespace} -o json"
             sentences.append(
-                f"no statuses of Pods and containers. Fix: add --cluster FILE with `kubectl get pods {which}`"
+                f"no statuses of Pods and containers. Fix: add a cluster file with `kubectl get pods {which}`"
             )
         return sentences

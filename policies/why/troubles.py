@@ -696,7 +696,7 @@ def class_not_listed(name: str) -> Trouble:
     return Trouble(
         "missing-lists",
         f"PriorityClass {name} is not in the cluster snapshot, which has no PriorityClasses: it may still exist",
-        "add --cluster FILE with `kubectl get priorityclasses -o json`",
+        "add a cluster file with `kubectl get priorityclasses -o json`",
     )
 
 
@@ -876,7 +876,7 @@ def _gates(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Troub
         yield Trouble(
             "other-scheduler",
             f"spec.schedulerName is {pod.spec.scheduler_name}",
-            "check that this scheduler runs; pass --scheduler-config if it is a profile of kube-scheduler",
+            "check that this scheduler runs; add its configuration if it is a profile of kube-scheduler",
         )
 
 

@@ -119,7 +119,7 @@ def test_the_head_names_settings_of_karpenter_that_are_not_modelled(made: Any, t
     assert clauses == ([f"no effect of {told} of Karpenter (not modelled)"] if told else [])
 
 
-WITHOUT_TYPES = ["no new nodes of Karpenter (not predicted without --instance-types)"]
+WITHOUT_TYPES = ["no new nodes of Karpenter (not predicted without instance types)"]
 
 
 @pytest.mark.parametrize(

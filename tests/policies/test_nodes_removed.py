@@ -302,7 +302,7 @@ def test_a_file_of_node_groups_does_not_name_their_nodes(tmp_path: Path, capsys:
     groups.write_text(json.dumps([{"name": "g", "maxSize": 9, "template": node("t", "g")}]))
     found = answer(capsys, tmp_path, cluster(), "--until", "40m", "--node-templates", str(groups))
     assert "scaleDown" not in found["autoscalers"]
-    why = "no scale-down (not predicted: --node-templates does not name the nodes of groups)"
+    why = "no scale-down (not predicted: the node templates do not name the nodes of groups)"
     assert why in found["head"]["assumes"]
 
 

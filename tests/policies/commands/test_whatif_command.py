@@ -189,7 +189,7 @@ def test_an_upgrade_is_not_cut_off_by_default(
     assert told["upgrade"]["seconds"] >= told["upgrade"]["leastSeconds"] > 3600 - 1
     until = ("upgrade", "--away", away, "--until", "30m", "--cluster", str(tmp_path / "nodes.json"))
     assert not json.loads(run(capsys, *until, "-o", "json")[1])["upgrade"]["complete"]
-    assert "Fix: increase --until\n" in run(capsys, *until)[1]
+    assert "Fix: increase the simulated time (until)\n" in run(capsys, *until)[1]
 
 
 def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

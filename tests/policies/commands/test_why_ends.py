@@ -268,9 +268,9 @@ def test_a_job_that_fails_by_its_policy_names_the_pod(tmp_path: Path, capsys: py
 def test_what_the_snapshot_lacks_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = make_pod("web").on("n1")
     _, out, _ = why(capsys, tmp_path, [bare], "default/web")
-    assert "  no Events in the cluster snapshot. Fix: add --cluster FILE with `kubectl get events -A -o json`\n" in out
+    assert "  no Events in the cluster snapshot. Fix: add a cluster file with `kubectl get events -A -o json`\n" in out
     assert (
-        "  no statuses of Pods and containers. Fix: add --cluster FILE with `kubectl get pods -n default -o json`"
+        "  no statuses of Pods and containers. Fix: add a cluster file with `kubectl get pods -n default -o json`"
         in out
     )
     _, out, _ = why(capsys, tmp_path, [pod(condition("EvictionByEvictionAPI")), event("Killing", "m")], "default/web")

@@ -38,7 +38,7 @@ CASES = [
     ("whatif scale deploy/a 3 -n shp", 'Deployment shp/a not found; namespace "shp" not found; did you mean "shop"?'),
     ("whatif scale deploy/web 100001 -n shop", "whatif: scale to 100,001 replicas; the limit is 100,000"),
     ("whatif class wbe --delete", 'whatif: PriorityClass "wbe" not found in the cluster; did you mean "web"?'),
-    ("whatif class gold --default", "known: batch, normal, web. Fix: pass --value to create it"),
+    ("whatif class gold --default", "known: batch, normal, web. Fix: give a value to create it"),
     ("whatif class gold --value 2000000000", "maximum allowed value of a user defined priority is 1000000000"),
     ("whatif class Gold --value 5", 'metadata.name: Invalid value: "Gold"'),
     ("why web-1", "why: default/web-1: Pod not found in the cluster; known: shop/web-1"),

@@ -221,7 +221,7 @@ def test_a_run_that_is_cut_off_says_so(simulate: Callable[..., Run]) -> None:
     high = make_pod("high").of_class(100).request(cpu="4")
     _, out, _ = simulate([NODES[0], *low], [high], "--until", "10s")
     when = "without a steady state after 10 s (last event after 0 s)"
-    assert f"simulation {when}; results are as of then. Fix: increase --until\n" in out
+    assert f"simulation {when}; results are as of then. Fix: increase the simulated time (until)\n" in out
 
 
 @pytest.mark.parametrize(
