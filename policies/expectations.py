@@ -447,9 +447,8 @@ class Expectations(Result):
 
     def __repr__(self) -> str:
         missed = [tested.name for tested in self.expectations if not tested.met]
-        return described(
-            self, f"{len(missed)} of {plural(len(self.expectations), 'expectation')} not met: {listed(missed)}"
-        )
+        counts = f"{len(missed)} of {plural(len(self.expectations), 'expectation')} not met"
+        return described(self, f"{counts}: {listed(missed)}" if missed else counts)
 
 
 def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Tested:

@@ -18,6 +18,7 @@ import pytest
 import forewarn
 import forewarn.types
 from forewarn.policies.application.changes import Change
+from forewarn.policies.findings import described
 from forewarn.policies.sources import status_of
 from forewarn.policies.whatif.sweep import Tally
 
@@ -105,6 +106,7 @@ def test_the_page_describes_each_type_that_it_names_once() -> None:
         "Mapping",
         "ModuleType",
         "None",
+        "PathLike",
         "Sequence",
     }
     assert words - generic - names.keys() == set()
@@ -168,12 +170,55 @@ def test_a_short_repr() -> None:
     answer = forewarn.whatif(cluster, forewarn.LoseZone("a"))
     title = "zone a lost: 2 nodes (a-1, a-2) with 4 Pods"
     assert repr(answer) == f"<WhatIf {title}: 4 fewer Pods, 4 Pending, 2 preempted>"
-    assert len(repr(forewarn.risk(cluster))) < 200
+    assert repr(answer.answer) == repr(answer).replace("WhatIf", "Answer")
+    assert repr(forewarn.risk(cluster)) == "<Risks 1 of 2 workloads lose replicas: reports/nightly>"
+    worst = "zone a: 4 fewer Pods, 4 Pending, 2 preempted"
+    assert repr(forewarn.whatif_each(cluster, "zone")) == f"<Sweep 2 zones; worst: {worst}>"
     fitting = forewarn.headroom(cluster, "docs/examples/headroom/cache.yaml")
-    assert repr(fitting) == "<HeadroomResult <Headroom Deployment shop/cache: 4 fit, 8 with preemption>>"
-    (pod, *_) = forewarn.predict(cluster, POD | {"spec": {"containers": [{"name": "c"}]}}).predictions
-    assert repr(pod) == "<Prediction default/new: fits>"
+    room = "<Headroom Deployment shop/cache: 4 fit, 8 with preemption>"
+    assert repr(fitting) == f"<HeadroomResult <ObjectHeadroom {room}>>"
+    result = forewarn.predict(cluster, "docs/examples/test/till.yaml")
+    assert repr(result) == "<PredictResult 1 preempts; 1 victim, 0 faults>"
+    assert repr(result.predictions) == "[<Prediction shop/till-0: preempts reports/nightly-4 on b-2>]"
+    plan = forewarn.plan_classes(cluster, forewarn.ClassPlanRequest([GOLD]))
+    assert repr(plan) == "<ClassPlan <Plan 1 step, 0 Pods preempted; complete>>"
+    change = forewarn.whatif(cluster, forewarn.ChangeClass("batch", value=200_000)).class_change
+    assert repr(change).startswith("<ClassChange PriorityClass batch deleted and recreated (value ")
+    assert repr(cluster.autoscaling) == "<Autoscaling 0 node groups; new nodes after 3 min; cutoff -10>"
     assert len(repr(next(iter(cluster.snapshot.pods.values())))) < 80
+
+
+def test_a_repr_has_one_line_of_at_most_200_characters() -> None:
+    shown = described(0, "long\n" * 100)
+    assert (len(shown), shown[:15], shown[-2:]) == (200, "<int long long ", "…>")
+
+
+def test_autoscaling_takes_no_positional_arguments() -> None:
+    with pytest.raises(TypeError):
+        forewarn.Autoscaling(-10)  # type: ignore[call-arg]
+    assert forewarn.Autoscaling(cutoff=5).node_delay == forewarn.Autoscaling().node_delay
+
+
+def test_a_path_can_be_a_path_object(tmp_path: Path) -> None:
+    snapshot, manifest = Path(CLUSTER), Path("docs/examples/test/till.yaml")
+    cluster = forewarn.load(snapshot)
+    assert cluster.nodes == forewarn.load(CLUSTER).nodes
+    assert forewarn.predict(cluster, manifest).outcomes == forewarn.predict(cluster, [str(manifest)]).outcomes
+    assert forewarn.headroom(cluster, [manifest]).objects
+    assert forewarn.whatif(cluster, forewarn.Apply(manifest)).answer.change == f"{manifest} applied"
+    (tmp_path / "events.yaml").write_text("- {at: 1m, drain: a-1}")
+    changed = forewarn.whatif(cluster, forewarn.Events(tmp_path / "events.yaml", manifest)).answer.change
+    assert changed == f"{manifest} applied, events of {tmp_path}/events.yaml"
+    assert forewarn.lint(manifest, definitions=[snapshot]).files == [str(manifest)]
+    assert forewarn.test(
+        cluster, forewarn.ExpectationsRequest([Path("docs/examples/test/expectations.yaml")])
+    ).expectations
+    assert forewarn.test(cluster, Path("docs/examples/test/expectations.yaml")).expectations
+    compared = forewarn.diff(forewarn.DiffRequest(tmp_path, tmp_path, [tmp_path / "events.yaml"]))
+    assert not compared.objects
+    (tmp_path / "config.yaml").write_text("{}")
+    assert forewarn.load(snapshot, config=tmp_path / "config.yaml").zones == ["a", "b"]
+    assert forewarn.plan_classes(cluster, forewarn.ClassPlanRequest([manifest])).plan.steps is not None
 
 
 @pytest.mark.parametrize("question", ["whatif", "risk", "whatif_each"])
@@ -228,6 +273,13 @@ def test_errors_have_the_exit_status_of_commands(tmp_path: Path) -> None:
         ("whatif", [forewarn.Events(manifests=POD, runs=0)], "runs is 0"),
         ("predict", [forewarn.PredictRequest(POD, replicas=-1)], "replicas is -1"),
         ("headroom", [forewarn.HeadroomRequest(POD, placeholders=-1)], "placeholders is -1"),
+        (
+            "predict",
+            [forewarn.PredictRequest(POD, pod=("shop", "web-0"))],
+            "pod and manifests are given. Fix: give one",
+        ),
+        ("headroom", [forewarn.HeadroomRequest(POD, workload="deployment/web")], "workload and manifests are given"),
+        ("whatif", [forewarn.ChangeClass("x", 1, workloads=["a=b"], manifests=POD)], "workloads and manifests are giv"),
     ],
 )
 def test_a_request_that_asks_for_nothing_or_names_an_unknown_thing_is_invalid(
@@ -254,12 +306,20 @@ def test_a_rejected_manifest_is_an_invalid_object_in_each_question() -> None:
     cluster = forewarn.load(CLUSTER)
     with pytest.raises(forewarn.InvalidObject, match="urgent"):
         forewarn.whatif(cluster, forewarn.Apply(POD))
-    (fault,) = forewarn.predict(cluster, POD).faults
+    for question in (forewarn.predict, forewarn.headroom):
+        with pytest.raises(forewarn.InvalidObject, match="urgent"):
+            question(cluster, POD)
+    both = [POD, POD | {"metadata": {"name": "b"}, "spec": {"containers": []}}]
+    (fault,) = forewarn.predict(cluster, both).faults
     assert isinstance(fault, forewarn.InvalidObject)
-    answer = forewarn.whatif(
-        cluster, forewarn.Apply([POD, POD | {"metadata": {"name": "b"}, "spec": {"containers": []}}])
-    )
-    assert [str(fault) for fault in answer.faults] == [str(fault)]
+    assert [str(fault) for fault in forewarn.whatif(cluster, forewarn.Apply(both)).faults] == [str(fault)]
+
+
+@pytest.mark.parametrize("change", [forewarn.MaxReplicas(), forewarn.ChangeClass("new", default=True)])
+def test_a_message_names_no_option_of_a_command(change: Change) -> None:
+    with pytest.raises(forewarn.ForewarnError, match=r"Fix: (add|give)") as raised:
+        forewarn.whatif(forewarn.load(CLUSTER), change)
+    assert "--" not in str(raised.value)
 
 
 def test_one_exception_is_the_parent_of_all_errors() -> None:

@@ -17,11 +17,11 @@ from forewarn.policies.application.simulated import (
 )
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
+from forewarn.policies.objects.fields import InvalidInput, check_numbers, check_one_of, group_kind, ref_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import names_in
 from forewarn.policies.sources import SourceError
-from forewarn.policies.sources.files import File
+from forewarn.policies.sources.files import File, PathLike, fspath
 from forewarn.policies.whatif import class_change, questions
 from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, after_simulation, without_help
 from forewarn.policies.whatif.questions import Question
@@ -223,7 +223,7 @@ class MaxReplicas:
     def question(self, start: Start) -> Question:
         """The workloads are scaled."""
         if not start.cache.autoscalers:
-            fix = "add the output of kubectl get hpa -A -o json by a second --cluster"
+            fix = "add the output of kubectl get hpa -A -o json as a second source"
             raise SourceError("", f"the cluster has no HorizontalPodAutoscalers. Fix: {fix}")
         return questions.at_max_replicas(start.cluster, start.cache.autoscalers)
 
@@ -262,7 +262,7 @@ class Events:
     `to_dict()` contains the different results. `seed`: random seed of the runs.
     """
 
-    events: str = ""
+    events: str | PathLike[str] = ""
     manifests: Manifest | Sequence[Manifest] = ()
     namespace: str = "default"
     runs: int = 1
@@ -277,7 +277,7 @@ class Events:
         if manifests_of(self.manifests):
             titles.append(f"{_title(self.manifests)} applied")
         if self.events:
-            objects += events_of(self.events, start.cluster, objects)
+            objects += events_of(fspath(self.events), start.cluster, objects)
             titles.append(f"events of {self.events}")
         objects, notes = with_run_times(start.cluster, objects)
         return Question(", ".join(titles), objects, notes=notes)
@@ -304,6 +304,7 @@ class ChangeClass:
 
     def question(self, start: Start) -> Question:
         """The PriorityClass changes. Writes it to the cache of `start`."""
+        check_one_of(workloads=self.workloads, manifests=self.manifests)
         before, cache = start.cluster, start.cache
         selected = questions.workloads_of(before, self.workloads, self.namespace)
         class_change.apply_change(

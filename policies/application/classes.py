@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forewarn.policies.application.cluster import snapshot_of
-from forewarn.policies.application.manifests import applied
+from forewarn.policies.application.manifests import applied, manifests_of
 from forewarn.policies.application.places import Places
 from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.findings import described
@@ -58,7 +58,7 @@ def plan_classes(cluster: Cluster, request: ClassPlanRequest, *, progress: Progr
     """Order a change of PriorityClasses into steps, and simulate each. Raises SourceError and InvalidObject."""
     places, cache = Places(), cluster.cache
     with places.locating():
-        objects = [arrival.object for arrival in applied(request.files, request.namespace, places)]
+        objects = [arrival.object for arrival in applied(manifests_of(request.files), request.namespace, places)]
         new = [PriorityClass.from_api(obj) for obj in objects if group_kind(obj) == PRIORITY_CLASS]
         others = [obj for obj in objects if group_kind(obj) != PRIORITY_CLASS]
         change = wanted(cluster.snapshot, new, others, request.delete)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -19,6 +20,7 @@ from forewarn.policies.scheduling.caveats import kinds_of
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import load_cluster, objects_of
+from forewarn.policies.sources.files import PathLike, fspath
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.node_groups import load_node_groups
 
@@ -87,7 +89,7 @@ class Cluster:
     @cached_property
     def autoscaling(self) -> Autoscaling:
         """The settings of autoscalers, with the node groups of `load`, or else the known ones of the cluster."""
-        settings = Autoscaling(self.config.options.autoscaler_cutoff, self._groups)
+        settings = Autoscaling(cutoff=self.config.options.autoscaler_cutoff, groups=self._groups)
         return with_node_groups(settings, self.cache, self.sources)
 
     @property
@@ -112,12 +114,12 @@ class Cluster:
 
 
 def load(
-    *sources: str,
+    *sources: str | PathLike[str],
     kubernetes_version: str = "",
     feature_gates: Mapping[str, bool] | None = None,
-    scheduler_config: str = "",
-    config: str = "",
-    node_groups: str = "",
+    scheduler_config: str | PathLike[str] = "",
+    config: str | PathLike[str] = "",
+    node_groups: str | PathLike[str] = "",
     progress: Callable[[int], None] | None = None,
 ) -> Cluster:
     """Load a cluster: snapshots (files or directories), or "live" or "live:CONTEXT" for a running cluster.
@@ -130,18 +132,19 @@ def load(
     """
     if not sources:
         raise InvalidInput('no source given. Fix: pass a snapshot, or "live" for a running cluster')
-    settings = load_config(config) if config else _DEFAULT
+    paths = [fspath(source) for source in sources]
+    settings = load_config(fspath(config)) if config else _DEFAULT
     try:
         minor = known_minor(kubernetes_version) if kubernetes_version else None
-        scheduler = scheduler_source(scheduler_config) if scheduler_config else None
+        scheduler = scheduler_source(fspath(scheduler_config)) if scheduler_config else None
         cache = DumpCache()
         cache.recreated = frozenset(settings.options.recreates_pods)
-        load_cluster(*sources, into=cache, progress=progress)
+        load_cluster(*paths, into=cache, progress=progress)
         release = Release(minor, feature_gates or {}, scheduler)
         cache.semantics = release.semantics(cache.reported_minor, cache.kubelet_minor)
     except (UnknownRelease, BadGates) as fault:
         raise InvalidInput(str(fault)) from None
-    return Cluster(cache, settings, sources, minor, load_node_groups(node_groups) if node_groups else ())
+    return Cluster(cache, settings, paths, minor, load_node_groups(fspath(node_groups)) if node_groups else ())
 
 
 def pod_key(name: str, namespace: str) -> tuple[str, str]:
@@ -174,21 +177,21 @@ def with_node_groups(
             cache.add(obj)
     discovery = cache.discovery
     settings = discovery.settings._replace(unready=discovery.unready(cache.origin.time))
-    autoscaling = autoscaling._replace(settings=settings, has_node_pools=bool(discovery.node_pools))
+    autoscaling = replace(autoscaling, settings=settings, has_node_pools=bool(discovery.node_pools))
     if autoscaling.instance_types:
         from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter, options_of, unmodelled_in
 
         flags, node_pools = discovery.karpenter_flags, discovery.node_pools
         karpenter = Karpenter(node_pools, autoscaling.instance_types, options_of(flags))
         unmodelled = unmodelled_in(flags, node_pools)
-        autoscaling = autoscaling._replace(karpenter=karpenter, unmodelled_of_karpenter=unmodelled)
+        autoscaling = replace(autoscaling, karpenter=karpenter, unmodelled_of_karpenter=unmodelled)
     if cutoff is None and discovery.cutoff is not None:
-        autoscaling = autoscaling._replace(cutoff=discovery.cutoff)
+        autoscaling = replace(autoscaling, cutoff=discovery.cutoff)
     if autoscaling.groups:
         return autoscaling
     pools = discovery.pools(cache.snapshot().scheduling)
     groups = [pool.group for pool in pools if pool.group is not None and pool.sizes.max_size is not None]
-    return autoscaling._replace(groups=groups)
+    return replace(autoscaling, groups=groups)
 
 
 def autoscaling_for(cluster: Cluster | ClusterSnapshot, given: Autoscaling | None) -> Autoscaling:

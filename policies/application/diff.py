@@ -45,6 +45,7 @@ from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, 
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import objects_of
+from forewarn.policies.sources.files import PathLike, fspath
 from forewarn.policies.whatif import class_change
 from forewarn.policies.whatif.answer import NO_CLASS
 from forewarn.policies.whatif.questions import Question, target_of
@@ -251,9 +252,9 @@ class DiffRequest(NamedTuple):
     - `owner_label`: a label of Namespaces with their owner; CODEOWNERS of `head` has the owners of other Namespaces.
     """
 
-    base: str = ""
-    head: str = ""
-    paths: Sequence[str] = ()
+    base: str | PathLike[str] = ""
+    head: str | PathLike[str] = ""
+    paths: Sequence[str | PathLike[str]] = ()
     namespace: str = DEFAULT_NAMESPACE
     prune: bool = False
     rendering: RenderRequest | None = RenderRequest()
@@ -267,10 +268,11 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
 
     `clusters`: name -> function that loads the cluster. Raises SourceError.
     """
-    lint = LintRequest(request.paths, request.config, request.namespace, rendering=request.rendering)
-    with versions(request.base, request.head) as both:
+    paths = [fspath(path) for path in request.paths]
+    lint = LintRequest(paths, request.config, request.namespace, rendering=request.rendering)
+    with versions(fspath(request.base), fspath(request.head)) as both:
         base, head, changed = both
-        check_paths(request.paths, base, head)
+        check_paths(paths, base, head)
         (before, notes), (after, more) = (read_version(side, lint, changed) for side in (base, head))
         differs = may_differ(both)
         differing = [
@@ -281,7 +283,7 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         beside = [difference for difference in supporting(before, after) if differs(difference.changed.directory)]
         scalers = of_kinds(after, {AUTOSCALER})
         exclude = request.config.options.exclude
-        others = not_compared(base, head, (p for p in changed if not is_excluded(p, exclude)), request.paths)
+        others = not_compared(base, head, (p for p in changed if not is_excluded(p, exclude)), paths)
         places = deployed(manifests(head.root) if differing else (), clusters)
         owners = Owners(after, partial(places.namespace, default=request.namespace))
     differing = [_in_namespace(difference, places, request.namespace) for difference in differing]

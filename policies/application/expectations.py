@@ -28,6 +28,7 @@ from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.process_pool import mapped
 from forewarn.policies.simulation.scenario import EntryFault
 from forewarn.policies.sources import SourceError, find_files, read_file
+from forewarn.policies.sources.files import PathLike, fspath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,7 +58,7 @@ class ExpectationsRequest:
     `until`: simulated seconds. `namespace`: namespace of objects that name none.
     """
 
-    paths: Sequence[str]
+    paths: Sequence[str | PathLike[str]]
     namespace: str = "default"
     until: float = DEFAULT_UNTIL
     most: int = MAX_CASES
@@ -66,9 +67,9 @@ class ExpectationsRequest:
     """Expectations that have been read."""
 
 
-def expectations_in(paths: Iterable[str]) -> list[Given]:
+def expectations_in(paths: Iterable[str | PathLike[str]]) -> list[Given]:
     """Return the expectations in files and directories. Raises SourceError."""
-    return [given for path in paths for given in _expectations_at(path)]
+    return [given for path in paths for given in _expectations_at(fspath(path))]
 
 
 def _expectations_at(path: str) -> Iterator[Given]:
@@ -91,7 +92,7 @@ def _expectations_at(path: str) -> Iterator[Given]:
 
 def test(
     cluster: Cluster,
-    request: ExpectationsRequest | str | Sequence[str],
+    request: ExpectationsRequest | str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
     part: Callable[[Sequence[Given]], Sequence[Given]] = lambda given: given,  # noqa: PT028  (pytest does not run it)
     progress: Progress | None = None,  # noqa: PT028
@@ -101,7 +102,7 @@ def test(
     `part`: selects expectations. Raises SourceError and InvalidObject.
     """
     if not isinstance(request, ExpectationsRequest):
-        request = ExpectationsRequest([request] if isinstance(request, str) else request)
+        request = ExpectationsRequest([request] if isinstance(request, str | PathLike) else request)
     state, given = _State(cluster.cache, request.until), part([*request.given, *expectations_in(request.paths)])
     if any(one.expectation.fit is None for one in given):
         state.world([])  # once for all of them

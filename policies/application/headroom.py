@@ -11,7 +11,7 @@ from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import cut, described, one_line
-from forewarn.policies.objects.fields import at, check_numbers
+from forewarn.policies.objects.fields import at, check_numbers, check_one_of
 from forewarn.policies.options import Options
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import objects_of
@@ -112,6 +112,7 @@ def headroom(
     if not isinstance(request, HeadroomRequest):
         request = HeadroomRequest(request)
     check_numbers(0, placeholders=request.placeholders)
+    check_one_of(workload=request.workload, manifests=request.manifests)
     autoscaling = autoscaling_for(cluster, request.autoscaling)
     cluster, places, buffers = snapshot_of(cluster), Places(), buffers or CapacityBuffers()
     faults = list[Exception]()

@@ -24,6 +24,7 @@ from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.errors import MissingFile
+from forewarn.policies.sources.files import PathLike, fspath
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -99,14 +100,14 @@ class Lint(NamedTuple):
 
 
 def lint(
-    paths: str | Sequence[str],
+    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
     cluster: Cluster | None = None,
     *,
-    config: str = "",
+    config: str | PathLike[str] = "",
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     namespace: str | None = None,
-    definitions: Sequence[str] = (),
+    definitions: Sequence[str | PathLike[str]] = (),
     one_apply: bool = False,
 ) -> Lint:
     """Check manifests: files, directories, or `-` for standard input.
@@ -116,15 +117,16 @@ def lint(
     files and directories with PriorityClasses and other definitions, which are not checked. `one_apply`: treat all
     files as one apply, whatever their directories. Raises ConfigError, InvalidInput and SourceError.
     """
-    settings, snapshot = configured(config, select=select, ignore=ignore), None
+    settings, snapshot = configured(fspath(config), select=select, ignore=ignore), None
     if cluster is not None:
         snapshot = cluster.snapshot
         minor, gates = cluster.minor, snapshot.semantics.gates
         settings = settings._replace(options=settings.options._replace(minor=minor, gates=gates))
-    given = (paths,) if isinstance(paths, str) else paths
+    given = [fspath(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
     if not given:
         raise InvalidInput("no path given")
-    result = checked(LintRequest(given, settings, namespace, definitions, one_apply=one_apply), snapshot)
+    others = [fspath(path) for path in definitions]
+    result = checked(LintRequest(given, settings, namespace, others, one_apply=one_apply), snapshot)
     for fault in result.faults:
         if isinstance(fault, MissingFile):
             raise fault

@@ -28,7 +28,7 @@ from forewarn.policies.objects.workload import applied_to
 from forewarn.policies.rules.file import advice
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.sources import SourceError, find_files, read_file
-from forewarn.policies.sources.files import File
+from forewarn.policies.sources.files import File, PathLike, fspath
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -38,22 +38,25 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
-Manifest = str | File | Mapping[str, Any]
+Read = str | File | Mapping[str, Any]
+Manifest = Read | PathLike[str]
 """A path (file, directory, or `-`), a file in memory, or an API object."""
 
 
-def given_manifests(manifests: Manifest | Sequence[Manifest]) -> Sequence[Manifest]:
+def given_manifests(manifests: Manifest | Sequence[Manifest]) -> Sequence[Read]:
     """Return the manifests as a sequence. Raises InvalidInput if there are none."""
     if not (given := manifests_of(manifests)):
         raise InvalidInput("no manifest given. Fix: pass a path or an API object")
     return given
 
 
-def manifests_of(given: Manifest | Sequence[Manifest]) -> Sequence[Manifest]:
-    return [given] if isinstance(given, str | File | Mapping) else given
+def manifests_of(given: Manifest | Sequence[Manifest]) -> Sequence[Read]:
+    """Return the manifests as a sequence, and paths as text."""
+    several = [given] if isinstance(given, str | PathLike | File | Mapping) else given
+    return [fspath(each) if isinstance(each, PathLike) else each for each in several]
 
 
-def files_of(manifests: Iterable[Manifest]) -> Iterator[File]:
+def files_of(manifests: Iterable[Read]) -> Iterator[File]:
     """Yield the files of all paths; an API object is a file of its own. Raises InvalidInput for another object."""
     for manifest in manifests:
         if isinstance(manifest, File):
@@ -78,7 +81,7 @@ def reading_of(file: File, wanted: Collection[str], namespace: str) -> Reading:
 
 
 def applied(
-    manifests: Iterable[Manifest],
+    manifests: Iterable[Read],
     namespace: str,
     places: Places,
     cluster: ClusterSnapshot | None = None,
@@ -192,7 +195,7 @@ def with_manifests(
     return admitted, replace(to_be, later_quotas=later_quotas(in_order, cluster))
 
 
-def _nothing(manifests: Sequence[Manifest], problem: str) -> Exception:
+def _nothing(manifests: Sequence[Read], problem: str) -> Exception:
     """The error for manifests without a needed object."""
     if isinstance(manifests[0], Mapping):
         return InvalidInput(problem)

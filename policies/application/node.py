@@ -30,7 +30,7 @@ from forewarn.policies.why.troubles import kind_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from forewarn.policies.application.manifests import Manifest
+    from forewarn.policies.application.manifests import Read
     from forewarn.policies.cluster.cache import Cache
     from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.kubelet.admission import Admission
@@ -59,7 +59,7 @@ class PressureRequest:
     inodes: bool = False
     stats: str = ""
     images: str = "shared"
-    admit: Manifest = ""
+    admit: Read = ""
     shutdown: Sequence[tuple[int, int]] = ()
     namespace: str = "default"
 
@@ -188,7 +188,7 @@ def _kubelet_admission(request: PressureRequest, cache: Cache, pods: Sequence[Ku
     return admit(admitted, Pod.from_api(obj), info, (pod for pod in pods if pod.key != admitted.key))
 
 
-def _pod_of(path: Manifest, namespace: str, cache: Cache) -> ApiObject:
+def _pod_of(path: Read, namespace: str, cache: Cache) -> ApiObject:
     """Return the only Pod in a file, with the priority of its class. Raises SourceError, InvalidObject."""
     pods = [
         (file, subject.object)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
-from forewarn.policies.application.places import Places
+from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.cluster.answer_head import Result, head_of, head_of_findings
 from forewarn.policies.documents import json_of
 from forewarn.policies.findings import described, plural
@@ -18,7 +18,7 @@ from forewarn.policies.forecast.apply_order import Applied
 from forewarn.policies.forecast.forecast import place_all
 from forewarn.policies.forecast.placement import Placement, outcomes, place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, check_numbers
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, check_numbers, check_one_of
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes
 from forewarn.policies.scheduling.schedule_one import explanation_of
@@ -180,7 +180,7 @@ class PredictResult:
     def _pod(self, placement: Placement, prediction: Prediction, *, is_last: bool) -> PredictedPod:
         document = prediction.document
         notes = placement_notes(placement) if placement.rollout or placement.ahead != 0 else ()
-        scaled = _autoscaled([prediction], self.cluster, self.autoscaling._replace(groups=()))
+        scaled = _autoscaled([prediction], self.cluster, replace(self.autoscaling, groups=()))
         if scaled and is_last and self.autoscaling.groups:
             scaled = scaled._replace(node_groups=self.autoscalers and self.autoscalers.node_groups)
         return PredictedPod(
@@ -202,11 +202,23 @@ def predict(
 
     Use it to test which Pods a manifest preempts. `whatif` also simulates what follows.
 
-    `request`: a PredictRequest, or its manifests alone. Raises SourceError, InvalidInput and InvalidObject.
+    `request`: a PredictRequest, or its manifests alone. Raises SourceError, InvalidInput, and InvalidObject, also if
+    forewarn can predict none of the objects.
     """
+    result = predicted(cluster, request)
+    if result.faults and not result.applied.placed:
+        raise Rejected([*map(result.places.located, result.faults)])
+    return result
+
+
+def predicted(
+    cluster: Cluster | ClusterSnapshot, request: PredictRequest | Manifest | Sequence[Manifest]
+) -> PredictResult:
+    """`predict`, but without predictions if all objects are invalid."""
     if not isinstance(request, PredictRequest):
         request = PredictRequest(request)
     check_numbers(0, replicas=request.replicas)
+    check_one_of(pod=request.pod, manifests=request.manifests)
     autoscaling = autoscaling_for(cluster, request.autoscaling)
     cluster, places, faults = snapshot_of(cluster), Places(), list[Exception]()
     with places.locating():

@@ -195,7 +195,7 @@ def whatif(
     upgrade). `autoscaling`: settings of autoscalers (default: those of the cluster). `nodes_over_time`: record the Pods
     on each node over time. Raises SourceError, InvalidInput, and InvalidObject, also if admission rejects all objects.
     """
-    autoscaling, places = autoscaling_for(cluster, autoscaling)._replace(scale_down=until is not None), Places()
+    autoscaling, places = replace(autoscaling_for(cluster, autoscaling), scale_down=until is not None), Places()
     start = Start(_cache_for(change, cluster), autoscaling.groups, places)
     cache = start.cache
     nodes = () if isinstance(change, Apply | Events) else (NODE,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.autoscaler import NODE_DELAY
@@ -89,13 +90,13 @@ def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser)
     except ConfigError as fault:
         parser.error(one_line(str(fault)))
     given = options.expendable_pods_priority_cutoff
-    autoscaling = Autoscaling(config.options.autoscaler_cutoff if given is None else given, groups)
+    autoscaling = Autoscaling(cutoff=config.options.autoscaler_cutoff if given is None else given, groups=groups)
     if types:
-        autoscaling = autoscaling._replace(instance_types=types)
+        autoscaling = replace(autoscaling, instance_types=types)
     if getattr(options, "no_autoscaler", True):
-        return autoscaling._replace(node_delay=None)
+        return replace(autoscaling, node_delay=None)
     delay = getattr(options, "node_delay", None)
-    return autoscaling if delay is None else autoscaling._replace(node_delay=delay)
+    return autoscaling if delay is None else replace(autoscaling, node_delay=delay)
 
 
 def _groups(path: str | None) -> Sequence[NodeGroup]:

@@ -121,8 +121,9 @@ def _new_findings(request: DiffRequest) -> int:
     from forewarn.policies.evaluation.suppressions import baseline_of, less_baseline
     from forewarn.policies.lint.base import classes_of
 
-    lint = LintRequest(request.paths or [os.curdir], request.config, request.namespace, rendering=request.rendering)
-    with versions(request.base, request.head) as (base, head, _):
+    paths = [os.fspath(path) for path in request.paths] or [os.curdir]
+    lint = LintRequest(paths, request.config, request.namespace, rendering=request.rendering)
+    with versions(os.fspath(request.base), os.fspath(request.head)) as (base, head, _):
         check_paths(lint.paths, base, head)
         with chdir(base.root):
             earlier = checked(lint._replace(paths=[path for path in lint.paths if os.path.exists(path)]))

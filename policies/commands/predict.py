@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import pod_key, require_nodes, with_node_groups
-        from forewarn.policies.application.predict import PredictRequest, predict
+        from forewarn.policies.application.predict import PredictRequest, predicted
         from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
         from forewarn.policies.simulation.dump import DumpCache
 
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         try:
             with counting("predicting", run.errors):
-                result = predict(cluster, request)
+                result = predicted(cluster, request)
         except InvalidInput as problem:
             raise InvalidInput(f"--pod {problem}") from None
         if run.name and result.faults and not result.outcomes:  # the row of the cluster has the reason

@@ -45,6 +45,12 @@ def check_numbers(least: int, **given: float | None) -> None:
             raise InvalidInput(f"{name} is {number}. Fix: set it to {least} or more")
 
 
+def check_one_of(**given: object) -> None:
+    """Raise InvalidInput if several of these are given, so that a request would contradict itself."""
+    if len(names := [name for name, value in given.items() if value]) > 1:
+        raise InvalidInput(f"{' and '.join(names)} are given. Fix: give one")
+
+
 def json_type(value: object) -> str:
     """Return the name of a JSON value's type, as Go's encoding/json names it in errors."""
     if value is None:

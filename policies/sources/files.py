@@ -9,6 +9,8 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from os import PathLike as PathLike
+from os import fspath as fspath
 from typing import IO, Final
 
 from forewarn.policies.light import NamedTuple

@@ -9,6 +9,7 @@ import os
 import pickle
 from collections import Counter
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -307,7 +308,7 @@ class Branch:
 
     def __init__(self, question: Question, autoscaling: Autoscaling, measure: Callable[[Simulation], Any]) -> None:
         self._grows = autoscaling if autoscaling.grows and autoscaling.node_delay is not None else None
-        self.autoscaling = autoscaling._replace(groups=(), karpenter=None) if self._grows else autoscaling
+        self.autoscaling = replace(autoscaling, groups=(), karpenter=None) if self._grows else autoscaling
         self._removes_nodes = self._grows is not None and self._grows.removes_nodes
         self._question, self._measure = question, measure
         self._ran: Simulation | None = None

@@ -10,7 +10,7 @@ nodes that cluster-autoscaler adds.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,7 +21,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settin
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable, without_expendable
 from forewarn.policies.autoscaling.karpenter.pods import is_provisionable
 from forewarn.policies.copies import shared_labels
-from forewarn.policies.findings import cut, duration, listed, one_line, plural
+from forewarn.policies.findings import cut, described, duration, listed, one_line, plural
 from forewarn.policies.kinds.registry import CLAIM, DAEMON_SET
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.node import ZONE
@@ -134,14 +134,15 @@ def _merged(arrivals: Sequence[Arrival], workloads: Mapping[str, str]) -> list[L
     return [Launch(*kind, nodes, [*starmap(PodsOfWorkload, pods[kind].items())]) for kind, nodes in counts.items()]
 
 
-_NO_INSTANCE_TYPES: Final = "no new nodes of Karpenter (not predicted without --instance-types)"
+_NO_INSTANCE_TYPES: Final = "no new nodes of Karpenter (not predicted without instance types)"
 _DAEMON: Final = "owned by a DaemonSet"
 _NOT_TRIED: Final = "not marked Unschedulable"
 _NOMINATED: Final = "nominated to a node"
 _NO_CLAIM: Final = "its PersistentVolumeClaim does not exist"
 
 
-class Autoscaling(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Autoscaling:
     """The settings of autoscalers. `cutoff`: cluster-autoscaler's --expendable-pods-priority-cutoff.
 
     `groups`: the node groups; empty if none are known. `settings`: flags of cluster-autoscaler. `karpenter`: with its
@@ -152,13 +153,18 @@ class Autoscaling(NamedTuple):
 
     cutoff: int = Options().autoscaler_cutoff
     groups: Sequence[NodeGroup] = ()
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
     node_delay: float | None = NODE_DELAY
     instance_types: Sequence[InstanceType] = ()
     karpenter: Karpenter | None = None
     has_node_pools: bool = False
     scale_down: bool = False
     unmodelled_of_karpenter: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        groups, delay = plural(len(self.groups), "node group"), self.node_delay
+        arrival = "no new nodes" if delay is None else f"new nodes after {duration(delay)}"
+        return described(self, f"{groups}{', Karpenter' * bool(self.karpenter)}; {arrival}; cutoff {self.cutoff}")
 
     @property
     def grows(self) -> bool:
@@ -190,7 +196,7 @@ class Autoscaling(NamedTuple):
         """Why the scale-down of cluster-autoscaler is not simulated, or ""."""
         settings = self.settings.scale_down
         if self.groups and all(group.members is None for group in self.groups):
-            return "--node-templates does not name the nodes of groups"
+            return "the node templates do not name the nodes of groups"
         return settings.not_predicted if settings.enabled else "--scale-down-enabled is false"
 
     @property
@@ -215,7 +221,8 @@ class Autoscaling(NamedTuple):
         """Return the settings after the loss of all nodes with these labels: node groups of such nodes do not grow."""
         if not lost:
             return self
-        return self._replace(
+        return replace(
+            self,
             groups=[_after_loss(group, dict(lost)) for group in self.groups],
             karpenter=self.karpenter and self.karpenter.after_loss(dict(lost)),
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import in_json
-from forewarn.policies.findings import ObjectRef, cut, plural, quote
+from forewarn.policies.findings import ObjectRef, cut, described, plural, quote
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, ROLLED_OUT
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
 from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
@@ -138,6 +138,9 @@ class ClassChange(NamedTuple):
     templates: Hidden[Mapping[Key, ApiObject]]
     restarted: Hidden[bool] = True
 
+    def __repr__(self) -> str:
+        return described(self, title(self))
+
     @property
     def changed(self) -> list[Ranked]:
         """The workloads whose new Pods get another priority or preemptionPolicy."""
@@ -171,7 +174,7 @@ def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityCla
             raise InvalidInput(_not_found(cluster, change.name))
         return old, None
     if old is None and change.value is None:
-        raise InvalidInput(f"{_not_found(cluster, change.name)}. Fix: pass --value to create it")
+        raise InvalidInput(f"{_not_found(cluster, change.name)}. Fix: give a value to create it")
     new = old or PriorityClass(change.name, change.value or 0)
     if change.value is not None:
         new = new._replace(value=change.value)

@@ -23,7 +23,7 @@ def asked(*pods: MadePod, tried: bool = True, cutoff: int = -10, minor: int = 35
     cache.add(make_node("here").obj)
     cache.semantics = Semantics(minor)
     waiting = [Waiting(Pod.from_api(pod.obj), tried) for pod in pods]
-    return autoscalers(waiting, cache.snapshot().scheduling, Autoscaling(cutoff))
+    return autoscalers(waiting, cache.snapshot().scheduling, Autoscaling(cutoff=cutoff))
 
 
 DAEMON_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"

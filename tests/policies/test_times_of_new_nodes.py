@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -69,7 +70,7 @@ def test_new_nodes_for_predicted_pods(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(arrivals, "after_predictions", lambda *_: given)
-    found = arrivals.added_for([], cast("ClusterSnapshot", None), ON._replace(node_delay=delay))
+    found = arrivals.added_for([], cast("ClusterSnapshot", None), replace(ON, node_delay=delay))
     assert found == (nodes, pods, seconds, why)
 
 

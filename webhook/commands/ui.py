@@ -115,7 +115,7 @@ def state_of(
     settle(loaded(run, cache), release)
     require_nodes(cache.snapshot())
     rules = configured(config or find_config(os.curdir))
-    autoscaling = with_node_groups(Autoscaling(rules.options.autoscaler_cutoff), cache, sources)
+    autoscaling = with_node_groups(Autoscaling(cutoff=rules.options.autoscaler_cutoff), cache, sources)
     state = State(cache, autoscaling, rules, named, sources, buffers)
     state.warm_up()
     return state

@@ -21,7 +21,7 @@ from forewarn.policies.application.cluster import Cluster
 from forewarn.policies.application.consolidate import collected, consolidate
 from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
 from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure, periods
-from forewarn.policies.application.predict import PredictRequest, predict
+from forewarn.policies.application.predict import PredictRequest, predicted
 from forewarn.policies.application.sweep import Workloads, risk, whatif_each
 from forewarn.policies.application.whatif import whatif
 from forewarn.policies.application.why import WhyRequest, why
@@ -240,8 +240,8 @@ class State(NamedTuple):
         """Return the answer to a question as JSON data. Raises Unanswered."""
         try:
             if question["command"] == "predict":
-                predict = self.prediction_document if question["document"] else self.prediction
-                return predict(question["manifest"], question["edits"])
+                answer = self.prediction_document if question["document"] else self.prediction
+                return answer(question["manifest"], question["edits"])
             return getattr(self, question["command"])(question, print_notice)
         except (SourceError, InvalidObject, ValueError) as fault:
             raise Unanswered(_one_line(str(fault))) from None
@@ -408,7 +408,7 @@ class State(NamedTuple):
 
     def _predicted(self, text: str) -> PredictResult:
         manifest = File(STDIN, data=text.encode())
-        return predict(self.cache.snapshot(), PredictRequest([manifest], autoscaling=self.autoscaling))
+        return predicted(self.cache.snapshot(), PredictRequest([manifest], autoscaling=self.autoscaling))
 
 
 def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import forewarn
 cluster = forewarn.load("docs/examples/whatif/cluster.yaml")
 print(cluster)
 
-result = forewarn.predict(cluster, "docs/examples/headroom/cache.yaml")
+result = forewarn.predict(cluster, "docs/examples/test/till.yaml")
 for prediction in result.predictions:
     print(prediction.pod.key, prediction.outcome, [victim.key for victim in prediction.victims])
 
