@@ -262,7 +262,7 @@ MAX_REPR: Final = 200
 
 
 def described(value: object, verdict: str) -> str:
-    """Return the `repr` of a value: its type and its verdict, in at most MAX_REPR characters."""
+    """Return the representation of a value: its type and its verdict, in at most MAX_REPR characters."""
     return f"<{cut(one_line(f'{type(value).__name__} {verdict}'), MAX_REPR - 2)}>"
 
 
