@@ -526,7 +526,7 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
         (["scale", "deploy/web", "-1", "--cluster", SHOWN], 2, ""),
         (["scale", "deploy/web", "99999999999", "--cluster", SHOWN], 2, "must be between 0 and"),
         (["class", "gold", "--cluster", SHOWN], 2, "no change given. Fix: pass --value, --default"),
-        (["class", "new", "--default", "--cluster", SHOWN], 2, "pass --value"),
+        (["class", "new", "--default", "--cluster", SHOWN], 2, "give a value"),
         (["class", "gold", "--delete", "--value", "1", "--cluster", SHOWN], 2, "--delete goes without --value"),
         (["class", "gold", "--delete", "--default", "--cluster", SHOWN], 2, "--delete goes without --value"),
         (
