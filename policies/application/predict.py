@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
 from forewarn.policies.application.places import Places, Rejected
+from forewarn.policies.application.predict_request import PredictRequest
 from forewarn.policies.cluster.answer_head import Result, head_of, head_of_findings
 from forewarn.policies.documents import json_of
 from forewarn.policies.findings import described, plural
@@ -37,24 +38,6 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Explanation, Prediction, PredictionDocument
-
-
-@dataclass(frozen=True, slots=True)
-class PredictRequest:
-    """Manifests of Pods and workloads, or a Pending Pod of the cluster.
-
-    `pod`: namespace and name. `namespace`: namespace of objects that name none. `replicas`: instead of the number in a
-    manifest. `autoscaling`: settings of autoscalers (default: those of the cluster). `explain`: `documents()` shows how
-    each prediction was made. `cascade`: `head.assumes` also lists what a simulation of the cascade assumes.
-    """
-
-    manifests: Manifest | Sequence[Manifest] = ()
-    pod: tuple[str, str] | None = None
-    namespace: str = "default"
-    replicas: int | None = None
-    autoscaling: Autoscaling | None = None
-    explain: bool = False
-    cascade: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.places import Places
+from forewarn.policies.application.predict_request import OPTIONS, PredictRequest
 from forewarn.policies.commands.autoscaling import (
     add_autoscaling_options,
     add_no_autoscaler_option,
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import pod_key, require_nodes, with_node_groups
-        from forewarn.policies.application.predict import PredictRequest, predicted
+        from forewarn.policies.application.predict import predicted
         from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
         from forewarn.policies.simulation.dump import DumpCache
 
@@ -68,10 +69,8 @@ def main(arguments: Sequence[str]) -> int:
             options.filename,
             pod_key(options.pod, options.namespace) if options.pod else None,
             options.namespace,
-            options.replicas,
-            settings,
-            explain=options.explain,
-            cascade=options.cascade,
+            autoscaling=settings,
+            **{name: getattr(options, name) for name in OPTIONS},
         )
         try:
             with counting("predicting", run.errors):
@@ -154,11 +153,11 @@ def argument_parser() -> argparse.ArgumentParser:
     add("--pod", metavar="NAMESPACE/POD", help="a Pending Pod of the cluster")
     add_cluster_option(add, several=True)
     add_release_options(add)
-    add("--explain", action="store_true", help="show the release, the profile and the steps of the decision")
-    help_text = "with -f: also simulate what happens after the preemption, like forewarn whatif apply"
-    add("--cascade", action="store_true", help=help_text)
-    help_text = "use N instead of the number of Pods in the manifest"
-    add("--replicas", type=integer_between(0, 2**31 - 1), metavar="N", help=help_text)
+    for name, option in OPTIONS.items():
+        if option.is_flag:
+            add(f"--{name}", action="store_true", help=option.help)
+        else:
+            add(f"--{name}", type=integer_between(0, option.most), metavar="N", help=option.help)
     add_namespace_option(add)
     add_output_option(add, ("text", "json", "html"))
     help_text = "exit with 1 if this happens to a Pod (repeatable)"

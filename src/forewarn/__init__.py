@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from forewarn.policies.application.lint import Lint as Lint
     from forewarn.policies.application.lint import lint as lint
     from forewarn.policies.application.manifests import Manifest as Manifest
-    from forewarn.policies.application.predict import PredictRequest as PredictRequest
     from forewarn.policies.application.predict import PredictResult as PredictResult
     from forewarn.policies.application.predict import predict as predict
+    from forewarn.policies.application.predict_request import PredictRequest as PredictRequest
     from forewarn.policies.application.sweep import Workloads as Workloads
     from forewarn.policies.application.sweep import risk as risk
     from forewarn.policies.application.sweep import whatif_each as whatif_each

@@ -21,7 +21,8 @@ from forewarn.policies.application.cluster import Cluster
 from forewarn.policies.application.consolidate import collected, consolidate
 from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
 from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure, periods
-from forewarn.policies.application.predict import PredictRequest, predicted
+from forewarn.policies.application.predict import predicted
+from forewarn.policies.application.predict_request import PredictRequest
 from forewarn.policies.application.sweep import Workloads, risk, whatif_each
 from forewarn.policies.application.whatif import whatif
 from forewarn.policies.application.why import WhyRequest, why
@@ -56,7 +57,7 @@ from forewarn.policies.whatif.class_change import with_class
 from forewarn.policies.whatif.questions import workloads_of
 from forewarn.webhook.ui.pictures import of_predictions, touched
 from forewarn.webhook.ui.processes import Unanswered
-from forewarn.webhook.ui.questions import CommandLine, on_standard_input
+from forewarn.webhook.ui.questions import EDITS, CommandLine, on_standard_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -116,7 +117,7 @@ def edited(text: str, edits: Mapping[str, Any]) -> tuple[str, list[EditableObjec
 
     `edits`: `object` (number of an object), `replicas`, `priorityClass`, `value` and `policy` (of a new PriorityClass),
     `cpu` and `memory`; a missing one changes nothing. A manifest without changes stays as it is written; otherwise it
-    loses its comments.
+    loses its comments. Ignores options of `predict`.
     """
     try:
         documents = [value for value, _ in values(text.encode(), STDIN_NAME)]
@@ -126,7 +127,8 @@ def edited(text: str, edits: Mapping[str, Any]) -> tuple[str, list[EditableObjec
         raise Unanswered(str(fault)) from None
     objects = list(_objects(documents))
     place = edits.get("object", 0)
-    changes = {key: value for key, value in edits.items() if key != "object" and value not in (None, "")}
+    given = {key: value for key, value in edits.items() if key != "object" and value not in (None, "")}
+    changes = {key: value for key, value in given.items() if not EDITS[key].option}
     if changes and isinstance(place, int) and 0 <= place < len(objects):
         documents = json.loads(json.dumps(documents, default=str))  # plain, and without aliases
         objects = list(_objects(documents))
@@ -388,11 +390,12 @@ class State(NamedTuple):
     def prediction(self, manifest: str, edits: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""
         text, objects = edited(manifest, edits)
-        result = self._predicted(text)
+        result = self._predicted(text, edits)
+        words = [word for key, value in _options(edits).items() for word in EDITS[key].read(str(value))[0]]
         prediction = UiPrediction(
             objects,
             text,
-            on_standard_input(CommandLine("predict", ("-f", "-")), self.named, text),
+            on_standard_input(CommandLine("predict", ("-f", "-", *words)), self.named, text),
             result.outcomes,
             [_indented(line) for line in islice(after_verdict(lines(result), result.head), _MAX_LINES)],
             [_one_line(str(fault if text != manifest else result.places.located(fault))) for fault in result.faults],
@@ -404,17 +407,23 @@ class State(NamedTuple):
     def prediction_document(self, manifest: str, edits: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the rows of `forewarn predict -o json` for a manifest with changes (`edits`)."""
         text, _ = edited(manifest, edits)
-        return list(self._predicted(text).documents())
+        return list(self._predicted(text, edits).documents())
 
-    def _predicted(self, text: str) -> PredictResult:
+    def _predicted(self, text: str, edits: Mapping[str, Any]) -> PredictResult:
         manifest = File(STDIN, data=text.encode())
-        return predicted(self.cache.snapshot(), PredictRequest([manifest], autoscaling=self.autoscaling))
+        request = PredictRequest([manifest], autoscaling=self.autoscaling, **_options(edits))
+        return predicted(self.cache.snapshot(), request)
 
 
 def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a request, with manifests as files."""
     texts = {key: File(STDIN, data=fields[key].encode()) for key in ("admit", "manifests") if key in fields}
     return {**fields, **texts}
+
+
+def _options(edits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `forewarn predict` in the changes."""
+    return {key: value for key, value in edits.items() if EDITS[key].option and value not in (None, False)}
 
 
 def _answer(page: Page, document: Any, command: str = "") -> dict[str, Any]:

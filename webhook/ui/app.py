@@ -348,6 +348,9 @@ def _faults_of(edits: dict[str, Any]) -> Iterator[str]:
         if field.kind in ("number", "object"):
             if type(value) is not int or not field.least <= value <= field.most:
                 yield f"{key}: must be an integer from {field.least} to {field.most}"
+        elif field.kind == "flag":
+            if not isinstance(value, bool):
+                yield f"{key}: must be true or false"
         elif not isinstance(value, str) or len(value) > _LONGEST_EDIT:
             yield f"{key}: must be a text of at most {_LONGEST_EDIT} characters"
         elif field.kind == "policy" and value not in ("", *POLICIES):

@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from forewarn.policies.application.predict_request import OPTIONS
 from forewarn.policies.findings import cut, one_line
 
 if TYPE_CHECKING:
@@ -218,9 +219,14 @@ EDITS: Final = {
         Field("policy", "its preemptionPolicy", kind="policy"),
         Field("cpu", "cpu request"),
         Field("memory", "memory request"),
+        *(
+            Field(name, each.label, name, f"--{name}", "flag" if each.is_flag else "number", most=each.most)
+            for name, each in OPTIONS.items()
+            if each.label
+        ),
     )
 }
-"""The fields of an object that the Predict page can change, by key."""
+"""The fields of an object that the Predict page can change, and the options of `forewarn predict` on it, by key."""
 
 
 class BadLink(Exception):

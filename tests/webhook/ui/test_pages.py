@@ -16,6 +16,7 @@ import pytest
 from forewarn.policies.render.html.elements import Page
 from forewarn.webhook.ui import questions
 from forewarn.webhook.ui.answers import NO_NODE_GROUPS, NOT_READ, _with_lines
+from forewarn.webhook.ui.questions import EDITS
 from tests.in_process import forewarn
 from tests.json_outputs import validator
 from tests.policies.autoscaling.test_discovery import status
@@ -327,9 +328,20 @@ def test_a_change_is_predicted_as_if_it_stood_in_the_manifest(
     assert predicted(shared, after["manifest"])["lines"] == after["lines"] != before["lines"]
 
 
+@pytest.mark.parametrize("name", [key for key, field in EDITS.items() if field.option])
+def test_an_option_of_the_command_is_one_of_the_page(shared: Desk, name: str) -> None:
+    before, after = predicted(shared), predicted(shared, MANIFEST, **{name: True})
+    assert after["manifest"] == before["manifest"], "as it is written"
+    assert after["command"] == before["command"].replace("predict -f -", f"predict -f - --{name}")
+    assert after["lines"] != before["lines"]
+    assert f'id="{name}" type="checkbox"' in shared.get("/predict").text
+    assert predicted(shared, MANIFEST, **{name: False}) == before
+
+
 @pytest.mark.parametrize(
     ("edits", "reason"),
     [
+        ({"explain": 1}, "explain: must be true or false"),
         ({"replicas": -3}, "replicas: must be an integer from 0 to 100000"),
         ({"replicas": 1.5}, "replicas: must be an integer from 0 to 100000"),
         ({"value": 2_000_000_000}, "value: must be an integer from -2147483648 to 1000000000"),

@@ -35,6 +35,7 @@ const make = (tag, name, text) => {
 
 const valueOf = (field) => {
   if (field === fields.object) return Math.max(field.selectedIndex, 0);
+  if (field.type === "checkbox") return field.checked;
   if (field.type === "number") return field.value === "" ? null : Number(field.value);
   return field.value.trim();
 };
@@ -193,7 +194,10 @@ const restore = () => {
   try {
     const state = JSON.parse(decodeURIComponent(location.hash.slice(1)));
     manifest.value = String(state.manifest);
-    for (const key of KEYS) fields[key].value = state.edits?.[key] ?? "";
+    for (const key of KEYS) {
+      fields[key].value = state.edits?.[key] ?? "";
+      fields[key].checked = state.edits?.[key] === true;
+    }
     const place = Number(state.edits?.object) || 0;
     fields.object.replaceChildren(...Array.from({ length: Math.min(place, 1000) + 1 }, () => make("option", "", "")));
     fields.object.selectedIndex = place;

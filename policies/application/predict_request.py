@@ -1,0 +1,56 @@
+"""The request of `predict`. Each field that is an option of the command is declared here alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from forewarn.policies.application.manifests import Manifest
+    from forewarn.policies.whatif.autoscalers import Autoscaling
+
+_T = TypeVar("_T")
+
+
+class Option(NamedTuple):
+    """An option of `forewarn predict`: a flag, or a number up to `most`. `label`: of its input on the page Predict of
+    `forewarn ui`; "" if the page has none.
+    """
+
+    help: str
+    is_flag: bool
+    label: str = ""
+    most: int = 2**31 - 1
+
+
+def _option(default: _T, help_text: str, label: str = "") -> _T:
+    option: _T = field(default=default, metadata={"option": Option(help_text, isinstance(default, bool), label)})
+    return option
+
+
+@dataclass(frozen=True, slots=True)
+class PredictRequest:
+    """Manifests of Pods and workloads, or a Pending Pod of the cluster.
+
+    `pod`: namespace and name. `namespace`: namespace of objects that name none. `replicas`: instead of the number in a
+    manifest. `autoscaling`: settings of autoscalers (default: those of the cluster). `explain`: `documents()` shows how
+    each prediction was made. `cascade`: `head.assumes` also lists what a simulation of the cascade assumes.
+    """
+
+    manifests: Manifest | Sequence[Manifest] = ()
+    pod: tuple[str, str] | None = None
+    namespace: str = "default"
+    replicas: int | None = _option(None, "use N instead of the number of Pods in the manifest")
+    autoscaling: Autoscaling | None = None
+    explain: bool = _option(False, "show the release, the profile and the steps of the decision", "show the steps")
+    cascade: bool = _option(
+        False, "with -f: also simulate what happens after the preemption, like forewarn whatif apply"
+    )
+
+
+OPTIONS: Final[Mapping[str, Option]] = {
+    each.name: each.metadata["option"] for each in fields(PredictRequest) if each.metadata
+}
+"""Field of the request -> the option of the same name."""
