@@ -255,14 +255,15 @@ def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
 
 def events_without_effect(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> Iterator[str]:
     """Yield a sentence about events on objects that exist only if a controller creates them during the simulation."""
-    missing = [f"{_noun(arrival)} of {_named(arrival)}" for arrival in _unresolved(cluster, arrivals)]
+    from forewarn.policies.simulation.scenario import OPERATIONS
+
+    missing = [
+        f"{OPERATIONS[arrival.op].noun or arrival.op} of {_named(arrival)}"
+        for arrival in _unresolved(cluster, arrivals)
+    ]
     if missing:
         what = plural(len(missing), "event")
         yield f"{what} without effect unless a controller creates the object: {listed(missing)}"
-
-
-def _noun(arrival: Arrival) -> str:
-    return "loss" if arrival.op == "lost" else arrival.op
 
 
 def _named(arrival: Arrival) -> str:

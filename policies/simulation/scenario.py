@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers.view import PodState, WorkloadState
-from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, JOB_TEMPLATE, POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, JOB_TEMPLATE, NODE, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, json_type, text, timestamp
 from forewarn.policies.objects.node import HOSTNAME, Node
 from forewarn.policies.objects.pod import Owner, Pod
@@ -122,10 +122,6 @@ def read_workload(obj: ApiObject) -> WorkloadState:
 
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)")
-_NODE: Final = ("cordon", "uncordon", "drain", "lost")
-OPERATIONS: Final = ("create", "update", "delete", "scale", "run", *_NODE)
-FORM: Final = f"list of `{{at, {'|'.join(OPERATIONS)}}}`"
-"""What a file must contain, for help and messages."""
 _SCALED: Final = {
     "Deployment": "apps/v1",
     "ReplicaSet": "apps/v1",
@@ -182,21 +178,18 @@ def _event(event: Any) -> Arrival:
         unknown = f'unknown key "{extra[0][:40]}"' if extra else "no operation" if not given else "several operations"
         raise ValueError(f"{unknown} in an event; known: at, and one of {', '.join(OPERATIONS)}")
     operation, value = given[0], event[given[0]]
-    at = seconds(event.get("at", 0))
-    if operation in _NODE:
+    at, declared = seconds(event.get("at", 0)), OPERATIONS[operation]
+    if declared.of_node:
         if not isinstance(value, str) or not value:
             raise ValueError(f"{operation} must be the name of a node")
         return Arrival(at, operation, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": value}})
     if not isinstance(value, dict):
         raise ValueError(f"{operation} must be an object, not {json_type(value)}")
-    if read := {"scale": _scale, "run": _run}.get(operation):
-        return Arrival(at, operation, read(value))
-    _require_identity(operation, value)
-    return Arrival(at, operation, value)
+    return Arrival(at, operation, declared.read(operation, value))
 
 
-def _require_identity(operation: str, value: Mapping[str, Any]) -> None:
-    """Raise ValueError if the object of an event lacks a field that identifies it."""
+def _identified(operation: str, value: Mapping[str, Any]) -> ApiObject:
+    """Return the object of an event. Raises ValueError if it lacks a field that identifies it."""
     given = {
         "apiVersion": value.get("apiVersion"),
         "kind": value.get("kind"),
@@ -206,9 +199,10 @@ def _require_identity(operation: str, value: Mapping[str, Any]) -> None:
     for field, found in given.items():
         if not isinstance(found, str) or not found:
             raise ValueError(f"{operation} needs {field}")
+    return value
 
 
-def _run(value: Mapping[str, Any]) -> ApiObject:
+def _run(_operation: str, value: Mapping[str, Any]) -> ApiObject:
     """Convert `{namespace, name, durationSeconds}` to an object for an arrival. The duration is optional."""
     if value.get("kind", "Job") != "Job" or not isinstance(value.get("name"), str):
         raise ValueError("run needs the name of a Job")
@@ -219,7 +213,7 @@ def _run(value: Mapping[str, Any]) -> ApiObject:
     return {**job, "durationSeconds": seconds(value["durationSeconds"], "durationSeconds")}
 
 
-def _scale(value: Mapping[str, Any]) -> ApiObject:
+def _scale(_operation: str, value: Mapping[str, Any]) -> ApiObject:
     """Convert `{kind, namespace, name, replicas}` to an object for an arrival."""
     replicas, kind = value.get("replicas"), value.get("kind")
     if isinstance(replicas, bool) or not isinstance(replicas, int) or not 0 <= replicas < 2**31:
@@ -230,3 +224,41 @@ def _scale(value: Mapping[str, Any]) -> ApiObject:
     if replicas > MAX_REPLICAS:
         raise ValueError(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")
     return {"apiVersion": _SCALED[kind], "kind": kind, "metadata": metadata, "replicas": replicas}
+
+
+def _scaled(stored: ApiObject, event: ApiObject) -> ApiObject:
+    return {**stored, "spec": {**(stored.get("spec") or {}), "replicas": event["replicas"]}}
+
+
+class Operation(NamedTuple):
+    """An operation in a file of events.
+
+    `read`: (operation, value) -> object of the Arrival. `of_node`: the value is the name of a node; returns the changed
+    node, or None for a removed one. `of_workload`: (stored object, object of the Arrival) -> changed object. `noun`: in
+    messages, if it is not the name.
+    """
+
+    read: Callable[[str, Mapping[str, Any]], ApiObject] = _identified
+    of_node: Callable[[Node], Node | None] | None = None
+    of_workload: Callable[[ApiObject, ApiObject], ApiObject] | None = None
+    noun: str = ""
+
+    def is_of(self, kind: str) -> bool:
+        """Whether objects of this `group/Kind` have the operation."""
+        if self.of_node or self.of_workload:
+            return kind == NODE if self.of_node else kind in POD_TEMPLATE_PATHS
+        return self.read is _identified
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    **dict.fromkeys(("create", "update", "delete"), Operation()),
+    "scale": Operation(_scale, of_workload=_scaled),
+    "run": Operation(_run),
+    "cordon": Operation(of_node=lambda node: replace(node, unschedulable=True)),
+    "uncordon": Operation(of_node=lambda node: replace(node, unschedulable=False)),
+    "drain": Operation(of_node=lambda node: replace(node, unschedulable=True)),
+    "lost": Operation(of_node=lambda _: None, noun="loss"),
+}
+"""By name. Simulations also evict the Pods of a drained node."""
+FORM: Final = f"list of `{{at, {'|'.join(OPERATIONS)}}}`"
+"""What a file must contain, for help and messages."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 from math import inf
@@ -26,7 +26,6 @@ from forewarn.policies.kinds.registry import (
     NODE,
     POD,
     POD_GROUP,
-    POD_TEMPLATE_PATHS,
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
     VOLUME,
@@ -47,7 +46,7 @@ from forewarn.policies.simulation.controller_manager import (
     StorageControllers,
     TaintEvictions,
 )
-from forewarn.policies.simulation.scenario import read_node, read_workload
+from forewarn.policies.simulation.scenario import OPERATIONS, read_node, read_workload
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler, unmodelled_pending
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
@@ -62,11 +61,6 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.api_server import Change, PodKey
     from forewarn.policies.simulation.scenario import Arrival, World
 
-_KINDS_OF: Final[Mapping[str, Container[str]]] = {
-    **dict.fromkeys(("cordon", "uncordon", "drain", "lost"), (NODE,)),
-    "scale": POD_TEMPLATE_PATHS,
-}
-"""Operation -> the kinds that have it; all kinds are created, updated and deleted."""
 RETRY: Final = 5.0
 """Seconds between attempts of an eviction that a PDB blocks."""
 
@@ -166,7 +160,7 @@ def _status(api: ApiServer, key: Key) -> PdbStatus:
 def arrive(clock: Clock, api: ApiServer, latencies: Latencies, world: World, arrival: Arrival) -> None:
     """Apply one change by a user to the objects of the API server. Raises InvalidObject."""
     kind, obj = group_kind(arrival.object), arrival.object
-    if arrival.op not in ("create", "update", "delete") and kind not in _KINDS_OF.get(arrival.op, ()):
+    if arrival.op not in OPERATIONS or not OPERATIONS[arrival.op].is_of(kind):
         raise ValueError(f"no such operation for a {obj.get('kind')}: {arrival.op}")
     if arrival.op == "drain":
         drain(clock, api, latencies, text(obj, "metadata", "name"))
@@ -187,18 +181,18 @@ def arrive(clock: Clock, api: ApiServer, latencies: Latencies, world: World, arr
 
 
 def _node(api: ApiServer, arrival: Arrival) -> None:
-    name = text(arrival.object, "metadata", "name")
+    name, change = text(arrival.object, "metadata", "name"), OPERATIONS[arrival.op].of_node
     node = api.nodes.get(name)
-    if arrival.op in ("delete", "lost"):
-        api.remove_node(name)
-    elif arrival.op == "create":
+    if arrival.op == "create":
         api.put_node(arrival.node or read_node(arrival.object))
     elif node is None:
         return  # what is gone is not found
     elif arrival.op == "update":
         api.put_node(read_node(arrival.object))
+    elif change and (changed := change(node)):
+        api.put_node(changed)
     else:
-        api.put_node(replace(node, unschedulable=arrival.op == "cordon"))
+        api.remove_node(name)
 
 
 def _pod(api: ApiServer, admission: Callable[[ApiObject], Pod], arrival: Arrival) -> None:
@@ -259,13 +253,11 @@ def _key(obj: ApiObject) -> PodKey:
 
 def _workload(api: ApiServer, arrival: Arrival) -> None:
     state = read_workload(arrival.object)
-    old = api.workloads.get(state.key)
+    old, change = api.workloads.get(state.key), OPERATIONS[arrival.op].of_workload
     if arrival.op == "delete":
         api.remove_workload(state.key)
-    elif arrival.op == "scale":
-        if old is not None:
-            spec = {**(old.object.get("spec") or {}), "replicas": arrival.object["replicas"]}
-            api.put_workload(replace(old, object={**old.object, "spec": spec}))
+    elif change and old is not None:
+        api.put_workload(replace(old, object=change(old.object, arrival.object)))
     elif old is not None:
         api.put_workload(replace(old, object=arrival.object))
     elif arrival.op == "create":
