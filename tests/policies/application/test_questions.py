@@ -36,7 +36,7 @@ def test_an_error_of_one_object_leaves_the_predictions_of_the_others() -> None:
     assert [str(fault) for fault in result.faults] == [
         "Deployment default/bad: spec.replicas: must be an integer, not string"
     ]
-    assert repr(result) == "<PredictResult {'preempts': 1}>"
+    assert repr(result) == "<PredictResult 1 preempts; 1 victim, 1 fault>"
 
 
 def test_classes_and_a_plan_of_a_change() -> None:
@@ -71,7 +71,8 @@ def test_expectations() -> None:
     printed = command("test", path, "--cluster", CLUSTER, "-o", "json").stdout
     assert json.loads(json.dumps(result.to_dict())) == json.loads(printed)
     verdicts = {row["name"]: row["met"] for row in json.loads(printed)["expectations"]}
-    assert repr(result) == f"<Expectations {verdicts}>"
+    missed = [name for name, is_met in verdicts.items() if not is_met]
+    assert repr(result) == f"<Expectations 2 of 5 expectations not met: {', '.join(missed)}>"
 
 
 @pytest.mark.parametrize("cluster", ["", CLUSTER])
@@ -84,7 +85,7 @@ def test_lint_finds_what_the_command_finds(cluster: str) -> None:
         tuple(finding[key] for key in ("rule", "severity", "file", "line", "column", "message", "remediation"))
         for finding in printed["findings"]
     ]
-    assert repr(result) == f"<Lint: 1 file, {len(printed['findings'])} findings>"
+    assert repr(result) == f"<Lint 1 file, {len(printed['findings'])} findings>"
     assert max(map(len, map(repr, result.findings))) < 400
 
 
@@ -105,7 +106,7 @@ def test_audit_finds_what_the_command_finds() -> None:
     result = forewarn.audit(forewarn.load(cluster))
     printed = command("audit", "--cluster", cluster, "-o", "json", "--exit-zero").stdout
     assert json.loads(json.dumps(result.to_dict())) == json.loads(printed)
-    assert repr(result) == "<Audit: 11 objects, 7 findings>"
+    assert repr(result) == "<Audit 11 objects, 7 findings>"
 
 
 @pytest.mark.parametrize("version", ["1.34", "1.36"])
