@@ -18,6 +18,7 @@ from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods
 from forewarn.policies.render.table import MAX_LINES, TitledTable, limited
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.dump import QUIET
+from forewarn.policies.simulation.summary import preemption_text
 from forewarn.policies.whatif.answer import pairs
 from forewarn.policies.whatif.class_change import running_text
 
@@ -585,7 +586,7 @@ def pair(key: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
     """
     by, by_priority, victim, priority = key
     victims = listed([preemption.victim.rpartition("/")[2] for preemption in preemptions], _NAMED)
-    text = f"{by} (priority {by_priority}) preempts {plural(len(preemptions), 'Pod')} of {victim} (priority {priority})"
+    text = preemption_text(by, by_priority, f"{plural(len(preemptions), 'Pod')} of {victim}", priority)
     return text if victim == preemptions[0].victim else f"{text}: {victims}"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import cut, duration, one_line, plural
 from forewarn.policies.render.html.elements import chart, display_text, element, section, table
 from forewarn.policies.render.html.node_data import MAX_NODES
+from forewarn.policies.render.whatif import pair
 from forewarn.policies.whatif.answer import pairs
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def flow(preemptions: Sequence[Preemption]) -> Element:
         ends = left[one][0] + used_left[one], right[other][0] + used_right[other]
         used_left[one] += wide[0]
         used_right[other] += wide[1]
-        link = element("path", element("title", display_text(f"{by} preempts {plural(len(item), 'Pod')} of {victim}")))
+        link = element("path", element("title", display_text(pair((by, by_priority, victim, priority), item))))
         link.set("d", _ribbon(ends, wide))
         drawn.append(link)
     names = element("g", *_names(left, lefts, "end", _LEFT), *_names(right, rights, "start", _RIGHT))
