@@ -57,7 +57,6 @@ def main(arguments: Sequence[str]) -> int:
     def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import require_nodes, with_node_groups
         from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
-        from forewarn.policies.application.places import Rejected
         from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
         from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 
@@ -70,11 +69,7 @@ def main(arguments: Sequence[str]) -> int:
         rules: dict[str, Any] = {"options": rule_options_of(options.config)} if options.placeholders else {}
         request = HeadroomRequest(options.filename, options.namespace, options.placeholders, settings, **rules)
         with counting("counting replicas", run.errors):
-            try:
-                result = headroom(cluster, request, read_buffers(run.cluster, buffers))
-            except Rejected as fault:
-                print_faults("headroom", fault.faults[:-1], run.errors)
-                raise
+            result = headroom(cluster, request, read_buffers(run.cluster, buffers))
         print_faults("headroom", result.faults, run.errors)
         printed = _printed(result, run.output, options.at_least, preempting=options.preempting)
         least = result.least(preempting=options.preempting)

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
+from forewarn.policies.application.places import Rejected
 from forewarn.policies.commands.cluster_command import LIVE, Run, answered, is_pattern, status_without_answer
 from forewarn.policies.commands.printing import Printed
 from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
@@ -29,6 +30,7 @@ from forewarn.policies.terminal import (
     as_markdown,
     clean,
     painter,
+    print_faults,
     print_notice,
     progress,
     table_width,
@@ -94,7 +96,16 @@ def answered_each(evaluation: Evaluation, run: Run) -> int:
     if several := run.several:
         return answered(evaluation.command, run.output, lambda: _all(evaluation, run, several))
     run = run._replace(output=run.output._replace(width=table_width(sys.stdout)))
-    return answered(evaluation.command, run.output, lambda: _printed(evaluation.evaluate(run)), evaluation.places)
+    return answered(evaluation.command, run.output, lambda: _printed(_result(evaluation, run)), evaluation.places)
+
+
+def _result(evaluation: Evaluation, run: Run) -> Evaluated:
+    """Evaluate one cluster. If all objects are rejected, prints the errors of all except the one that it raises."""
+    try:
+        return evaluation.evaluate(run)
+    except Rejected as fault:
+        print_faults(evaluation.command, fault.faults[:-1], run.errors)
+        raise
 
 
 def _printed(result: Evaluated) -> int:
@@ -129,7 +140,7 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> dict[st
     errors = io.StringIO()
     run = of_all._replace(cluster=[cluster.source], name=cluster.name, errors=errors)
     try:
-        result = evaluation.evaluate(run)
+        result = _result(evaluation, run)
         report = result.printed.data()
         if run.output.form == "json" and not evaluation.json_lines:
             (report,) = report

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import pod_key, require_nodes, with_node_groups
-        from forewarn.policies.application.predict import predicted
+        from forewarn.policies.application.predict import predict
         from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
         from forewarn.policies.simulation.dump import DumpCache
 
@@ -74,11 +74,9 @@ def main(arguments: Sequence[str]) -> int:
         )
         try:
             with counting("predicting", run.errors):
-                result = predicted(cluster, request)
+                result = predict(cluster, request)
         except InvalidInput as problem:
             raise InvalidInput(f"--pod {problem}") from None
-        if run.name and result.faults and not result.outcomes:  # the row of the cluster has the reason
-            raise result.places.located(result.faults[0])
         print_faults("predict", [*map(result.places.located, result.faults)], run.errors)
         with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
             printed = _printed(result, run.output)

@@ -57,21 +57,16 @@ def main(arguments: Sequence[str]) -> int:
 
     def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster, with_node_groups
-        from forewarn.policies.application.places import Rejected
         from forewarn.policies.application.whatif import whatif
 
         cache = loaded_for(run, options.config, release)
         cluster = Cluster(cache, sources=run.cluster)
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         drawn = run.output.form in DRAWN
-        try:
-            with counting("simulating", run.errors, STEPS) as show:
-                result = whatif(
-                    cluster, request, until=options.until, autoscaling=settings, nodes_over_time=drawn, progress=show
-                )
-        except Rejected as fault:
-            print_faults("whatif", fault.faults[:-1], run.errors)
-            raise
+        with counting("simulating", run.errors, STEPS) as show:
+            result = whatif(
+                cluster, request, until=options.until, autoscaling=settings, nodes_over_time=drawn, progress=show
+            )
         print_faults("whatif", result.faults, run.errors)
         failures = [] if result.faults else failures_of(result.conditions, options.fail_on)
         status, cells = FAILED if result.faults else len(failures), row(result.answer.of_upgrade)
