@@ -1,17 +1,20 @@
 """What modules that `forewarn lint FILE` imports create, with less work at the start: regular expressions that are
-compiled on their first use, NamedTuples without a check of their annotations, and blocks without cycle collection.
+compiled on their first use, NamedTuples without a check of their annotations, names of modules, and blocks without
+cycle collection.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import re
 from collections import namedtuple
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, AnyStr, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from collections.abc import Set as AbstractSet
     from re import Pattern
     from typing import NamedTuple as NamedTuple
 else:
@@ -49,6 +52,18 @@ class Later:
 def later(pattern: AnyStr, flags: int = 0) -> Pattern[AnyStr]:
     """Return a pattern of which only the methods and attributes can be used: it is no argument of functions of re."""
     return Later(pattern, flags)  # type: ignore[return-value]
+
+
+_ENDINGS: Final = (".py", ".pyc", "")
+"""File name extensions of modules and packages."""
+
+
+def modules_in(path: Iterable[str], omitted: AbstractSet[str] = frozenset()) -> list[str]:
+    """Return the names of the modules and packages in some directories, sorted."""
+    # Not by pkgutil, which imports inspect: 5 ms of the linter's start.
+    files = (os.path.splitext(file) for directory in path for file in os.listdir(directory))
+    found = {name for name, ending in files if ending in _ENDINGS and name.isidentifier()}
+    return sorted(found - {"__init__", "__pycache__"} - omitted)
 
 
 @contextmanager
