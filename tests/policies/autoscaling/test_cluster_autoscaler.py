@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import forewarn
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import (
     Expression,
@@ -20,7 +21,9 @@ from forewarn.policies.autoscaling.cluster_autoscaler.expanders import (
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_node, from_provider
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import balanced
 from forewarn.policies.metering import CutShort, metered
-from tests.builders import make_node
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.responsible import framework_of
+from tests.builders import make_node, make_pod
 from tests.recorded.cluster_autoscaler import answer_case
 from tests.recorded.scale_down import answer_scans
 from tests.work import steps
@@ -173,6 +176,16 @@ def test_the_work_of_an_expression_is_bounded() -> None:
 def test_an_expander_that_is_not_modelled_is_named() -> None:
     with pytest.raises(NotPredicted, match='expander "price" is not modelled'):
         best_options([Option("a", 1, 1, 0)], ["price"])
+
+
+def test_the_filters_that_read_one_node_say_so() -> None:
+    """Estimates share their PreFilter results among equal Pods."""
+    pod = make_pod("new").obj
+    cluster = forewarn.load("docs/examples/whatif/cluster.yaml").snapshot
+    assert framework_of(cluster.scheduling, Pod.from_api(pod)).reads_one_node == {
+        *("NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts", "NodeResourcesFit", "NodeUnschedulable"),
+        "TaintToleration",
+    }
 
 
 def test_a_template_from_a_node_keeps_its_labels_and_loses_its_state() -> None:
