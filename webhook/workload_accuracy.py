@@ -179,49 +179,23 @@ def preempted_pods(count: int, victims: Iterable[Lost]) -> str:
 
 
 MATCHED, EXPLAINED, WRONG, INCOMPLETE, UNKNOWN = "matched", "explained", "wrong", "incomplete", "unknown"
-
-
-class Result(NamedTuple):
-    """A result of predictions. `of_pods`, `of_workloads`: its meaning; "" if it does not exist for them.
-
-    `differs`: kube-scheduler did something else. Shares count only matching and differing results.
-    """
-
-    name: str
-    of_pods: str
-    of_workloads: str
-    differs: bool = False
-
-
-_RESULTS: Final = (
-    Result(
-        MATCHED,
-        "kube-scheduler did what was predicted",
-        "placed, Pending, rejected and preempted Pods as predicted, up to ties",
-    ),
-    Result(
-        EXPLAINED,
-        "it did something else, and what the prediction read had changed",
-        "it ended in another way, because of others, timing, ties or an assumption",
-        differs=True,
-    ),
-    Result(
-        WRONG,
-        "it did something else, and nothing had changed",
-        "it ended in another way, and nothing explains it",
-        differs=True,
-    ),
-    Result(INCOMPLETE, "", "not compared: the prediction was incomplete"),
-    Result(
-        UNKNOWN,
-        "not compared: the Pod was never created, was deleted first, or its decision was not seen",
-        "not compared",
-    ),
-)
-DIFFERING: Final = tuple(result.name for result in reversed(_RESULTS) if result.differs)
+DIFFERING: Final = (WRONG, EXPLAINED)
+"""kube-scheduler did something else. Worst first."""
 COMPARED: Final = (MATCHED, *reversed(DIFFERING))
-RESULTS: Final = {result.name: result.of_pods for result in _RESULTS if result.of_pods}
-WORKLOAD_RESULTS: Final = {result.name: result.of_workloads for result in _RESULTS if result.of_workloads}
+RESULTS: Final = {
+    MATCHED: "kube-scheduler did what was predicted",
+    EXPLAINED: "it did something else, and what the prediction read had changed",
+    WRONG: "it did something else, and nothing had changed",
+    UNKNOWN: "not compared: the Pod was never created, was deleted first, or its decision was not seen",
+}
+"""Of Pods, with their meanings."""
+WORKLOAD_RESULTS: Final = {
+    MATCHED: "placed, Pending, rejected and preempted Pods as predicted, up to ties",
+    EXPLAINED: "it ended in another way, because of others, timing, ties or an assumption",
+    WRONG: "it ended in another way, and nothing explains it",
+    INCOMPLETE: "not compared: the prediction was incomplete",
+    UNKNOWN: "not compared",
+}
 MAX_EVENTS: Final = 4096
 EXAMPLES: Final = 20
 MAX_SECONDS: Final = 600.0
