@@ -165,26 +165,6 @@ def matching(pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterator[PodDisru
     return (pdb for pdb in each(pdbs, 1.5) if pdb.matches(pod.namespace, pod.labels))
 
 
-def filter_pods_with_pdb_violation(
-    pods: Iterable[Pod],
-    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
-    matching: Callable[[Pod, Sequence[PodDisruptionBudget]], Iterable[PodDisruptionBudget]] = matching,
-    *,
-    first_ends_the_count: bool = False,
-) -> tuple[list[Pod], list[Pod]]:
-    """Return (Pods whose eviction violates a PDB, other Pods), each in the given order. `pdbs`: namespace -> PDBs.
-
-    `matching`: returns the PDBs of a namespace that select a Pod. Every Pod reduces the allowed disruptions of all its
-    PDBs, even if the Pod is reprieved later. `first_ends_the_count`: PDBs after the first violated one are not reduced.
-    Upstream has no order of PDBs, so its result may vary for a Pod with several PDBs. Here PDBs are sorted by name.
-    """
-    violating: list[Pod] = []
-    others: list[Pod] = []
-    for pod, violated in violations(pods, pdbs, matching, first_ends_the_count=first_ends_the_count):
-        (violating if violated else others).append(pod)
-    return violating, others
-
-
 def filter_victims_with_pdb_violation(
     victims: Iterable[Victim],
     pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
@@ -215,8 +195,11 @@ def violations(
 ) -> Iterator[tuple[Pod, Sequence[PodDisruptionBudget]]]:
     """Yield (Pod, the PDBs that the eviction of the Pod violates after the evictions of the Pods before).
 
-    Arguments as for `filter_pods_with_pdb_violation`. A terminating Pod reduces allowed disruptions like any other Pod.
-    A Pod in `status.disruptedPods` does not: the API server has already accepted its eviction.
+    `pdbs`: namespace -> PDBs. `matching`: returns the PDBs of a namespace that select a Pod. Every Pod reduces the
+    allowed disruptions of all its PDBs, even if the Pod is reprieved later or is terminating. A Pod in
+    `status.disruptedPods` does not: the API server has already accepted its eviction. `first_ends_the_count`: PDBs
+    after the first violated one are not reduced. Upstream has no order of PDBs, so its result may vary for a Pod with
+    several PDBs. Here PDBs are sorted by name.
     """
     allowed: dict[tuple[str, str], int] = {}
     for pod in pods:

@@ -16,10 +16,10 @@ from forewarn.policies.scheduling.preemption import (
     TOTAL,
     by_importance,
     costs_of,
-    filter_pods_with_pdb_violation,
     importance,
     least,
     sums_of_priorities,
+    violations,
 )
 from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass, scope_of
@@ -333,8 +333,8 @@ def _violations(
     present = np.zeros(len(matrix.kinds), np.bool_)
     present[kind] = True
     here = np.flatnonzero(present)
-    violations = matrix.matching_pdbs
-    lengths, numbers = violations.of_kinds(here, pdbs)
+    matching = matrix.matching_pdbs
+    lengths, numbers = matching.of_kinds(here, pdbs)
     if not len(numbers):
         return violates, violates
     place = np.zeros(len(matrix.kinds), np.intp)
@@ -346,13 +346,13 @@ def _violations(
     shift = (np.cumsum(lengths) - lengths)[of_kind] - (np.cumsum(of_pod) - of_pod)
     pdb = numbers[np.arange(len(pod)) + shift[pod]]
     undecided = violates.copy()
-    undecided[pod[violations.names_pods[pdb]]] = True
+    undecided[pod[matching.names_pods[pdb]]] = True
     if matrix.semantics.pdb_count_ends_at_first_violation:
         undecided |= of_pod > 1
     order = _lexsort(pod, pdb, node[pod])
     pod, pdb = pod[order], pdb[order]
-    used = _rank(node[pod] * len(violations.allowed) + pdb) + 1
-    violates[pod[used > violations.allowed[pdb]]] = True
+    used = _rank(node[pod] * len(matching.allowed) + pdb) + 1
+    violates[pod[used > matching.allowed[pdb]]] = True
     return violates, undecided
 
 
@@ -586,12 +586,9 @@ class LowerPriorityPods:
     def _set(self, row: int, info: NodeInfo, matrix: PodMatrix) -> None:
         lower = [pod for pod in info.pods if pod.effective_priority < self.priority]
         semantics = matrix.semantics
-        violating, others = filter_pods_with_pdb_violation(
-            by_importance(lower, semantics),
-            self._pdbs,
-            matrix.matching_pdbs.of,
-            first_ends_the_count=semantics.pdb_count_ends_at_first_violation,
-        )
+        first_ends, matching = semantics.pdb_count_ends_at_first_violation, matrix.matching_pdbs.of
+        pods = list(violations(by_importance(lower, semantics), self._pdbs, matching, first_ends_the_count=first_ends))
+        violating, others = ([pod for pod, pdbs in pods if bool(pdbs) is violates] for violates in (True, False))
         ordered, count = [*violating, *others], len(lower)
         if count > len(self.kind):
             self._grow(count + 4)
@@ -875,8 +872,8 @@ def costs_on(
 
 def _violations_of(nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods) -> NDArray[np.int64]:
     """Return [index in `nodes`]: the number of PDB violations."""
-    violations: NDArray[np.int64] = (victims & lower.violates[: len(victims), nodes]).sum(axis=0)
-    return violations
+    counts: NDArray[np.int64] = (victims & lower.violates[: len(victims), nodes]).sum(axis=0)
+    return counts
 
 
 def _priority(

@@ -23,7 +23,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from forewarn.policies.scheduling.preemption import filter_pods_with_pdb_violation
+from forewarn.policies.scheduling.preemption import violations
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import (
     charged_pdbs,
@@ -221,11 +221,11 @@ def test_after_the_first_violated_budget_none_is_charged_from_1_37_on(ends: bool
     """`a` violates the spent one; whether it uses up the other too decides about `b`."""
     table = {"default": (budget("1-spent", 0, {"tier": "x"}), budget("2-one", 1))}
     pods = [pod("a", labels={"tier": "x", **OLD}), pod("b")]
-    found, others = filter_pods_with_pdb_violation(pods, table, first_ends_the_count=ends)
+    found = list(violations(pods, table, first_ends_the_count=ends))
     if not ends:
-        assert (found, others) == filter_pods_with_pdb_violation(pods, table)
-    assert [p.name for p in found] == violating
-    assert len(found) + len(others) == 2
+        assert found == list(violations(pods, table))
+    assert [p.name for p, pdbs in found if pdbs] == violating
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize(
