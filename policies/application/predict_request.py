@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.whatif.autoscalers import Autoscaling
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.light import modules_in
 from forewarn.policies.scheduling import plugins
 from forewarn.policies.scheduling.framework import Plugin
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def _plugins() -> Iterator[type[Plugin]]:
