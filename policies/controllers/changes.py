@@ -287,7 +287,6 @@ def _same_template(
 
 
 def _stored(subject: ReviewedObject, cluster: ClusterSnapshot) -> ApiObject | None:
-    """Return the stored object of the reviewed workload, or None."""
     workload = cluster.workload(group_kind(subject.object), subject.ref.namespace, subject.ref.name)
     return workload.object if workload else None
 
@@ -457,8 +456,5 @@ def _daemons(obj: ApiObject, template: ApiObject, cluster: ClusterSnapshot | Non
 
 
 def _surge(obj: ApiObject, replicas: int) -> int:
-    """Return the number of surge Pods of a Deployment, at most its replicas; 0 for other kinds.
-
-    Source: deployment util `NewRSNewReplicas`.
-    """
+    """Return a Deployment's surge Pods, at most its replicas; 0 for other kinds. Source: `NewRSNewReplicas`."""
     return min(max_surge(obj, replicas), replicas) if group_kind(obj) == "apps/Deployment" else 0

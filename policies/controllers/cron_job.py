@@ -179,10 +179,7 @@ def _schedule_of(obj: ApiObject) -> CronSchedule:
 
 
 def _zone(obj: ApiObject) -> tzinfo:
-    """Return the time zone of the schedule; UTC if it has none, as for a kube-controller-manager that runs in UTC.
-
-    Raises ValueError, OSError.
-    """
+    """Return the time zone; UTC without one, as for a controller manager in UTC. Raises ValueError, OSError."""
     name = text(obj, "spec", "timeZone")
     if not name:
         return UTC

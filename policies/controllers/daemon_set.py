@@ -145,10 +145,7 @@ def _anywhere_of(view: View, state: WorkloadState, template: ApiObject) -> Pod:
 
 
 def _revision(state: WorkloadState, template: ApiObject, pods: Sequence[PodState]) -> str:
-    """Return the revision of the template; before the first sync, the most frequent revision of the Pods.
-
-    Source: upstream `constructHistory`.
-    """
+    """Return the template's revision; at first the Pods' most frequent one. Source: `constructHistory`."""
     status = state.status
     if isinstance(status, DaemonSetStatus):
         same = status.template is template or status.template == template
@@ -343,10 +340,7 @@ def _pairs(ds: _Daemons) -> tuple[list[_OnNode], int]:
 
 
 def _replacing(ds: _Daemons, most_unavailable: int) -> list[PodState]:
-    """Return the old Pods to delete for a rollout without surge.
-
-    `most_unavailable`: maximum nodes without an available Pod.
-    """
+    """Return the old Pods to delete without surge. `most_unavailable`: maximum nodes without an available Pod."""
     pairs, unavailable = _pairs(ds)
     allowed: list[PodState] = []
     candidates: list[PodState] = []

@@ -103,10 +103,7 @@ def max_surge(obj: ApiObject, replicas: int) -> int:
 
 
 def max_unavailable(obj: ApiObject, replicas: int) -> int:
-    """Return the maximum number of unavailable Pods.
-
-    Source: `MaxUnavailable`, `ResolveFenceposts`. Raises InvalidObject.
-    """
+    """Return the maximum of unavailable Pods. Raises InvalidObject. Source: `MaxUnavailable`, `ResolveFenceposts`."""
     if not is_rolling(obj) or not replicas:
         return 0
     missing = scaled(obj, _UNAVAILABLE, replicas, up=False, default=_DEFAULT_SHARE)
@@ -124,10 +121,7 @@ def new_rs_new_replicas(obj: ApiObject, replicas: int, every: int, new: int) -> 
 
 
 def annotation_of(size: Size, name: str) -> int | None:
-    """Return the number in the annotation `name` of a ReplicaSet, or None.
-
-    Source: `getNonNegativeInt32FromAnnotationVerbose`.
-    """
+    """Return the number in a ReplicaSet's annotation, or None. Source: `getNonNegativeInt32FromAnnotationVerbose`."""
     return natural(at(size.state.object, "metadata", "annotations", name))
 
 
@@ -226,18 +220,12 @@ def scale_in_proportion(rollout: Rollout) -> list[Action]:
 
 
 def _is_saturated(rollout: Rollout, new: Size) -> bool:
-    """Report whether the new ReplicaSet has all requested Pods, and all are available.
-
-    Source: deployment util `IsSaturated`.
-    """
+    """Report whether the new ReplicaSet has all Pods, and all are available. Source: deployment util `IsSaturated`."""
     return new.replicas == annotation_of(new, DESIRED) == new.status.available == rollout.replicas
 
 
 def _in_proportion(rollout: Rollout, active: list[Size]) -> list[Action]:
-    """Return the updates that scale several active ReplicaSets in proportion.
-
-    Source: `scale`, `GetReplicaSetProportion`.
-    """
+    """Return updates that scale active ReplicaSets in proportion. Source: `scale`, `GetReplicaSetProportion`."""
     allowed = rollout.replicas + max_surge(rollout.object, rollout.replicas) if rollout.replicas else 0
     to_add = allowed - sum(size.replicas for size in active)
     ordered = sorted(active, key=lambda size: size.age, reverse=to_add > 0)
@@ -395,10 +383,7 @@ def _is_scaling(rollout: Rollout) -> bool:
 
 
 def _annotated_new(rollout: Rollout) -> tuple[Rollout, list[Action]]:
-    """Return (rollout, writes); if needed, with the new ReplicaSet at the latest revision.
-
-    Source: `getNewReplicaSet`.
-    """
+    """Return (rollout, writes), with the new ReplicaSet at the latest revision. Source: `getNewReplicaSet`."""
     new, seconds = rollout.new, min_ready_seconds(rollout.state)
     if new is None:
         return rollout, []
@@ -481,10 +466,7 @@ def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
 
 
 def _clean_up(rollout: Rollout) -> list[Action]:
-    """Return the deletions of old ReplicaSets beyond revisionHistoryLimit, if the rollout is complete.
-
-    Source: `cleanupDeployment`.
-    """
+    """Return deletions beyond revisionHistoryLimit, if the rollout is complete. Source: `cleanupDeployment`."""
     new = rollout.new
     if new is None or not (new.replicas == new.status.available == new.status.replicas == rollout.replicas):
         return []
@@ -496,10 +478,7 @@ def _clean_up(rollout: Rollout) -> list[Action]:
 
 
 def _recreate(rollout: Rollout) -> Sequence[Action]:
-    """Return the writes for the strategy Recreate, which creates new Pods after old ones have terminated.
-
-    Source: upstream `rolloutRecreate`.
-    """
+    """Return the writes for Recreate: new Pods after the old ones have terminated. Source: `rolloutRecreate`."""
     shrunk = [write for size in rollout.old if size.replicas for write in resized(rollout, size, 0)]
     if shrunk or _old_pods_running(rollout):
         return shrunk
@@ -537,10 +516,7 @@ def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
 
 
 def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) -> DeploymentStatus:
-    """Return the status with the counts of all ReplicaSets.
-
-    `actions`: the other writes of the sync. Source: `calculateStatus`.
-    """
+    """Return the status with the counts of all ReplicaSets. `actions`: other writes. Source: `calculateStatus`."""
     old, statuses = _status(state), [size.status for size in rollout.every]
     new = rollout.new.status if rollout.new else ReplicaSetStatus()
     created = [

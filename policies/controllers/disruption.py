@@ -64,10 +64,7 @@ def _selector(pdb: ApiObject) -> LabelSelector | None:
 
 
 def _expected(view: View, pdb: ApiObject, pods: Sequence[Tally]) -> tuple[int, int] | None:
-    """Return (number of expected Pods, number that must be healthy); None if a controller's scale is unknown.
-
-    Source: `getExpectedPodCount`.
-    """
+    """Return (number of expected Pods, of healthy ones needed); None if unknown. Source: `getExpectedPodCount`."""
     least = at(pdb, "spec", "minAvailable")
     if at(pdb, "spec", "maxUnavailable") is not None:
         expected = expected_scale(view, pods)

@@ -153,10 +153,7 @@ def _indexes_in(listed: str, completions: int) -> frozenset[int]:
 
 
 def only_replaces_failed(job: ApiObject) -> bool:
-    """Report whether the Job replaces only Pods that have terminated, so terminating Pods count as running.
-
-    Source: `onlyReplaceFailedPods`.
-    """
+    """Report whether only terminated Pods are replaced: terminating ones run. Source: `onlyReplaceFailedPods`."""
     return text(job, "spec", "podReplacementPolicy") == "Failed" or at(job, "spec", "podFailurePolicy") is not None
 
 
@@ -197,9 +194,7 @@ def _counted(
 
 
 def _policy_action(pod: PodState, job: ApiObject) -> str:
-    """Return the action of the first rule of the Pod failure policy for the Pod's condition DisruptionTarget, or "".
-    Source: `matchPodFailurePolicy`.
-    """
+    """Return the policy action for the Pod's condition DisruptionTarget, or "". Source: `matchPodFailurePolicy`."""
     if not (pod.pod.preempted or pod.disrupted):
         return ""
     rules = items(job, "spec", "podFailurePolicy", "rules")

@@ -86,10 +86,7 @@ def _plain(obj: ApiObject, name: str) -> int | None:
 
 
 def calculate_status(state: WorkloadState, active: Sequence[PodState], now: float) -> ReplicaSetStatus:
-    """Return the status with the numbers of `active` Pods, before the writes of this sync.
-
-    Upstream `calculateStatus`.
-    """
+    """Return the status with the numbers of `active` Pods, before this sync's writes. Upstream `calculateStatus`."""
     seconds = min_ready_seconds(state)
     ready = [pod for pod in active if pod.ready is not None]
     available = sum(pod.available(seconds, now) for pod in ready)
@@ -155,10 +152,7 @@ POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def deletion_cost(annotation: object) -> int:
-    """Return the value of the annotation POD_DELETION_COST, 0 if it is not a 32-bit number.
-
-    Source: pkg/apis/core/v1/helper `GetDeletionCostFromPodAnnotations`.
-    """
+    """Return POD_DELETION_COST, 0 if not a 32-bit number. Source: `GetDeletionCostFromPodAnnotations`."""
     if not isinstance(annotation, str) or _COST.fullmatch(annotation) is None or len(annotation) > len(str(-(2**31))):
         return 0
     return int(annotation) if int(annotation) in INT32 else 0
@@ -185,10 +179,7 @@ _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def _compare(one: tuple[PodState, int], other: tuple[PodState, int], now: float) -> int:
-    """Compare two (Pod, rank): negative if the first is deleted first.
-
-    Source: pkg/controller `ActivePodsWithRanks.Less`.
-    """
+    """Compare two (Pod, rank): negative if the first is deleted first. Source: `ActivePodsWithRanks.Less`."""
     (pod, rank), (pod2, rank2) = one, other
     first, second = _caveats(pod, rank), _caveats(pod2, rank2)
     if first != second:

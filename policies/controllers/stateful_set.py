@@ -42,10 +42,7 @@ _DIGITS: Final = 9
 
 
 def ordinal_of(name: str, parent: str) -> int:
-    """Return the ordinal in a Pod's name; -1 if the Pod does not belong to the StatefulSet `parent`.
-
-    Source: `getParentNameAndOrdinal`.
-    """
+    """Return the ordinal in a Pod's name; -1 if not of `parent`. Source: upstream `getParentNameAndOrdinal`."""
     stem, dash, number = name.rpartition("-")
     if not dash or stem != parent or not (number.isascii() and number.isdigit()) or len(number) > _DIGITS:
         return -1
@@ -69,10 +66,7 @@ def allows_burst(obj: ApiObject) -> bool:
 
 
 def max_unavailable_of_set(obj: ApiObject, semantics: Semantics) -> int:
-    """Return how many Pods of a StatefulSet a rollout makes unavailable at most. Raises InvalidObject.
-
-    Source: `getStatefulSetMaxUnavailable`.
-    """
+    """Return the most unavailable Pods of a rollout. Raises InvalidObject. Source: `getStatefulSetMaxUnavailable`."""
     if not semantics.stateful_sets_have_max_unavailable:
         return 1
     return max(scaled(obj, _UNAVAILABLE, spec_replicas(obj), up=False, default=1), 1)
@@ -132,10 +126,7 @@ class _Set(NamedTuple):
 
     @property
     def partition(self) -> int | None:
-        """The partition of the rolling update; None if the strategy has a type but no rollingUpdate.
-
-        Source: `SetDefaults_StatefulSet`.
-        """
+        """The rolling update's partition; None with a type but no rollingUpdate. Source: `SetDefaults_StatefulSet`."""
         strategy = mapping(self.state.object, "spec", "updateStrategy")
         partition = int32(strategy, "rollingUpdate", "partition")
         is_defaulted = not text(strategy, "type") or strategy.get("rollingUpdate") is not None
@@ -353,10 +344,7 @@ def _owners_to_set(sts: _Set, pod_name: str, uid: str, *, creates: bool = False)
 
 
 def _new_pod(sts: _Set, ordinal: int) -> CreatePod:
-    """Return the write that creates a Pod of the current or the update revision.
-
-    Source: `newVersionedStatefulSetPod`.
-    """
+    """Return the write of a Pod of the current or update revision. Source: `newVersionedStatefulSetPod`."""
     status, key = sts.status, sts.state.key
     bound = status.current_replicas if sts.partition is None else sts.partition
     is_current = (sts.rolls or sts.partition is not None) and ordinal < sts.start + bound
@@ -437,10 +425,7 @@ def _replaced(sts: _Set) -> list[PodState]:
 
 
 def _completed(sts: _Set) -> StatefulSetStatus:
-    """Return the status; if the rollout is complete, the update revision is the current one.
-
-    Upstream `completeRollingUpdate`.
-    """
+    """Return the status; a complete rollout makes the update revision current. Upstream `completeRollingUpdate`."""
     status, wanted = sts.status, spec_replicas(sts.state.object)
     if sts.rolls and status.updated_replicas == status.ready == status.replicas == wanted:
         return status._replace(

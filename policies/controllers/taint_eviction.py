@@ -73,9 +73,7 @@ def evict_scheduled(
 
 
 def _is_unaffected(pod: PodState) -> bool:
-    """Report whether taint eviction ignores a Pod: a terminal Pod, or one that is terminating for another reason than
-    preemption. Source: `addConditionAndDeletePod`.
-    """
+    """Report whether a Pod is terminal, or terminating not by preemption. Source: `addConditionAndDeletePod`."""
     return pod.pod.terminal or (pod.terminating and not pod.pod.preempted)
 
 

@@ -35,10 +35,7 @@ _HASH_LENGTH: Final = 10
 
 
 def template_hash(template: ApiObject) -> str:
-    """Return a hash of a template in upstream's format.
-
-    Upstream hashes Go's memory, so its hashes have other letters.
-    """
+    """Return a hash in upstream's format; upstream hashes Go's memory, so the letters differ."""
     canonical = json.dumps(without_hash(template), sort_keys=True, separators=(",", ":"), default=dict)
     digest = sha256(canonical.encode()).digest()
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_HASH_LENGTH])
@@ -57,9 +54,7 @@ def without_hash(template: ApiObject) -> ApiObject:
 
 
 def pod_of_template(view: View, key: Key, obj: ApiObject, template: ApiObject) -> Pod:
-    """Return a Pod of the template without a name, as created by a controller and after admission. Raises
-    InvalidObject. Source: pkg/controller `GetPodFromTemplate`.
-    """
+    """Return the template's Pod without name, after admission. Raises InvalidObject. Source: `GetPodFromTemplate`."""
     return view.admit(template, lambda: made_of(key[1], obj, template))
 
 
@@ -90,11 +85,7 @@ def labelled(pod: Pod, labels: Mapping[str, str], name: str = "") -> Pod:
 def claim_of_template(
     view: View, namespace: str, name: str, template: ApiObject, owner: Owner | None
 ) -> PersistentVolumeClaim:
-    """Return the claim `name` of a template (`spec.volumeClaimTemplates`, `ephemeral.volumeClaimTemplate`) after
-    admission.
-
-    Raises InvalidObject.
-    """
+    """Return the claim `name` of a template after admission. Raises InvalidObject."""
     charge()
     metadata = {**mapping(template, "metadata"), "namespace": namespace, "name": name, "ownerReferences": []}
     spec = mapping(template, "spec")

@@ -300,10 +300,7 @@ class Replacements:
         )
 
     def follows_termination(self, victim: Pod) -> bool:
-        """Report whether the controller creates the replacement only after the victim has terminated.
-
-        Raises InvalidObject.
-        """
+        """Report whether the replacement is created only after the victim has terminated. Raises InvalidObject."""
         job = self._job(victim)
         return victim.owner_kind in _AFTER_TERMINATION or (job is not None and only_replaces_failed(job.object))
 
@@ -312,10 +309,7 @@ class Replacements:
         return self._cluster.workload(*key) if key is not None and victim.owner_kind == JOB else None
 
     def _made(self, key: Key | None) -> _Made | None:
-        """Return a Pod of the workload's template after admission, which may set a newer default PriorityClass.
-
-        None if the workload is unknown. Raises InvalidObject and CutShort.
-        """
+        """Return a Pod of the template after admission; None if unknown. Raises InvalidObject and CutShort."""
         if key is None:
             return None
         if key not in self._templates:
@@ -586,10 +580,7 @@ class _Cascade:
             self._snapshot = self._snapshot.with_pods((), deleted)
 
     def _try(self, freed: Freed) -> None:
-        """Schedule the new Pods, and the Pending Pods that `freed` may help, highest priority first.
-
-        Updates the snapshot, and plans the eviction of victims. Raises CutShort.
-        """
+        """Schedule new Pods and Pending Pods that `freed` may help, by priority; plan evictions. Raises CutShort."""
         turn = [waiting for waiting in self._waiting if freed.nodes or waiting.is_new]
         for waiting in sorted(turn, key=lambda waiting: queue_order(waiting.pod.effective_priority, 0)):
             is_woken = waiting.is_new or waiting.pod.nominated_node_name

@@ -209,10 +209,7 @@ class _Scheduler:
             self._preempt(prediction, before)
 
     def _preempt(self, prediction: Prediction, before: Snapshot) -> None:
-        """Record which new Pods this prediction preempts.
-
-        Requeue new Pods that lose their nomination to the preemptor's node.
-        """
+        """Record which new Pods are preempted; requeue new Pods that lose their nomination to the same node."""
         for victim in prediction.victims:
             self._terminating.add((victim.identity, victim.node_name))
             victim_arrival = self.arrivals.get((victim.namespace, victim.name))

@@ -128,9 +128,7 @@ def filled(snapshot: Snapshot, pods: Sequence[Pod], by_node: Mapping[str, int]) 
 def with_daemons(
     snapshot: Snapshot, pods: DaemonPods, nodes: Sequence[str], predictions: Sequence[Prediction]
 ) -> Snapshot:
-    """Return the Snapshot with the Pods of a DaemonSet: bound on `nodes`, and nominated with their victims for
-    `predictions`.
-    """
+    """Return the Snapshot with a DaemonSet's Pods: bound on `nodes`, nominated with victims for `predictions`."""
     pushing = [p for p in predictions if p.outcome == "preempts"]
     placed = snapshot.with_pods([snapshot.bound(pods.named_for(node), node) for node in each(nodes, 2 * BINDING)], ())
     return placed.with_preemptions([(p.pod, p.node, p.victims) for p in each(pushing, BINDING)])
@@ -381,9 +379,7 @@ class Forecast:
         return BY_RETRIES if others else ""
 
     def _rehearsed(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> Impact | None:
-        """Return the impact of a rollout, or of Pods with new claims, by simulation; None if the change is predicted
-        without one. Raises CutShort.
-        """
+        """Return the impact of a rollout or of Pods with new claims by simulation; or None. Raises CutShort."""
         if not (change.rolled_out or change.creates_claims) or (quotas.most is not None and not quotas.is_known):
             return None
         if change.creates_claims and not lists_storage(self._cluster.objects):
@@ -445,9 +441,7 @@ class Forecast:
         )
 
     def _of_rehearsal(self, rehearsal: Rehearsal, change: PodChange, impact: Impact) -> Impact | None:
-        """Return the impact after a simulation; None if a new Pod is Pending only because the simulation ended, or
-        because a provisioner is unknown.
-        """
+        """Return the impact; None if a Pod is Pending only by the simulation's end or an unknown provisioner."""
         if change.creates_claims and rehearsal.has_unknown_volumes:
             return None
         if any(prediction.outcome != "pending" for prediction in rehearsal.pending):
@@ -521,9 +515,7 @@ class Forecast:
         return done._replace(rejected=0) if done.rest == "later" else done
 
     def _at_once(self, arriving: Sequence[Pod], impact: Impact, change: PodChange) -> Impact | None:
-        """Return the impact if all Pods fit or a DaemonSet has one for each node; None if they must be predicted one by
-        one.
-        """
+        """Return the impact if all fit or a DaemonSet has one for each node; None: predict one by one."""
         if isinstance(arriving, DaemonPods):
             on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
             return None if on_each is None else self._on_each_node(arriving, impact, on_each)
@@ -542,9 +534,7 @@ class Forecast:
         return self._sequentially(arriving[capacity.total :], impact._replace(fitting=capacity.total), change, {})
 
     def _on_some_nodes(self, pods: DaemonPods, created: int, impact: Impact) -> Impact | None:
-        """Return the impact of a DaemonSet of which a quota admits only `created` Pods, on nodes that chance selects;
-        None if their outcomes depend on each other.
-        """
+        """Return the impact of `created` Pods of a DaemonSet on random nodes; None if they affect each other."""
         order = order_of(self._snapshot(), pods)
         if order is None:
             return None
@@ -581,9 +571,7 @@ class Forecast:
     def _sequentially(
         self, arriving: Sequence[Pod], impact: Impact, change: PodChange, let_in: dict[str, Prediction]
     ) -> Impact:
-        """Predict each Pod after the Pods before it. `let_in`: predictions of Pending Pods by identity; extended
-        here.
-        """
+        """Predict each Pod after those before it. `let_in`: predictions by identity of Pending Pods; extended here."""
         predictions: list[Prediction] = []
         begun, preempting, victims, waiting = self._snapshot(), 0, 0, 0
 

@@ -256,9 +256,7 @@ class Impact(NamedTuple):
 
 
 def _preemption(prediction: Prediction, audience: Audience, by_chance: bool = False) -> PreemptionBy:
-    """Return one preemption; node names only for audiences with full access. `by_chance`: chance decides whether the
-    Pod preempts.
-    """
+    """Return one preemption; node names only with full access. `by_chance`: chance decides about it."""
     nodes = prediction.best_nodes if audience.sees_all else ()
     return _victims(prediction.victims, audience)._replace(
         node=prediction.nominated_node if audience.sees_all else "",
@@ -270,9 +268,7 @@ def _preemption(prediction: Prediction, audience: Audience, by_chance: bool = Fa
 
 
 def _merged(predictions: tuple[Prediction, ...], audience: Audience) -> Sequence[PreemptionBy]:
-    """Return several preemptions as one: victims by name if the audience may see them, otherwise the lower end of a
-    range.
-    """
+    """Return several preemptions as one: victims by name if visible, otherwise the lower end of a range."""
     violates = any(prediction.num_pdb_violations for prediction in predictions)
     merged = _victims(victims_of(predictions), audience)._replace(by_chance=True, pdb_violations=int(violates))
     return [merged] if predictions else ()

@@ -171,10 +171,7 @@ def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None =
 
 
 def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
-    """Return the new Pods of a bare Pod.
-
-    A Pod that already uses a node counts as existing. `count`: desired number of copies.
-    """
+    """Return the new Pods of a bare Pod, which exists already if it uses a node. `count`: desired copies."""
     present = cluster.pods.get((pod.namespace, pod.name))
     if present is not None and not present.terminal:
         if cluster.node_of(present):

@@ -246,10 +246,7 @@ def group_forecast(snapshot: Snapshot, pods: Sequence[Pod]) -> GroupForecast | N
 
 
 def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], terminating: int) -> GroupForecast:
-    """Predict the PodGroup with these Pods.
-
-    `terminating`: number of terminating Pods without a node, which count for minCount until they are removed.
-    """
+    """Predict a PodGroup. `terminating`: Pods without a node that count for minCount until removed."""
     existing = len(snapshot.pods_of_groups.get((group.namespace, group.name), ()))
     if missing := group.missing(existing + len(pods) + terminating):
         return GroupForecast(group, pods, "pending", missing=missing)

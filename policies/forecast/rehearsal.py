@@ -402,10 +402,7 @@ class _Run(Simulation):
     # What happens
 
     def _before_preemption(self, decision: Rejected, candidate: Candidate, preemptor: Pod) -> None:
-        """Record a preemption, and load the victims with their workloads.
-
-        Watchers get no events for the loaded objects, because the scheduler's Snapshot already contains them.
-        """
+        """Record a preemption, and load the victims' workloads without events: the Snapshot contains them."""
         best = list(decision.best_nodes)
         is_elsewhere = len(best) > 1 or decision.is_sampled
         snapshot = self.cache.snapshot()

@@ -94,9 +94,7 @@ def _defaults(limit_ranges: Iterable[LimitRange]) -> tuple[dict[str, str], dict[
 
 
 def _merged(container: ApiObject, default_requests: ApiObject, default_limits: ApiObject) -> ApiObject:
-    """Return a container with default resources. The container's own limits are its default requests
-    (`mergeContainerResources`).
-    """
+    """Return a container with default resources; its limits are its default requests (`mergeContainerResources`)."""
     resources = mapping(container, "resources")
     limits, requests = mapping(resources, "limits"), mapping(resources, "requests")
     filled = {

@@ -36,10 +36,7 @@ class Resolved(NamedTuple):
 
 
 def default_priority_class(classes: Iterable[PriorityClass]) -> PriorityClass | None:
-    """Return the global default PriorityClass; None if there is none.
-
-    If several exist (only a race can create them), the one with the lowest value (`getDefaultPriorityClass`).
-    """
+    """Return the global default; of several (by a race), the one with the lowest value (`getDefaultPriorityClass`)."""
     return min((c for c in classes if c.global_default), key=lambda c: (c.value, c.name), default=None)
 
 
@@ -90,10 +87,7 @@ def class_by_namespace(class_name: str, namespace: Namespace | None, classes: Ma
 def establish_new_priority(
     class_name: str, namespace: Namespace | None, classes: Mapping[str, PriorityClass]
 ) -> Resolved:
-    """The priority fields of a new Pod with this class name (or ""), after forewarn's mutating webhook.
-
-    Raises Forbidden.
-    """
+    """The priority fields of a new Pod with this class or "", after forewarn's webhook. Raises Forbidden."""
     given = class_by_namespace(class_name, namespace, classes)
     return establish_priority(given if given in classes else class_name, classes)
 

@@ -139,9 +139,7 @@ def _lines(data: bytes) -> list[str] | None:
 
 
 def _near(lines: list[str], at: int, step: int) -> str:
-    """Return the next line in the direction `step` (1, -1) that is not blank or a comment, within 100 lines; "" if
-    there is none.
-    """
+    """Return the next line in direction `step` that is not blank or a comment, within 100 lines; or ""."""
     for index in range(at + step, max(-1, min(at + 100 * step, len(lines))) if step > 0 else max(-1, at - 100), step):
         if lines[index].strip() and not lines[index].lstrip().startswith("#"):
             return lines[index]

@@ -84,9 +84,7 @@ def _matching(paths: Iterable[str], patterns: Collection[str]) -> set[str]:
 
 
 def _referenced(test: File) -> Iterator[str]:
-    """Yield the assertion files that a Chainsaw test names; none if the test is unreadable, which the linter reports
-    elsewhere.
-    """
+    """Yield the assertion files of a Chainsaw test; none if unreadable, which is reported elsewhere."""
     try:
         read = [item.value for item in values(read_file(test), test.path)]
     except (Fault, SourceError):
@@ -598,10 +596,7 @@ def _read_template(
 
 
 def _read_values(file: File, given: Input, used: set[str], defining: set[str], printed: Collection[str] = ()) -> None:
-    """Add the PriorityClass names in a chart's values.
-
-    `used`, `defining`: see `_read_template`. `printed`: names that the chart's checked output contains.
-    """
+    """Add the class names in a chart's values. `used`, `defining`: see `_read_template`. `printed`: in the output."""
     from forewarn.policies.lint.templates import class_of_value, names_in_values
 
     for key, subject in names_in_values(_content(file), file.name, used | defining):

@@ -416,9 +416,7 @@ class _Renderer:
         self._given.add_rendered(directory, Rendered(frozenset(printed), names))
 
     def _lines(self, text: _Text, directory: str) -> TemplateLines | None:
-        """Return the mapping of rendered lines to template lines; None if the template is unreadable, or if
-        suppressions need the rendered lines.
-        """
+        """Return rendered lines -> template lines; None if unreadable, or if suppressions need rendered lines."""
         if not text.template or any(word in text.data for word in _SUPPRESSES) or not self._trees.holds(text.template):
             return None
         file = File(text.template, directory)
@@ -541,10 +539,7 @@ def _jobs_of_kustomizations(tops: Iterable[str], directories: _Found, renderer: 
 
 
 def _replace(given: Input, real: dict[str, str], replaced: set[str], rendered: set[str]) -> None:
-    """Remove the files of rendered kustomizations from the input.
-
-    `replaced`: real paths of their files. `rendered`: their directories.
-    """
+    """Remove the files of rendered kustomizations. `replaced`: real paths of files. `rendered`: directories."""
     names = {file for file, path in real.items() if path in replaced}
     given.members = [m for m in given.members if m.file not in names]
     given.kustomizations = [k for k in given.kustomizations if k.directory not in rendered]
@@ -568,10 +563,7 @@ def _parts(
 
 
 def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:
-    """Return an object that kustomize built, with a source that finds the positions in patches and bases.
-
-    An object with suppressions keeps the positions in the rendered text.
-    """
+    """Return a built object with its positions in patches and bases; with suppressions, in the rendered text."""
     metadata = subject.object.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     if isinstance(annotations, dict) and ANNOTATION in annotations:
@@ -602,10 +594,7 @@ def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
 
 
 def _is_dependency(directory: str, charts: dict[str, str]) -> bool:
-    """Report whether a chart is in the charts/ directory of another chart, which then renders it.
-
-    `charts`: the charts found so far; a parent chart is found before its dependencies.
-    """
+    """Report whether a chart is in another's charts/ directory. `charts`: found so far; parents are found first."""
     above, name = os.path.split(directory)
     while name:
         parent, step = os.path.split(above)

@@ -204,10 +204,7 @@ class Tree:
             yield group_of(branch, own, [*(m for key, m in others.items() if key not in redefined), *context])
 
     def _wide(self, chain: tuple[str, ...], own: Sequence[Member]) -> list[Member]:
-        """Return the definitions of a branch that apply to the whole cluster.
-
-        Quotas of alternatives only apply to their own environment.
-        """
+        """Return a branch's definitions for the whole cluster; quotas of alternatives only apply to their own."""
         kinds = CLUSTER_SCOPED if self.alternatives.keys() & chain else (*CLUSTER_SCOPED, *LIMITS)
         return [m for m in own if m.identity[0] in kinds and (m.identity[0] not in LIMITS or m.names_its_namespace)]
 
@@ -506,9 +503,7 @@ def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> set[
 
 
 def _into(member: Member, place: _Place, changed: frozenset[str]) -> Member:
-    """Return the member in the namespace and home that a kustomization sets. `changed`: names of patched objects, with
-    or without prefix.
-    """
+    """Return the member as a kustomization places it. `changed`: names of patched objects, with or without prefix."""
     subject, (namespace, home) = member.subject, place
     if changed and subject.namespace and (EVERY in changed or any(subject.ref.name in name for name in changed)):
         subject = subject._replace(is_patched=True)
@@ -576,10 +571,7 @@ def _names_in(patch: str) -> Iterator[str]:
 
 
 def _real(directory: str, path: str) -> str:
-    """Return the real path of an entry of a kustomization.
-
-    `directory` is a real path, so only the steps of the entry itself can be links.
-    """
+    """Return the real path of an entry. `directory` is real, so only steps of the entry can be links."""
     current = directory
     for step in () if os.path.isabs(path) else path.split(os.sep):
         if step == os.pardir:

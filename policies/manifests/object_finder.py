@@ -170,9 +170,7 @@ class ObjectFinder:
         return wanted or intended_type(api_version, kind) is not None
 
     def define(self, data: bytes) -> None:
-        """Record the kind that a CustomResourceDefinition defines, without parsing the definition, which may be very
-        long.
-        """
+        """Record the kind that a CustomResourceDefinition defines, without parsing it: it may be very long."""
         if CLASS_WORD.encode() in data:
             group, kind = _GROUP.search(data), _NAMES.search(data)
             self.defined.add(f"{group[1].decode()}/{kind[1].decode()}" if group and kind else "")
@@ -183,10 +181,7 @@ class ObjectFinder:
         self.skipped[kind] += 1
 
     def take(self, value: Any, source: Callable[[Path], Source]) -> list[FileDiagnostic]:
-        """Process one value of the file, and return its problems.
-
-        `source` returns the source of the value at a path.
-        """
+        """Process a value of the file; return its problems. `source` returns the source of the value at a path."""
         return list(self._take(value, source, (), self._within))
 
     def _take(
@@ -245,9 +240,7 @@ class ObjectFinder:
             self.skip(value["kind"])
 
     def _release(self, value: dict[str, Any], kind: str, source: Source, within: str) -> None:
-        """Process a release of a chart (such as a HelmRelease), whose values, also in embedded text, may name
-        PriorityClasses.
-        """
+        """Process a chart's release (such as a HelmRelease), whose values, also in text, may name PriorityClasses."""
         from forewarn.policies.manifests.embedded import ExpandedSource
 
         sources: dict[Path, Source] = {}
@@ -287,10 +280,7 @@ class ObjectFinder:
         )
 
     def _no_object(self, value: str | list[Any], source: Source) -> Iterator[FileDiagnostic]:
-        """Yield the error for a root that is plain text, or a list of Kubernetes objects.
-
-        Other lists belong to files of other programs.
-        """
+        """Yield the error for plain text or a list of Kubernetes objects; other lists belong to other programs."""
         if isinstance(value, str):
             fix = "write a Kubernetes object, or exclude the file"
             yield FileDiagnostic("parse-error", "plain text, not an object: kubectl rejects it", source.locate(()), fix)
@@ -322,10 +312,7 @@ def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
 
 
 def _is_sync_patch(value: dict[str, Any]) -> bool:
-    """Report whether a mapping is a patch that Hive applies to the object with this type and name.
-
-    Source: hive apis/hive/v1/syncset_types.go, SyncObjectPatch.
-    """
+    """Report whether it is a patch of Hive. Source: hive apis/hive/v1/syncset_types.go, SyncObjectPatch."""
     return "patch" in value and "metadata" not in value and ("patchType" in value or "applyMode" in value)
 
 

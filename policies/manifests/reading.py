@@ -98,10 +98,7 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
 
 
 def _is_json(data: bytes, file: str) -> bool:
-    """Report whether kubectl tries JSON first: an open brace, or an open bracket in a .json file.
-
-    Source: apimachinery pkg/util/yaml, GuessJSONStream.
-    """
+    """Report whether kubectl tries JSON first: `{`, or `[` in a .json file. Source: apimachinery GuessJSONStream."""
     start = data[:4096].lstrip()[:1]
     return start == b"{" or (start == b"[" and file.endswith(".json"))
 
@@ -173,9 +170,7 @@ def _value_of_text(data: bytes) -> Any:
 
 
 def _is_only_grammar(document: Document) -> bool:
-    """Report whether a check of the grammar suffices: kubectl accepts the document if it is valid YAML. Raises
-    Fault for invalid YAML.
-    """
+    """Report whether kubectl accepts the document if it is valid YAML. Raises Fault for invalid YAML."""
     data = document.data
     if not sniff.laxer_than_kubectl(data) and sniff.only_grammar_matters(data):
         check(document)
@@ -223,9 +218,7 @@ class _FileReader:
                 self.fault(document, found)
 
     def _exceeds_limit(self, document: Document, count: int, start: int = 0) -> bool:
-        """Report whether the file exceeds a limit from this document on, and record the limit as a problem. `count`:
-        documents before.
-        """
+        """Report whether the file exceeds a limit from here on, and record it. `count`: documents before."""
         if count >= MAX_DOCUMENTS:
             what = f"more than {MAX_DOCUMENTS} documents"
         elif len(self._diagnostics) >= MAX_DIAGNOSTICS:
@@ -317,9 +310,7 @@ class _FileReader:
             self._diagnostics += diagnostics.of_json(spans, start, finder.subjects[before:])
 
     def _yaml_instead(self, text: str, position: int) -> bool:
-        """Read the rest of the text as YAML; return false if the text of a .json file is invalid YAML, too, to report
-        the JSON error.
-        """
+        """Read the rest as YAML; false if a .json file's text is invalid YAML, too, to report the JSON error."""
         start = position
         if (space := re.compile(r"[^\S\n]*\n").match(text, position)) is not None:
             start = space.end()

@@ -203,10 +203,7 @@ def _is_doubtful(openings: Iterator[int], data: bytes, last: int) -> bool:
 
 
 def _end_of_flow(data: bytes, start: int) -> int:
-    """Return the position after the closing bracket of a collection that opens at `start`.
-
-    0 if a question mark, quote or comment precedes the bracket, or if it is too far away.
-    """
+    """Return the position after the closing bracket; 0 if a question mark, quote or comment is before, or too far."""
     depth = 0
     for mark in _IN_FLOW.finditer(data, start, start + _LONG_FLOW):
         sign = mark[0]
@@ -396,9 +393,7 @@ def _may_be_node(data: bytes, at: int) -> bool:
 
 
 def _may_open_flow(data: bytes, at: int) -> bool:
-    """Report whether a collection in brackets or braces may start at this position, with or without an anchor or tag
-    before it.
-    """
+    """Report whether a flow collection may start here, with or without an anchor or tag before it."""
     return _may_open(_before(data, at))
 
 

@@ -77,10 +77,7 @@ class DeviceTaintRule(NamedTuple):
         return cls(_taint(mapping(obj, "spec", "taint")), at(obj, *path) is not None, driver, pool, device)
 
     def taints(self, device: DeviceId) -> bool:
-        """Report whether the rule taints the device.
-
-        Source: upstream `applyPatches` of dynamic-resource-allocation `resourceslice/tracker`.
-        """
+        """Report whether the rule taints the device. Source: upstream `applyPatches` of resourceslice/tracker."""
         selected = self.driver, self.pool, self.device
         return self.selects and all(want in (None, have) for want, have in zip(selected, device, strict=True))
 
@@ -218,10 +215,7 @@ def _device(device: ApiObject) -> Device:
 
 
 def _unmodelled(device: ApiObject) -> str:
-    """Return the first field of a device that forewarn does not model; "" if there is none.
-
-    kube-apiserver drops these fields unless an alpha gate is on.
-    """
+    """Return a device's first field that is not modelled, or ""; only alpha gates keep these fields."""
     if device.get("nodeAllocatableResources") or device.get("nodeAllocatableResourceMappings"):
         return "node allocatable resources of a device (DRANodeAllocatableResources)"
     if any(isinstance(value, dict) and _LISTS & value.keys() for value in mapping(device, "attributes").values()):

@@ -47,11 +47,7 @@ class Toleration(NamedTuple):
     seconds: int | None = None
 
     def tolerates(self, taint: Taint) -> bool:
-        """Report whether the toleration tolerates the taint; False for the operators Gt and Lt, which are alpha and
-        off.
-
-        Source: upstream `ToleratesTaint`.
-        """
+        """Report whether it tolerates the taint; False for the alpha operators Gt and Lt. Source: `ToleratesTaint`."""
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
         if self.operator in ("", "Equal"):
@@ -64,10 +60,7 @@ def tolerations_tolerate_taint(tolerations: Sequence[Toleration], taint: Taint) 
 
 
 def untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    """Return the first taint that the Pod does not tolerate, or None. Ignores PreferNoSchedule.
-
-    Source: upstream `FindMatchingUntoleratedTaint`.
-    """
+    """Return the first untolerated taint except PreferNoSchedule, or None. Source: `FindMatchingUntoleratedTaint`."""
     for taint in taints:
         if taint.repels_pods and not tolerations_tolerate_taint(tolerations, taint):
             return taint

@@ -43,10 +43,7 @@ def _interned(text: str) -> str:
 
 
 def once(text: str) -> str:
-    """Return an equal string that all callers share, to save memory.
-
-    In contrast to `sys.intern`, which is permanent in Python 3.12, the cache is bounded.
-    """
+    """Return an equal, shared string. The cache is bounded, while `sys.intern` is permanent in Python 3.12."""
     return _interned(text) if len(text) <= _LONGEST else text
 
 

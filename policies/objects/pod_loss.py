@@ -46,9 +46,7 @@ class PodLoss(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The effect with its condition as text: `fails SparkApplication spark-pi, unless spec.restartPolicy.type
-        is Always`.
-        """
+        """The effect and condition: `fails SparkApplication spark-pi, unless spec.restartPolicy.type is Always`."""
         return f"{self.effect}{self.condition and ', '}{self.condition}"
 
     @in_json
@@ -118,9 +116,7 @@ def losses_of(pods: Iterable[Pod], workload: Workloads) -> list[PodLoss]:
 
 
 def loss_phrases(losses: Sequence[PodLoss], most: int, verb: str, rest: str = "") -> Iterator[str]:
-    """Yield `VERB batch/pi-driver fails SparkApplication pi, unless …` for at most `most` losses, and the number of the
-    others.
-    """
+    """Yield `VERB batch/pi-driver fails SparkApplication pi, unless …` for `most` losses, and the others' number."""
     yield from (f"{verb} {loss.pod} {loss.sentence}" for loss in losses[:most])
     if len(losses) > most:
         yield f"{len(losses) - most} more fail or are interrupted{rest}"

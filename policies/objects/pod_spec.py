@@ -246,10 +246,7 @@ def other_namespaces(spec: ApiObject, namespace: str) -> frozenset[str]:
 
 
 def _terms_of(affinity: object) -> Iterator[ApiObject]:
-    """Yield the terms of affinity and anti-affinity, required and preferred.
-
-    For a list with too many terms, also yields a term with a namespaceSelector for all namespaces.
-    """
+    """Yield all terms of affinity and anti-affinity; of a list with too many, also a term for all namespaces."""
     kinds = [affinity.get(kind) for kind in ("podAffinity", "podAntiAffinity")] if isinstance(affinity, dict) else []
     for lists in (kind for kind in kinds if isinstance(kind, dict)):
         for how in (_REQUIRED, _PREFERRED):
@@ -398,9 +395,7 @@ def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, Ap
 
 
 def _spec_text(pod: ApiObject) -> str:
-    """Return the fields of the spec as text, which is the key of the shared PodSpec; with the labels if affinity
-    terms use them.
-    """
+    """Return the spec's fields as text, the key of the shared PodSpec; with labels if affinity terms use them."""
     text = _spec_text_alone(pod.get("spec"))
     return text + repr(merged_labels(pod)) if _LABEL_KEYS in text else text
 
@@ -497,10 +492,7 @@ def _is_local(volume: ApiObject) -> bool:
 
 
 def _host_ports(pod: ApiObject, containers: Iterable[ApiObject]) -> tuple[HostPort, ...]:
-    """Return the host ports of containers. With hostNetwork, every container port is a host port (API defaulting).
-
-    Source: upstream `GetHostPorts`.
-    """
+    """Return the host ports: with hostNetwork, all container ports (defaulting). Source: upstream `GetHostPorts`."""
     host_network = boolean(pod, "spec", "hostNetwork")
     ports = []
     for container in containers:
@@ -514,10 +506,7 @@ def _host_ports(pod: ApiObject, containers: Iterable[ApiObject]) -> tuple[HostPo
 
 
 def _required_features(pod: ApiObject, containers: tuple[ApiObject, ...]) -> frozenset[str]:
-    """Return the node features that a Pod requires (see `status.declaredFeatures` of nodes).
-
-    Source: component-helpers `nodedeclaredfeatures`, `InferForScheduling` of each feature.
-    """
+    """Return the `status.declaredFeatures` that a Pod requires. Source: nodedeclaredfeatures `InferForScheduling`."""
     features = set()
     for container in containers:
         if any(rule.get("action") == "RestartAllContainers" for rule in items(container, "restartPolicyRules")):

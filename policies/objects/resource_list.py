@@ -17,10 +17,7 @@ ResourceList = Mapping[str, Quantity]
 
 
 def resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
-    """Return the amounts at a path, rounded up to thousandths as the API server stores them; empty if absent or null.
-
-    Raises InvalidObject.
-    """
+    """Return the amounts at a path, rounded up to thousandths as stored; empty if absent. Raises InvalidObject."""
     return rounded(exact_resource_list(obj, *path))
 
 

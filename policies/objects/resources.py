@@ -168,10 +168,7 @@ class PodRequests:
         return largest_of((spec, self.running.actuated or {}, self.running.allocated or {}))
 
     def _effective(self, container: ContainerRequests, init: bool) -> ResourceList:
-        """Return the effective requests of a container: the maximum of spec and status.
-
-        `init`: whether it is an init container. Source: component-helpers before 1.37, `determineEffectiveRequests`.
-        """
+        """Return the maximum of spec and status. Source: component-helpers up to 1.36 `determineEffectiveRequests`."""
         running = container.running
         if not running.reported or (init and not container.restartable_init):
             return container.requests
@@ -179,10 +176,7 @@ class PodRequests:
         return largest_of((spec, running.actuated or {}, running.allocated or {}))
 
     def _largest_of_sums(self, counting: Counting, missing: ResourceList) -> ResourceList:
-        """Return the requests of all containers: the maximum of the sums of spec and status.
-
-        Source: component-helpers since 1.37, `AggregateContainerRequests`.
-        """
+        """Return the maximum of the sums. Source: component-helpers since 1.37, `AggregateContainerRequests`."""
         pod = self.running
         if counting.pod_level and pod.allocated is not None and pod.actuated is not None:
             allocated, actuated = pod.allocated, pod.actuated
@@ -201,9 +195,7 @@ class PodRequests:
         return self._allocated(container, init) if actuated is None else actuated
 
     def _sum(self, of: Callable[[ContainerRequests, bool], ResourceList], missing: ResourceList) -> ResourceList:
-        """Return the requests of all containers. `of`: returns the requests of a container. `missing`: requests for
-        containers without them.
-        """
+        """Return the containers' requests. `of`: of one container. `missing`: for containers without requests."""
         return sum_of_containers(
             (_non_missing(of(container, False), missing) for container in self.containers),
             (
@@ -247,10 +239,7 @@ def as_resource(amounts: ResourceList) -> Resource:
 
 
 def is_scalar_resource_name(name: str) -> bool:
-    """Report whether a resource is an extended, hugepages, `*kubernetes.io/` or attachable-volumes resource.
-
-    Source: pkg/scheduler/util/utils.go.
-    """
+    """Report whether it is extended, hugepages, `*kubernetes.io/` or attachable-volumes. Source: scheduler/util."""
     if name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name:
         return True
     return not name.startswith("requests.") and len(name) <= 253 and _QUALIFIED.fullmatch(name) is not None

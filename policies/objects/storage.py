@@ -324,11 +324,7 @@ def _csi(obj: ApiObject) -> tuple[str, str] | None:
 
 
 def default_storage_class(classes: Iterable[StorageClass]) -> str:
-    """Return the name of the default StorageClass for claims without one: the newest default class; "" if there is
-    none.
-
-    Source: kubernetes `pkg/volume/util/storageclass.go`, `GetDefaultClass`.
-    """
+    """Return the newest default StorageClass, or "". Source: pkg/volume/util `GetDefaultClass`."""
     defaults = sorted(
         (storage_class for storage_class in classes if storage_class.is_default),
         key=lambda storage_class: (-storage_class.created, storage_class.name),

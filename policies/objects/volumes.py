@@ -91,10 +91,7 @@ def translated_topology(
 
 
 def _topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str]) -> tuple[str, str]:
-    """Return the label keys of zone and region that upstream uses: those in `terms`, otherwise those in `labels`.
-
-    Source: `getTopologyLabel`.
-    """
+    """Return the keys of zone and region in `terms`, otherwise in `labels`. Source: `getTopologyLabel`."""
     keys = {e.key for term in terms for e in term.expressions}
     for present in (keys, labels):
         for zone, region in ((ZONE, REGION), (BETA_ZONE, BETA_REGION)):
@@ -123,10 +120,7 @@ def _ebs_volume(volume_id: str, labels: Mapping[str, str]) -> str:  # noqa: ARG0
 
 
 def _gce_disk(name: str, labels: Mapping[str, str]) -> str:
-    """Return the CSI handle of a GCE disk; "" if the zones in its labels are invalid.
-
-    Source: `TranslateInTreePVToCSI` of gce_pd.go.
-    """
+    """Return the CSI handle of a GCE disk; "" if its zones are invalid. Source: gce_pd.go `TranslateInTreePVToCSI`."""
     zones = (labels.get(BETA_ZONE) or labels.get(ZONE, "")).split("__")
     if len(zones) == 1:
         return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{name}"

@@ -284,10 +284,7 @@ def is_managed_elsewhere(job: ApiObject) -> bool:
 
 
 def backoff_limit(job: ApiObject) -> int:
-    """Return the number of Pod failures that a Job tolerates (backoffLimit or its default). Raises InvalidObject.
-
-    Source: `SetDefaults_Job`.
-    """
+    """Return the tolerated Pod failures of a Job. Raises InvalidObject. Source: `SetDefaults_Job`."""
     limit = int32(job, "spec", "backoffLimit")
     if limit is not None:
         return limit

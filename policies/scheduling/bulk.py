@@ -521,9 +521,7 @@ def prepare_for_all(snapshot: Snapshot) -> None:
 
 
 def _with_distinct_node_constraints(matrix: PodMatrix) -> Iterator[Pod]:
-    """Yield one Pod, without its node, for each distinct set of node constraints (node selector, affinity,
-    tolerations) of the Pods on nodes.
-    """
+    """Yield a Pod without its node for each distinct selector, affinity and tolerations of the Pods on nodes."""
     keys: set[Hashable] = set()
     for pod in matrix.kinds.members:
         constraints = None if pod is None else node_constraints_of(pod.spec)

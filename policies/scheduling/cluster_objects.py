@@ -79,8 +79,6 @@ class ClusterObjects:
 
     @property
     def has_pod_groups(self) -> bool:
-        """Whether kube-scheduler schedules Pods by PodGroups: by the feature gate if set, otherwise if PodGroups or
-        their Pods are stored.
-        """
+        """Whether PodGroups are scheduled as units: by the feature gate, else if PodGroups or their Pods exist."""
         given = self.semantics.pods_are_grouped
         return bool(self.pod_groups or self.grouped_pods) if given is None else given

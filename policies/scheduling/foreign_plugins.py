@@ -120,9 +120,7 @@ def _watched(
 
 
 def _static_filter(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return `static_filter` wrapped: the function that `static_filter` returns raises PluginFault as other
-    methods do.
-    """
+    """Return `static_filter` wrapped: the function that it returns raises PluginFault as other methods do."""
 
     def run(self: Any, pod: Any) -> Any:
         passes = method(self, pod)

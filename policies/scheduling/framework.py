@@ -494,10 +494,7 @@ def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:
 
 
 def default_normalized(scores: NDArray[np.int64], *, reverse: bool) -> NDArray[np.int64]:
-    """Return scores from 0…max scaled to 0…100, or to 100…0 with `reverse`.
-
-    Source: upstream `helper.DefaultNormalizeScore`.
-    """
+    """Return scores scaled to 0…100, or to 100…0 with `reverse`. Source: upstream `helper.DefaultNormalizeScore`."""
     largest = int(scores.max(initial=0))
     scaled = MAX_NODE_SCORE * scores // max(largest, 1)
     return MAX_NODE_SCORE - scaled if reverse else scaled
@@ -823,19 +820,13 @@ class Framework:
         return [p for p in nominated if p.effective_priority >= priority and p.identity != identity]
 
     def run_add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:
-        """Update the states of PreFilter plugins after `added` was added to the node.
-
-        Source: upstream `RunPreFilterExtensionAddPod`.
-        """
+        """Update the plugins' states after `added` joined the node. Source: upstream `RunPreFilterExtensionAddPod`."""
         for plugin in self.extensions:
             if plugin.name not in state.skip_filter:
                 plugin.add_pod(state, pod, added, node_info)
 
     def run_remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:
-        """Update the states of PreFilter plugins after `removed` was removed.
-
-        Source: upstream `RunPreFilterExtensionRemovePod`.
-        """
+        """Update the plugins' states after `removed` left. Source: upstream `RunPreFilterExtensionRemovePod`."""
         for plugin in self.extensions:
             if plugin.name not in state.skip_filter:
                 plugin.remove_pod(state, pod, removed, node_info)
@@ -905,9 +896,7 @@ class Framework:
         return table
 
     def _missing_for_score(self, plugin: Any) -> str:
-        """Return upstream's error for a plugin that cannot score because the profile lacks its PreScore or
-        PreFilter; otherwise "".
-        """
+        """Return upstream's error for a plugin whose PreScore or PreFilter the profile lacks; otherwise ""."""
         before = {"preScore": plugin.needs_pre_score, "preFilter": plugin.scores_what_pre_filter_found}
         return next(
             (reason for point, reason in before.items() if reason and plugin.name not in self.profile.at(point)),

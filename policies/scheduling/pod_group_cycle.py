@@ -244,7 +244,6 @@ def schedule_pod_group(
 
 
 def _reason(text: str) -> Reason:
-    """Return a message about a PodGroup as a Reason."""
     short = text.removeprefix(f"{GROUP_UNSCHEDULABLE}, ")
     for upstream, own in _SHORTER.items():
         short = short.replace(upstream, own)

@@ -450,9 +450,7 @@ class RecurringCycle:
 
     @cached_property
     def constrained(self) -> bool:
-        """Whether filters after NodeResourcesFit may reject nodes, for constraints of the Pod or of other Pods
-        against the Pod.
-        """
+        """Whether filters after NodeResourcesFit may reject nodes, by constraints of the Pod or against it."""
         if self._spec.constrained:
             return True
         return bool(terms_against(self.pod, self._matrix, self.snapshot))

@@ -243,9 +243,7 @@ def not_predicted(pod: Pod, snapshot: Snapshot) -> str:
 
 
 def unmodelled(pod: Pod, snapshot: Snapshot) -> str:
-    """Return the part of kube-scheduler's decision about a Pod that forewarn does not model; "" if all parts are
-    modelled.
-    """
+    """Return the part of kube-scheduler's decision that forewarn does not model; "" if there is none."""
     return of_a_group(pod, snapshot) or not_modelled(
         pod, snapshot.objects, snapshot.extended_resources, snapshot.device_selectors
     )

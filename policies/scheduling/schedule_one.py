@@ -272,10 +272,7 @@ class Prediction:
 
     @property
     def _pre_enqueue_reason(self) -> str:
-        """The reason why a third-party PreEnqueue plugin keeps the Pod out of the queue, or "".
-
-        `not_predicted` covers the plugins of kube-scheduler.
-        """
+        """Why a third-party PreEnqueue plugin holds the Pod, or "". `not_predicted` covers the others."""
         framework = self.framework
         if not foreign_at(framework.profile, "preEnqueue"):
             return ""
@@ -302,9 +299,7 @@ class Prediction:
 
     @cached_property
     def _without_reasons(self) -> Decision | None:
-        """The known decision, or the decision by the numpy implementation; None if reasons are requested, or if the
-        implementation does not support the Pod.
-        """
+        """The known decision or that of numpy; None if reasons are requested or numpy does not support the Pod."""
         if self._not_predicted or self._reasons:
             return None
         decision = self._known or attempt(decide, self.framework, self.pod)

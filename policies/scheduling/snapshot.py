@@ -193,17 +193,12 @@ def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[P
 
 
 def victims_to_evict(victims: Iterable[Pod]) -> list[Pod]:
-    """Return the victims that a preemptor evicts: those that are not terminating yet. Source: upstream
-    `prepareCandidateAsync`.
-    """
+    """Return the victims to evict: those not terminating yet. Source: upstream `prepareCandidateAsync`."""
     return [victim for victim in victims if not victim.terminating]
 
 
 def loses_nomination(pod: Pod, priority: int) -> bool:
-    """Report whether a preemptor with this priority clears the nomination of a Pod to the same node.
-
-    Source: upstream `getLowerPriorityNominatedPods`.
-    """
+    """Report whether a preemptor of this priority clears a nomination. Source: `getLowerPriorityNominatedPods`."""
     return pod.effective_priority < priority
 
 
@@ -510,9 +505,7 @@ class Snapshot:
         return self.with_node_states({}, {**self.objects.nominated, **changed}, {}) if changed else self
 
     def bound(self, pod: Pod, node: str) -> Pod:
-        """Return a copy of the Pod that is bound to the node, with the node's topology labels if the release
-        copies them to Pods.
-        """
+        """Return the Pod bound to the node, with the node's topology labels if the release copies them."""
         carries = self.semantics.pods_carry_topology_labels
         return pod.bound_to(node, self.node_infos[self.rows[node]].node.labels if carries else {})
 

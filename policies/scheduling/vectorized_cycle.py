@@ -72,9 +72,7 @@ class Scores:
         return np.zeros(len(rows), np.int64) + sum(worth for _, worth in self._weighted(rows))
 
     def by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
-        """Return plugin -> [index in `rows`] weighted score, without plugins that score 0 on all nodes. Raises
-        NotValid.
-        """
+        """Return plugin -> [index in `rows`] weighted score, without plugins that score 0. Raises NotValid."""
         scores = {name: np.broadcast_to(np.asarray(worth), len(rows)) for name, worth in self._weighted(rows)}
         return {name: worth for name, worth in scores.items() if worth.any()}
 
@@ -122,11 +120,7 @@ def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp], percent
 
 
 def num_nodes_after_pre_filter(snapshot: Snapshot, pod: Pod) -> int:
-    """Return the number of nodes on which filters run: PreFilter of NodeAffinity excludes all but the nodes that the
-    Pod names.
-
-    Source: upstream `findNodesThatFitPod` (`PreFilterResult`).
-    """
+    """Return how many nodes PreFilter of NodeAffinity leaves. Source: upstream `findNodesThatFitPod`."""
     names = named_nodes(pod.spec.node_affinity.required)
     return len(snapshot.rows) if names is None else sum(name in snapshot.rows for name in names)
 

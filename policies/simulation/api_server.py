@@ -826,9 +826,7 @@ class ApiServer:
         return self.by_node[name]
 
     def strays(self) -> list[PodState]:
-        """Return the Pods on nodes that do not exist, and the terminating Pods that never had a node, in the
-        order of creation.
-        """
+        """Return Pods on missing nodes, and terminating Pods that never had a node, in the order of creation."""
         lost = (self.by_node[node].keys() for node in self._missing_nodes)
         keys = {key for key in self._never_bound if key in self.pods}.union(*lost)
         return [self.pods[key] for key in sorted(keys, key=self._places.__getitem__)]

@@ -285,9 +285,7 @@ class Rejections:
         )
 
     def by_workload(self) -> Iterator[tuple[tuple[str, str], RejectedWorkload]]:
-        """Yield ((kind, `namespace/name`) of the top workload, RejectedWorkload) for each existing workload, in
-        no order.
-        """
+        """Yield ((kind, `namespace/name`) of the top workload, RejectedWorkload) of existing workloads, unordered."""
         return ((self._workload(key), value) for key, value in self._now.items() if key in self._api.workloads)
 
 
@@ -321,9 +319,7 @@ def seconds_to_read(api: ApiServer, key: Key) -> float:
 
 
 def reader_of(api: ApiServer, key: Key) -> Key | None:
-    """Return the key of the Deployment of a ReplicaSet, if the Deployment reads Pods; otherwise None. Source:
-    pkg/controller/deployment `deletePod`.
-    """
+    """Return a ReplicaSet's Deployment if it reads Pods, or None. Source: pkg/controller/deployment `deletePod`."""
     state = api.workloads.get(key)
     above = None if state is None or state.controller is None else api.workloads.get(state.controller)
     return above.key if above is not None and above.key[0] == DEPLOYMENT and is_recreate(above.object) else None
@@ -540,10 +536,7 @@ class ControllerManager:
             self.view.keep(owner, replace(state, removed=True, finished=self._finished(state)))
 
     def _finished(self, state: PodState) -> float | None:  # noqa: ARG002 - recordings have the time of the Pod
-        """Return when the kubelet reported that a removed Pod had terminated.
-
-        Source: pkg/controller/job `getFinishedTime`.
-        """
+        """Return when the kubelet reported the end of a removed Pod. Source: pkg/controller/job `getFinishedTime`."""
         return float(floor(self.api.seconds))
 
     def _terminate(self, state: PodState) -> None:
@@ -594,9 +587,7 @@ class ControllerManager:
             yield from self._collect_garbage(old.key)
 
     def _collect_garbage(self, key: Key) -> Generator[float | None, None, None]:
-        """Delete the dependents of a deleted workload, the oldest first: Jobs or ReplicaSets with their Pods,
-        then its own Pods.
-        """
+        """Delete a workload's dependents, oldest first: Jobs or ReplicaSets with their Pods, then its own Pods."""
         self.view.forget(key)
         self._collected.add(key)
         for owned in self.api.owned(key):
@@ -802,9 +793,7 @@ class ControllerManager:
             self._requeue(key, self.clock.now + seconds)
 
     def _is_revised(self, key: Key, actions: Sequence[Action]) -> bool:
-        """Report whether the template of a StatefulSet or DaemonSet has changed, so that its controller creates a
-        ControllerRevision.
-        """
+        """Report whether a StatefulSet or DaemonSet has a new template, which needs a ControllerRevision."""
         state = self.api.workloads.get(key)
         new = next((action.status for action in actions if isinstance(action, SetStatus)), None)
         old = None if state is None else state.status
@@ -957,10 +946,7 @@ class ControllerManager:
         return f"{stem}-{number}"
 
     def _free_name(self, namespace: str, name: str) -> str:
-        """Return the name, or the name with a number appended if a Pod has this name.
-
-        During a rollout with surge, a DaemonSet has two Pods on a node.
-        """
+        """Return the name, with a number if a Pod has it, as during a DaemonSet's rollout with surge."""
         if (namespace, name) not in self.api.pods:
             return name
         for number in count(2):
@@ -1080,10 +1066,7 @@ class StorageControllers:
         self._api.storage.delete_claim(key)
 
     def _claim_deleted(self, claim: PersistentVolumeClaim) -> None:
-        """Release the volume of a deleted claim.
-
-        For Pods with this claim as an ephemeral volume, create the claim again.
-        """
+        """Release the volume of a deleted claim; create claims of Pods' ephemeral volumes again."""
         volume = self._api.storage.volume(claim.volume_name)
         if volume is not None:
             self._api.storage.put_volume(replace(volume, phase=_RELEASED, claim=(*claim.key, claim.uid or _RELEASED)))
@@ -1187,9 +1170,7 @@ class StorageControllers:
         return True
 
     def _affinity(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node) -> NodeSelector | None:
-        """Return the node affinity of a new volume by the topology labels of its node; None for all nodes, or if
-        unknown.
-        """
+        """Return the node affinity of a new volume, by its node's topology labels; None for all nodes or unknown."""
         keys = self._topology_keys(storage_class, node)
         if keys is None or any(key not in node.labels for key in keys):
             self._note(f"from which nodes new volumes of StorageClass {storage_class.name} can be mounted", claim.key)
@@ -1220,9 +1201,7 @@ class StorageControllers:
 
 
 def _keys_of(volume: PersistentVolume) -> tuple[str, ...] | None:
-    """Return the node labels that a volume's affinity requires; None if the affinity does not require one value
-    for each label.
-    """
+    """Return the node labels that a volume's affinity requires; None if not one value for each."""
     if volume.node_affinity is None:
         return ()
     (first, *more) = volume.node_affinity.terms or (NodeSelectorTerm(error="none"),)

@@ -96,9 +96,7 @@ def selector_of(obj: ApiObject) -> LabelSelector | None:
 def _missing_replica_set(
     deployment: WorkloadState, pods: Sequence[PodState], every: dict[WorkloadKey, WorkloadState]
 ) -> WorkloadState | None:
-    """Return a ReplicaSet for the Pods that match a Deployment's selector and whose controller does not exist;
-    None without such Pods.
-    """
+    """Return a ReplicaSet for a Deployment's Pods whose controller does not exist; None without such Pods."""
     selector = selector_of(deployment.object)
     if selector is None:
         return None
@@ -283,9 +281,7 @@ def unknown_owners(cache: DumpCache) -> Iterator[str]:
 
 
 def _unknown(pod: Pod, recreated: frozenset[str]) -> str:
-    """Return the `group/Kind` of the unknown controller of a Pod; "" for terminal Pods and for known or no
-    controllers.
-    """
+    """Return the unknown controller's `group/Kind`; "" for terminal Pods and for known or no controllers."""
     is_unknown = not pod.terminal and again(pod, recreated, is_there=False) is Recreator.UNKNOWN
     return pod.owner_kind if is_unknown else ""
 

@@ -186,9 +186,7 @@ class VolumeBinder:
         return float((args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()).bind_timeout_seconds)
 
     def _problem(self, pod: Pod, node: str, volumes: PodVolumes) -> str | None:
-        """Return why binding fails; "" while it is pending; None if all claims are bound. Source: upstream
-        `checkBindings`.
-        """
+        """Return why binding fails; "" while it is pending; None if all claims are bound. Source: `checkBindings`."""
         target = self._api.nodes.get(node)
         if target is None:
             return f'failed to get node "{node}": node "{node}" not found'
@@ -277,9 +275,7 @@ class Scheduler:
         self._loop = clock.spawn(self._run())
 
     def _nominated(self, node: str) -> list[Pod]:
-        """Return the queued Pods that are nominated to a node, as the API server stores them. Source:
-        `nominatedPodToInfo`.
-        """
+        """Return the queued Pods nominated to a node, as stored. Source: upstream `nominatedPodToInfo`."""
         infos = (self.queue.get(pod) for pod in self.nominator.pods_for_node(node))
         return [info.pod for info in infos if info is not None]
 
@@ -549,9 +545,7 @@ class Scheduler:
             self.clock.at(self._flush_due, self._flush_unschedulable)
 
     def _backoff_to_arrange(self) -> float | None:
-        """Return the second at which a flush finds the first expired back-off; None without back-offs, or if a
-        flush is scheduled.
-        """
+        """Return the second of the next back-off flush; None without back-offs, or if a flush is scheduled."""
         due = self.queue.backoff.first_completed()
         return None if due is None or self.clock.now <= self._backoff_due <= due + 1 else due + 1
 
@@ -691,10 +685,7 @@ class PreemptionExecutor:
             yield from self._preempt_pod(waiting.pop(), attempt)
 
     def _preempt_pod(self, victim: Pod, attempt: _Attempt) -> Generator[float | None, None, None]:
-        """Set the condition DisruptionTarget of the victim, then delete it. Source: upstream `PreemptPod`.
-
-        The deletion is by name, so it may affect a replacement Pod with the same name.
-        """
+        """Set the victim's condition, then delete it by name, which may hit a replacement. Source: `PreemptPod`."""
         key = victim.namespace, victim.name
         if not victim.preempted:
             yield self._latencies.write("patch", victim.key)

@@ -457,10 +457,7 @@ class SchedulingAlgorithm:
         return Fits(node) if node else self._rejected(prediction)
 
     def _at_once(self, snapshot: Snapshot, pod: Pod, *, member: bool = False) -> Fits | Rejected | None:
-        """Return the result of a cycle, computed for all nodes at once; None if the plugins must run node by node.
-
-        `member`: the Pod belongs to a PodGroup and does not preempt.
-        """
+        """Return the result computed for all nodes at once, or None. `member`: of a PodGroup, and does not preempt."""
         with snapshot.derived.locked():
             result = attempt(self._in_columns, snapshot, pod, member=member)
         if result is None or isinstance(result, Unsupported):
@@ -470,9 +467,7 @@ class SchedulingAlgorithm:
         return outcome
 
     def _in_columns(self, snapshot: Snapshot, pod: Pod, *, member: bool) -> tuple[Fits | Rejected, int] | None:
-        """Return the result and the number of evaluated nodes; None if only plugins node by node can preempt. Raises
-        NotValid.
-        """
+        """Return (result, evaluated nodes); None if only plugins node by node can preempt. Raises NotValid."""
         recurring = None if member else self.recurring.cycle(snapshot, pod)
         cycle = recurring or Cycle(snapshot, pod)
         if cycle.fits_on(pod.nominated_node_name):
@@ -584,16 +579,12 @@ def _total_scores(prediction: Prediction, rows: NDArray[np.intp]) -> NDArray[np.
 
 
 def _message_of(prediction: Prediction) -> FitError:
-    """Return upstream's message for a Pod that fits on no node."""
     reasons = Counter(reason for status in prediction.rejection.statuses for reason in status.reasons)
     return fit_error(len(prediction.snapshot.node_infos), reasons, prediction.pre_filter)
 
 
 def _check_plugins(snapshot: Snapshot, pod: Pod, *, fits: bool = False) -> None:
-    """Raise NotPredicted if the Pod's profile has third-party plugins at extension points that are not simulated.
-
-    `fits`: check also the extension points after the selection of a node.
-    """
+    """Raise NotPredicted for third-party plugins not simulated. `fits`: include those after the choice of a node."""
     configuration = snapshot.semantics.scheduler
     profile = None if configuration is None else configuration.profile(pod.spec.scheduler_name)
     if profile is not None:
@@ -618,7 +609,6 @@ def _not_simulated(profile: Profile, points: Sequence[tuple[str, str]]) -> str:
 
 
 def _with_preemption(snapshot: Snapshot, message: FitError, why: str) -> str:
-    """Return the message with the reason (`why`) why preemption does not help."""
     claims = "" if snapshot.semantics.successful_preemptions_are_reported else f"{NO_CLAIMS}, "
     return FitError(f"{message} {claims}preemption: {why}", message.reasons, why)
 

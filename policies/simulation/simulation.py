@@ -138,10 +138,7 @@ def _is_allowed(api: ApiServer, state: PodState) -> bool:
 
 
 def _ignores_pdbs(state: PodState) -> bool:
-    """Report whether PDBs do not protect a Pod, because it is terminal, Pending or terminating.
-
-    Source: `canIgnorePDB`.
-    """
+    """Report whether PDBs do not protect a Pod: terminal, Pending or terminating. Source: `canIgnorePDB`."""
     return state.pod.terminal or state.pod.phase == "Pending" or state.terminating
 
 
@@ -445,9 +442,7 @@ class Simulation:
         self.controllers.set_statuses()
 
     def _template_for(self, pod: Pod) -> ApiObject | None:
-        """Return the template of a Pod's controller, if a new Pod of the template has the same requests;
-        otherwise None.
-        """
+        """Return the template of the Pod's controller if its requests are those of the Pod; or None."""
         owner = controller_of(pod)
         state = None if owner is None else self.api.workloads.get(owner)
         if state is None:

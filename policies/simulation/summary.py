@@ -45,9 +45,7 @@ class Names:
         self._groups = {name: group for (_, group), name in self._display_names.items()}
 
     def of(self, workload: tuple[str, str]) -> str:
-        """Return the display name of a workload (`group/Kind`, `namespace/name`); `namespace/name` for an unknown
-        one.
-        """
+        """Return the display name of (`group/Kind`, `namespace/name`); the latter for an unknown workload."""
         return self._display_names.get(workload, workload[1])
 
     def group(self, name: str) -> str:
@@ -56,9 +54,7 @@ class Names:
 
 
 def _kind_names_of(kinds: Iterable[str]) -> dict[str, str]:
-    """Return `group/Kind` -> `Kind`, or `Kind.group` (as upstream formats a GroupKind) if several groups have
-    this kind.
-    """
+    """Return `group/Kind` -> `Kind`, or `Kind.group` (as upstream) if several groups have this kind."""
     split = {kind: kind.rpartition("/")[::2] if kind else ("", "Pod") for kind in kinds}
     often = Counter(name for _, name in split.values())
     return {kind: f"{name}.{group}" if group and often[name] > 1 else name for kind, (group, name) in split.items()}
@@ -459,9 +455,7 @@ def _run(make: Callable[[Random | None], Simulation], runs: int, seed: int) -> I
 
 
 def signature(simulation: Simulation) -> Signature:
-    """Return a key for comparing outcomes: the final state, and the events of each Pod with node, preemptor and
-    whole second.
-    """
+    """Return a key of outcomes: final state, and each Pod's events with node, preemptor and whole second."""
     final = tuple((name, tuple(entry.items())) for name, entry in simulation.final().items())
     return final, tuple(sorted(_by_pod(simulation.timeline.events).items()))
 

@@ -532,10 +532,7 @@ class Events:
         return preemptions[-1] if preemptions else None
 
     def decisive(self, name: str, uid: str = "", since: float = 0.0) -> Event | None:
-        """Return the last Event that names a cause of the Pod's termination, or None.
-
-        `since`: the earliest time of an Event without uid.
-        """
+        """Return the last Event that names a cause of termination, or None. `since`: for Events without uid."""
         events = [e for e in self.of_pod(name, uid) if _is_decisive(e) and (e.uid or e.when >= since)]
         return events[-1] if events else None
 

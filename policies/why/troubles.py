@@ -171,10 +171,7 @@ def _end(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
 
 
 def _disruption(evidence: Evidence, pod: PodRecord, reason: str, message: str, when: float) -> Iterator[Trouble]:
-    """Yield the cause of a disruption, by the reason of the condition DisruptionTarget.
-
-    Nothing for preemption by kube-scheduler, which `troubles` reports.
-    """
+    """Yield the cause by the condition DisruptionTarget; preemption by kube-scheduler is in `troubles`."""
     on = _on(pod.node)
     if reason == "TerminationByKubelet":
         yield from _by_kubelet(evidence, pod, message, when)
@@ -993,9 +990,7 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
 
 
 def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
-    """The lowest recommendable class of higher priority with which the Pod would preempt; "" if none of the next
-    ones.
-    """
+    """The lowest recommendable higher class with which the Pod would preempt; "" if none of the next ones."""
     pod = queued.prediction.pod
     higher = [
         c

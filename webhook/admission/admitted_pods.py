@@ -205,9 +205,7 @@ class AdmittedPods:
         return start.arriving
 
     def _limit(self, of_one: Sequence[Admitted]) -> None:
-        """Remove the oldest records if there are too many. `of_one`: the records of one user or namespace, oldest
-        first.
-        """
+        """Remove the oldest records if there are too many. `of_one`: those of one user or namespace, oldest first."""
         for admitted in of_one[:-_RETAINED] if len(of_one) > MAX_OF_ONE else ():
             self._forget(admitted.key)
 
@@ -273,9 +271,7 @@ def _charged(
 
 
 def _with(snapshot: Snapshot, pod: Pod) -> Snapshot:
-    """Return the snapshot with the Pod on the node that kube-scheduler would select; unchanged if that node is
-    unknown or no node fits. Raises CutShort.
-    """
+    """Return the snapshot with the Pod on its predicted node, if that is known. Raises CutShort."""
     from forewarn.policies.scheduling.responsible import (
         not_predicted,  # numpy, which the webhook loads before it serves
     )

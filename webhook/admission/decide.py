@@ -140,9 +140,7 @@ def row_of(request: AdmissionRequest, config: Config) -> DirectionRow:
 def exemption_of(
     request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config, now: datetime
 ) -> str | None:
-    """Return the exemption why forewarn does not evaluate the request: "" without a named exemption, None if
-    evaluated.
-    """
+    """Return why the request is not evaluated: "" without a named exemption, None if it is evaluated."""
     if row_of(request, config).direction is Direction.PASS:
         return ""
     return config.exemption(request.user, namespace_of(request, cluster), now) or None
@@ -161,9 +159,7 @@ def namespace_of(request: AdmissionRequest, cluster: ClusterSnapshot | None) -> 
 
 
 def subject_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:
-    """The object to evaluate: the request's object, the workload of a `scale` request, or the Pod template of a
-    ControllerRevision; None if unknown.
-    """
+    """The object to evaluate: also a `scale` request's workload, a ControllerRevision's template; None if unknown."""
     if _is_revision(request):
         return _template_in(request)
     return _scaled(request, cluster, config) if _is_scale(request) else request.subject
@@ -332,9 +328,7 @@ def mutate(request: AdmissionRequest, cluster: ClusterSnapshot | None, *, assign
 
 
 def _class_by_policy(request: AdmissionRequest, cluster: ClusterSnapshot) -> str:
-    """Return the default class of the namespace for a Pod without a class (or with the global default, which the
-    Priority plugin sets); "" for other Pods.
-    """
+    """Return the namespace's default for a Pod without a class or with the global default; "" for others."""
     if _is_mirror(request):
         return ""
     namespace = cluster.namespace(request.namespace)
@@ -352,10 +346,7 @@ def _is_mirror(request: AdmissionRequest) -> bool:
 
 
 def with_class(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> ApiObject:
-    """The Pod as the API server stores it with this class, including the priority.
-
-    Raises Forbidden for an unknown class.
-    """
+    """Return the Pod as stored with this class and its priority. Raises Forbidden for an unknown class."""
     spec = pod.get("spec")
     return {**pod, "spec": resolved_spec(spec if isinstance(spec, dict) else {}, _resolve(class_name, cluster))}
 
@@ -369,9 +360,7 @@ def _assign(pod: ApiObject, wanted: str) -> tuple[PatchOperation, ...]:
 
 
 def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple[PatchOperation, ...]:
-    """Return the patch with the fields that the Priority plugin sets, if the plugin did not run; empty for an unknown
-    class, which `/validate` reports.
-    """
+    """Return the patch of the Priority plugin's fields if it did not run; empty for an unknown class."""
     if at(pod, *PRIORITY) is not None:
         return ()
     try:
@@ -479,9 +468,7 @@ def _missing_default(review: ReviewContext, name: str) -> tuple[Finding, ...]:
 
 
 def _denials_of(review: ReviewContext, assigned: str) -> tuple[Finding, ...]:
-    """Return the findings of the rules that deny the Pod with the assigned default class, but not without it, as
-    warnings.
-    """
+    """Return the denials that only the assigned default class causes, as warnings."""
     request, cluster, config, time = review.request, review.cluster, review.config, review.time
     if not assigned or cluster is None:
         return ()

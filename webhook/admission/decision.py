@@ -79,9 +79,7 @@ _SHORT_NAME: Final = 34
 
 
 def _on_one_line(text: Text) -> Text:
-    """Return the text with each part printable on one line, except `shorter`: `shortened` makes these versions
-    printable.
-    """
+    """Return the text with each part on one line, except `shorter`, which `shortened` makes printable."""
     more = tuple(map(one_line, text.more))
     return Text(one_line(text.problem), one_line(text.fix), more, text.shorter, tuple(map(one_line, text.caveats)))
 

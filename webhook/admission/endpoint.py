@@ -194,9 +194,7 @@ class Evaluation:
         return predicted
 
     def _attempted(self) -> Steps[_Attempted]:
-        """Yield the steps of an attempt: on the event loop if it is likely to be short, and if not, on the evaluating
-        thread.
-        """
+        """Yield the steps of an attempt: on the event loop if likely short, otherwise on the evaluating thread."""
         is_short = self.cost is not Cost.PODS and not self._lacks_shared and self.services.predictors is not None
         if is_short and not self.request.is_stripped:
             attempted: _Attempted = yield Step(self._short_attempt, Where.LOOP, self.cost)
@@ -216,10 +214,7 @@ class Evaluation:
     def _decide(
         self, full_request: AdmissionRequest, expired: Callable[[], bool], was_up: Callable[[], bool]
     ) -> Decision:
-        """Evaluate the rules and return the decision.
-
-        `was_up`: whether `expired` has returned true; forewarn then does not cache the predictions.
-        """
+        """Return the decision. `was_up`: whether `expired` has been true; predictions are then not cached."""
         services = self.services
         arriving = services.arriving(self.cluster, self.admitted, expired)
         review = ReviewContext(
@@ -273,9 +268,7 @@ class Evaluation:
         return not self.deadline.expired() and self.services.reviews.ask(self.request.user)
 
     def _reserved(self, candidate: DefaultCandidate, decision: Decision) -> Decision | str:
-        """Return the decision after the reservation of the global default; a string if the API server does not
-        answer.
-        """
+        """Reserve the global default; return the decision, or a string if the API server does not answer."""
         assert self.services.reserve is not None
         try:
             why = self.services.reserve(candidate, self.deadline.seconds())

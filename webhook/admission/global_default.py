@@ -66,9 +66,7 @@ def default_candidate_of(request: AdmissionRequest, hook: Hook, config: Config) 
 
 
 def needs_reservation(decision: Decision) -> bool:
-    """Report whether the rules allow the request and no exemption applies; only then forewarn reserves the global
-    default.
-    """
+    """Report whether the rules allow the request without exemption; only then the default is reserved."""
     return decision.response.allowed and decision.verdict is not Verdict.EXEMPT
 
 

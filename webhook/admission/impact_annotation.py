@@ -141,10 +141,7 @@ def retained(subject: ReviewedObject, config: Config) -> str:
 
 
 def text_of(impact: Mapping[str, object], is_stale: bool = False) -> str:
-    """An impact as compact JSON with sorted keys, so that equal impacts give equal bytes.
-
-    `is_stale`: the cache is stale.
-    """
+    """Return an impact as JSON; equal impacts give equal bytes. `is_stale`: the cache is stale."""
     document = {**impact, "staleCache": True} if is_stale else impact
     return json.dumps(document, separators=(",", ":"), sort_keys=True)
 
@@ -259,9 +256,7 @@ def _without(value: Any, *keys: str) -> dict[str, Any]:
 
 
 def _is_nameless(subject: ReviewedObject) -> bool:
-    """Report whether the impact of a new Pod is the same for any name. Names of ephemeral volume claims depend on
-    it.
-    """
+    """Report whether a new Pod's impact is independent of its name, which ephemeral claims contain."""
     volumes = at(subject.object, "spec", "volumes")
     ephemeral = any(at(volume, "ephemeral") is not None for volume in volumes) if isinstance(volumes, list) else True
     is_new = subject.operation is Operation.CREATE and subject.object.get("kind") == "Pod"
@@ -269,9 +264,7 @@ def _is_nameless(subject: ReviewedObject) -> bool:
 
 
 def _status(subject: ReviewedObject) -> object:
-    """Return the status without the fields of every new Pod; None if empty. Source: pkg/registry/core/pod,
-    `PrepareForCreate`.
-    """
+    """Return the status without the fields of every new Pod; None if empty. Source: `PrepareForCreate`."""
     status = at(subject.object, "status")
     if subject.operation is not Operation.CREATE or not isinstance(status, dict):
         return status or None

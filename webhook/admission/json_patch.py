@@ -47,9 +47,7 @@ def set_value(obj: ApiObject, path: Path, value: Any) -> PatchOperation:
 
 
 def drop(obj: ApiObject, path: Path) -> list[PatchOperation]:
-    """Return the operations that remove one value: none if the value is absent, because RFC 6902 then requires an
-    error.
-    """
+    """Return the removal of a value; none if absent, because RFC 6902 then requires an error."""
     parent = at(obj, *path[:-1]) if len(path) > 1 else obj
     return [PatchOperation("remove", path)] if isinstance(parent, Mapping) and path[-1] in parent else []
 

@@ -38,10 +38,7 @@ _RESERVE: Final = 0.25
 
 @lru_cache(maxsize=64)
 def parse_timeout(text: str) -> float:
-    """A Go duration in seconds; the default for an empty, invalid or non-positive duration.
-
-    Cached, because API servers use only a few values.
-    """
+    """A Go duration in seconds; the default if not positive or invalid. Cached: API servers use few values."""
     timeout = seconds(text) or 0.0
     return min(timeout, MAX_SECONDS) if timeout > 0 else DEFAULT_SECONDS
 
@@ -245,9 +242,7 @@ class Lane:
         return len(self._waiting) * self._seconds / self._threads
 
     def submit(self, cost: int, run: Callable[[], T], within: float = inf) -> Future[T] | None:
-        """Queue a function, and return its future; None if the queue is full, or the wait would exceed `within`
-        seconds.
-        """
+        """Queue a function; return its future, or None if the queue is full or the wait exceeds `within` seconds."""
         future: Future[T] = Future()
         return future if self.queue(cost, run, future, within) else None
 

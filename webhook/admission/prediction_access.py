@@ -524,9 +524,7 @@ class RequestAccess:
         return self._shown
 
     def recalling(self, impacts: Recall) -> Recall:
-        """Wrap `impacts`, the lookup of known predictions: the result finds none while an access review is
-        necessary.
-        """
+        """Wrap the lookup of known predictions: it finds none while an access review is necessary."""
         return partial(self._recall, impacts)
 
     def _recall(
@@ -604,9 +602,7 @@ class RequestAccess:
         return False if False in answers else None if None in answers else True
 
     def _namespaces(self, subject: ReviewedObject) -> tuple[str, ...]:
-        """Return the other namespaces that the affinity of the object's Pods refers to; ALL_NAMESPACES if all or too
-        many.
-        """
+        """Return other namespaces of the Pods' affinity; ALL_NAMESPACES if all or too many."""
         try:
             template = pod_template_of(subject.object, self._config.options.pod_template_paths)
             namespaces = other_namespaces(template.spec, self._namespace) if template else frozenset()

@@ -110,10 +110,7 @@ class Grant(NamedTuple):
     is_shown: bool = False
 
     def covers(self, group: str, resource: str, subresource: str) -> bool:
-        """True if the webhook's rules include this resource.
-
-        Source: apiserver pkg/admission/plugin/webhook/predicates/rules/rules.go.
-        """
+        """True if the webhook's rules include this resource. Source: apiserver webhook/predicates/rules/rules.go."""
         target = (group, resource, subresource)
         return _ALL in self.resources or any(
             all(own in ("*", given) for own, given in zip(granted, target, strict=True)) for granted in self.resources
@@ -202,9 +199,7 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 
 
 def _has_one(given: Collection[str], tokens: Collection[str]) -> bool:
-    """Report whether one of the given tokens is valid. The time depends only on the number and lengths of the
-    tokens.
-    """
+    """Report whether a given token is valid; the time depends only on their number and lengths."""
     equal = [compare_digest(text.encode("utf-8", "replace"), token.encode()) for text in given for token in tokens]
     return any(equal)
 
@@ -266,9 +261,7 @@ class AdmissionRequest(NamedTuple):
         return self.resource.group, self.resource.resource, self.subresource
 
     def stripped(self) -> AdmissionRequest:
-        """Return the request with only names, versions and globalDefault of its objects, to save memory in the
-        queue.
-        """
+        """Return the request with only names, versions and globalDefault of objects, to save memory."""
         old = None if self.old is None else _stripped(self.old)
         return self._replace(object=_stripped(self.object), old=old, is_stripped=True)
 

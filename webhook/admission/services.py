@@ -325,9 +325,7 @@ class Services:
         return self.admitted_pods.placed(cluster, admitted, self.config().options.pod_template_paths, expired)
 
     def frozen(self, cluster: ClusterSnapshot | None, config: Config) -> Services:
-        """Return the services with this cluster state and configuration instead of the current ones, for a prediction
-        process.
-        """
+        """Return the services with this state and configuration fixed, for a prediction process."""
         return dataclasses.replace(self, cluster=lambda: cluster, config=lambda: config)
 
     def predict(self, job: PredictionJob) -> Decision | str:
@@ -394,9 +392,7 @@ class Services:
             self.metrics.count(self.metrics.predictions, decision.outcome)
 
     def remember(self, request: AdmissionRequest, decision: Decision, started: float) -> None:
-        """Report the prediction about an admitted object to `expect`, which compares it with kube-scheduler's
-        decisions.
-        """
+        """Report an admitted object's prediction to `expect`, which compares it with kube-scheduler."""
         if self.expect and decision.outcome and decision.response.allowed and not request.dry_run:
             self.expect(decision.expected, started)
 

@@ -589,9 +589,7 @@ def _blocks(response: Any, limit: int, until: float, clock: Callable[[], float])
 
 
 def _warnings(headers: list[str]) -> tuple[str, ...]:
-    """The texts of all Warning headers; a header may have several. API servers write UTF-8, which http.client decodes
-    as latin-1.
-    """
+    """Return the texts of Warning headers. API servers write UTF-8; http.client decodes latin-1."""
     texts = (text for header in headers for text in _WARNING.findall(header))
     return tuple(re.sub(r"\\(.)", r"\1", text.encode("latin-1").decode(errors="replace")) for text in texts)
 

@@ -196,9 +196,7 @@ class Live:
 def _listed(
     api: ApiServer, context: str, resource: KindSpec, not_read: Container[int] = _NOT_READ
 ) -> Generator[dict[str, Any], None, bool]:
-    """Yield the objects of a kind; returns false if the API server answers with a status in `not_read`, for a kind that
-    is not served or not permitted. Raises SourceError.
-    """
+    """Yield a kind's objects; false for a status in `not_read`: not served or not permitted. Raises SourceError."""
     try:
         for page in api.pages(resource, consistent=False, timeouts=_SHORT):
             yield from page.objects

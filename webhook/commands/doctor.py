@@ -95,10 +95,7 @@ def _print(output: Output, lines: Sequence[Line]) -> None:
 
 
 def _version(api: ApiServer, seconds: float) -> tuple[dict[str, object], float | None]:
-    """The response of /version (empty without permission), and the seconds by which the API server's clock is ahead.
-
-    Raises ApiError without a response.
-    """
+    """The response of /version, and the seconds by which its clock is ahead. Raises ApiError without a response."""
     try:
         answer = api.ask("GET", "/version", timeouts=Timeouts(seconds, seconds, seconds))
     except ApiError as error:

@@ -221,9 +221,7 @@ def _second_words(first: str) -> list[str]:
 
 
 def _options(before: Sequence[str]) -> Mapping[str, Sequence[str]] | None:
-    """Return the options of the command that these words begin with: option -> possible values; None if there is no
-    command.
-    """
+    """Return option -> possible values of the command that these words begin with; None without a command."""
     two = " ".join(before[:2])
     if two in COMMANDS:
         return options_of(COMMANDS[two])

@@ -118,9 +118,7 @@ class Reloaded(Generic[T]):
         return not why
 
     def _digest(self) -> bytes:
-        """Return a digest of the contents of the files (times and inodes are unreliable on a mounted volume), also of
-        missing files.
-        """
+        """Return a digest of the contents: times and inodes are unreliable on a mounted volume."""
         digest = hashlib.sha256()
         for path in self._paths:
             try:
@@ -441,10 +439,7 @@ def _is_in_force(config: Callable[[], Config], mode: Disclose) -> float:
 def _state(
     settings: Settings, metrics: Metrics, accuracy: Accuracy, templates: Mapping[str, tuple[str, ...]]
 ) -> StateSource:
-    """Return the cluster state, from files or watches. Raises CannotStart.
-
-    `templates`: the kinds of workloads with the paths of their Pod templates.
-    """
+    """Return the cluster state, from files or watches. Raises CannotStart. `templates`: kind -> Pod template paths."""
     try:
         context = context_of(settings.cluster)
     except ValueError as fault:

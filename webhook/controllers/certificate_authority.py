@@ -266,9 +266,7 @@ class CaInjector:
             log_event("leader election", {"leader": not before})
 
     def _own(self) -> None:
-        """Make the namespace the owner of the webhook configurations, so that the garbage collector deletes them with
-        the namespace.
-        """
+        """Make the namespace own the webhook configurations, so that the garbage collector deletes them with it."""
         namespace = self._api.get(self._installation.path)
         try:
             self._registration.own(namespace)
@@ -289,9 +287,7 @@ class CaInjector:
         return ""
 
     def _certificates(self) -> None:
-        """Write CAs into the webhook configurations, create or renew CAs, and issue a certificate once all
-        configurations trust its CA.
-        """
+        """Write CAs into webhook configurations, renew CAs, and issue a certificate once all trust its CA."""
         announced = self._registration.reconcile() or frozenset()
         self._issuer.reconcile(announced)
         authorities = self._issuer.authorities

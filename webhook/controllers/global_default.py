@@ -174,9 +174,7 @@ class Reserver:
             log_event("global default reservation released", {"class": reservation.name, "reason": why})
 
     def _is_free(self, reservation: Reservation) -> str:
-        """Return why the reservation can be released (`confirmed` or `expired`); "" if the request of the holder may
-        still be stored.
-        """
+        """Return why the reservation can be released (`confirmed`, `expired`); "" if the request may be stored."""
         if reservation.request and reservation.is_over(self._class(reservation.name), self._seen):
             return "confirmed"
         with self._lock:

@@ -162,10 +162,7 @@ class Registration:
 
 
 def _called(webhook: ApiObject, bundle: str, key: str, own: str) -> dict[str, Any]:
-    """Return the webhook with the CAs (`bundle`), and with a token in its path.
-
-    `key`: derives the token; "" leaves the path. `own`: the path for a webhook without one.
-    """
+    """Return the webhook with the CAs and a token. `key`: "" leaves the path. `own`: for a webhook without a path."""
     client = {**(webhook.get("clientConfig") or {}), "caBundle": bundle}
     service = client.get("service")
     path = _TOKEN.sub("", at(webhook, "clientConfig", "service", "path") or own)
@@ -176,16 +173,12 @@ def _called(webhook: ApiObject, bundle: str, key: str, own: str) -> dict[str, An
 
 
 def token_of(key: str, path: str, webhook: str) -> str:
-    """Return the token of a webhook, derived from its path and name. The token discloses neither the key nor other
-    tokens.
-    """
+    """Return the token for a webhook's path and name. It discloses neither the key nor other tokens."""
     return hmac.new(key.encode(), f"{path}/{webhook}".encode(), "sha256").hexdigest()
 
 
 def grants_of(webhooks: Iterable[ApiObject]) -> Mapping[str, Grant]:
-    """Return token -> the requests for which forewarn answers with this token; empty unless every webhook has a
-    token.
-    """
+    """Return token -> requests that forewarn answers with it; empty unless every webhook has a token."""
     pairs = [(_token(webhook), _grant(webhook)) for webhook in webhooks]
     return dict(pairs) if all(token for token, _ in pairs) else {}
 

@@ -79,10 +79,7 @@ class Client:
         return self._within_limit(lambda times: self._made("GET", path, None, None, times), what)
 
     def create(self, path: str, obj: ApiObject, what: str, *, dry_run: bool = False) -> Seen:
-        """Create an object, and return the result. `what`: the name of the object in messages.
-
-        Only for dry runs and reviews, which the API server does not store.
-        """
+        """Create an object. `what`: its name in messages. Only for dry runs and reviews, which are not stored."""
         query = {"dryRun": "All"} if dry_run else None
         return self._within_limit(lambda times: self._made("POST", path, obj, query, times), what)
 

@@ -162,9 +162,7 @@ def _objects(client: Client, installed: Installed, config: Config, now: datetime
 
 
 def _reserved(cluster: ClusterSnapshot) -> Iterator[Line]:
-    """Yield lines about PriorityClasses with the prefix `system-`: API servers reject these now, but older ones
-    accepted them.
-    """
+    """Yield lines about PriorityClasses with the prefix `system-`, which only older API servers accepted."""
     for name in sorted({*cluster.priority_classes} - SYSTEM_NAMES):
         if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
             text = f"PriorityClass {name}: the name is reserved for the two system classes [reserved-system-name]"

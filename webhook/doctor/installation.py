@@ -203,10 +203,7 @@ def _ports(service: ApiObject, installation: Installed, registered: Registered) 
 
 
 def _selector(service: ApiObject, installation: Installed) -> Iterator[Line]:
-    """Check that the Service selects the Deployment's Pods.
-
-    kubectl apply merges selectors, so a label that a user added remains.
-    """
+    """Check that the Service selects the Deployment's Pods: kubectl apply keeps labels that users added."""
     selector = _labels(at(service, "spec", "selector"))
     if not installation.selector or selector == installation.selector:
         return

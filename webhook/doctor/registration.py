@@ -265,9 +265,7 @@ def service_name(service: ApiObject) -> tuple[str, str]:
 
 
 def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[Line]:
-    """Report other webhooks that can change Pods and workloads, or that must respond before a PriorityClass is
-    stored.
-    """
+    """Report other webhooks that can change Pods and workloads, or must respond before a PriorityClass is stored."""
     changing = sorted(
         {
             f"{configuration} ({webhook.get('name')})"

@@ -416,10 +416,7 @@ class Routes:
         return request.call._replace(body=b"".join(parts))
 
     async def _received_large(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
-        """Return the call with a large body, read after memory for it is free, or a rejection.
-
-        If no memory becomes free, only the first bytes are read, to identify the object.
-        """
+        """Return the call with its large body, or a rejection with only the first bytes if no memory becomes free."""
         seconds = Deadline.after(request.call.received, parse_timeout(request.call.timeout)).seconds() * _SHARE
         try:
             await self._intake.reserve(in_flight, min(request.size, MAX_WIRE), seconds)

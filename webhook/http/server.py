@@ -968,10 +968,7 @@ class TlsServer(Server):
         self._drained_at: float | None = None
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until SIGTERM or SIGINT.
-
-        Installs signal handlers first: uvicorn does so only after its event loop has started.
-        """
+        """Serve until SIGTERM or SIGINT. Installs handlers first: uvicorn does so only after its loop has started."""
         with self.capture_signals():
             super().run(sockets)
 
@@ -993,9 +990,7 @@ class TlsServer(Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Handle SIGTERM and SIGINT inside the block. Unlike uvicorn's method, does not end the process by the
-        signal.
-        """
+        """Handle SIGTERM and SIGINT inside the block, without ending the process as uvicorn's method does."""
         with handling(self.handle_exit, signal.SIGTERM, signal.SIGINT):
             yield
 

@@ -199,10 +199,7 @@ class Reflector:
         return self._backoff.next(error.retry_after)
 
     def _log_error(self, error: ApiError) -> None:
-        """Log a failure, unless it equals the previous failure; as an error if the API server goes on rejecting it.
-
-        An API server that has just started rejects requests until it has read RBAC.
-        """
+        """Log a new failure; as an error if it continues: an API server rejects requests until it has read RBAC."""
         now, is_new = self._outlets.clock(), self.fault is None or str(self.fault) != str(error)
         if is_new:
             self._since, self._level = now, logging.NOTSET

@@ -174,9 +174,7 @@ class ClusterState:
         self._settle(minor, version)
 
     def _settle(self, minor: int | None, version: str = "") -> None:
-        """Apply the configured release to a cluster of this minor version; log the version if the release is
-        unusable.
-        """
+        """Apply the configured release to a cluster of this minor version; log an unusable version."""
         assert self._release is not None
         self._minor = minor
         try:
@@ -211,10 +209,7 @@ class ClusterState:
             self._missing = tuple(missing for missing in self._missing if missing != resource)
 
     def _change(self, resource: KindSpec, obj: dict[str, Any], deleted: bool) -> Key | None:
-        """Add or remove an object in the cache; return the object's key, or None if it has no name.
-
-        Logs and skips invalid objects.
-        """
+        """Add or remove an object in the cache; return its key, or None without a name. Logs invalid objects."""
         key = None
         try:
             key = _named(obj)

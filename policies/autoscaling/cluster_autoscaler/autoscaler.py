@@ -105,9 +105,7 @@ class ClusterAutoscaler:
     def packed(
         self, pending: Sequence[Pod], snapshot: Snapshot, upcoming: Mapping[str, int], hints: dict[str, str] | None
     ) -> tuple[Snapshot, list[Pod]]:
-        """Return the cluster with nodes on their way, and with Pending Pods on the nodes on which they fit, and the
-        other Pods.
-        """
+        """Return (the cluster with nodes on their way and Pending Pods that fit, the other Pending Pods)."""
         return filter_out_schedulable(snapshot.with_nodes(list(self._upcoming(upcoming))), pending, hints)
 
     def _upcoming(self, numbers: Mapping[str, int]) -> Iterator[NodeInfo]:

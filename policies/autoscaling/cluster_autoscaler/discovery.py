@@ -313,7 +313,6 @@ class Discovery:
         )
 
     def _tells_ready(self) -> Callable[[str], bool]:
-        """Return a function that reports whether a node is ready."""
         states, is_passing = self._states, _tests_keys(self._flags, _STARTUP_TAINTS)
         starting = {name for name, state in states.items() if any(map(is_passing, state.taints))}
         return lambda name: name not in starting and (name not in states or states[name].ready)
@@ -439,10 +438,7 @@ def _of_status(entry: ApiObject) -> Sizes:
 
 
 def _template_of_annotations(annotations: Mapping[str, Any]) -> ApiObject | None:
-    """Return the Node that the capacity annotations describe; None without cpu and memory.
-
-    Source: cloudprovider/clusterapi `TemplateNodeInfo`.
-    """
+    """Return the Node of the capacity annotations; None without cpu and memory. Source: `TemplateNodeInfo`."""
     annotated = {
         key: _annotation(annotations, key) for key in ("cpu", "memory", "ephemeral-disk", "maxPods", "gpu-count")
     }
@@ -564,9 +560,7 @@ def _number(value: object) -> int | None:
 
 
 def _scale_down(given: Sequence[tuple[str, str]]) -> ScaleDownSettings:
-    """Return the settings of scale-down. A flag with an unreadable value or that forewarn does not model makes removals
-    unknown.
-    """
+    """Return the settings of scale-down; a flag that is unreadable or not modelled makes removals unknown."""
     flags, chosen = dict(given), dict[str, Any]()
     for fields, read in ((_TIMES, _duration), (_COUNTS, _number), (_SHARES, _share), (_SWITCHES, _switch)):
         for flag in fields.keys() & flags.keys():

@@ -115,10 +115,7 @@ class Estimate:
                 more = self._on_new(rest)
 
     def _score(self, pod: Pod) -> float:
-        """Return the sort score of a Pod: its share of a node's cpu plus its share of memory.
-
-        Source: `calculatePodScore`.
-        """
+        """Return the sort score: the Pod's shares of a node's cpu and memory. Source: `calculatePodScore`."""
         requests, allocatable = pod.occupies.resource, self.group.node.allocatable
         score = requests.milli_cpu / allocatable.milli_cpu if allocatable.milli_cpu > 0 else 0.0
         return score + (requests.memory / allocatable.memory if allocatable.memory > 0 else 0.0)
@@ -141,20 +138,14 @@ class Estimate:
         return ()
 
     def _node_order(self) -> Iterator[int]:
-        """Yield the indices of the added nodes, in upstream's search order.
-
-        Source: upstream `NewLastIndexOrderMapping(1)`.
-        """
+        """Yield the indices of the added nodes in upstream's order. Source: `NewLastIndexOrderMapping(1)`."""
         before, count = len(self._base.node_infos), len(self._infos)
         first = max((self._last + 1) % (before + count) - before, 0) if count else 0
         yield from range(first, count)
         yield from range(first)
 
     def _on_new(self, pods: Sequence[Pod]) -> bool:
-        """Fill the last added node, then add another one, repeatedly. Return false if no more nodes may be added.
-
-        Source: upstream `tryToScheduleOnNewNodes`.
-        """
+        """Fill the last added node, then add nodes; false if no more are allowed. Source: `tryToScheduleOnNewNodes`."""
         prepared: Prepared | None = None
         for pod in pods:
             if self._infos:
@@ -212,10 +203,7 @@ class Estimate:
         self._snapshot = None
 
     def _prepared(self, pod: Pod, before: Prepared | None) -> Prepared:
-        """Return the result of the Pod's PreFilter plugins.
-
-        `before`: the result for an equal Pod, returned if still valid.
-        """
+        """Return the results of PreFilter plugins. `before`: of an equal Pod, returned if still valid."""
         if before is not None and (before.holds or self._snapshot is not None):
             return before
         if before is None and not self._repels_pods:
@@ -228,10 +216,7 @@ class Estimate:
         return Prepared(framework_of(self._snapshot, pod), pod)
 
     def _rejected(self, prepared: Prepared, pod: Pod, info: NodeInfo) -> Status | None:
-        """Return the rejection of a Pod by a node's filters; None if the Pod fits. Raises PluginFault.
-
-        Source: upstream `RunFiltersOnNode`.
-        """
+        """Return why a node's filters reject a Pod; None if not. Raises PluginFault. Source: `RunFiltersOnNode`."""
         charge(FILTERS)
         if prepared.rejected is not None:
             return prepared.rejected

@@ -157,10 +157,7 @@ def is_schedulable(node: ApiObject) -> bool:
 
 
 def is_good_template(node: ApiObject) -> bool:
-    """Report whether cluster-autoscaler prefers a node as a template. Raises InvalidObject.
-
-    Source: `isNodeGoodTemplateCandidate`.
-    """
+    """Report whether a node is preferred as a template. Raises InvalidObject. Source: `isNodeGoodTemplateCandidate`."""
     return is_schedulable(node) and all(text(taint, "key") != _DELETED for taint in items(node, "spec", "taints"))
 
 

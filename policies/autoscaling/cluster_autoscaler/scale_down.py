@@ -429,10 +429,7 @@ class _Removal:
         return PDB if self.budgets.blocks(pod) else ""
 
     def _move(self, name: str, pods: Sequence[Pod]) -> str:
-        """Place the Pods of a removed node on other nodes; return why this is not possible, or "".
-
-        Source: `findPlaceFor`.
-        """
+        """Move the Pods of a removed node to others; return why this is impossible, or "". Source: `findPlaceFor`."""
         if not pods:
             return ""
         unbound = [replace(pod, node_name="") for pod in pods]
@@ -468,10 +465,7 @@ def _gpu_of(node: Node) -> str:
 
 
 def _with_ghost(snapshot: Snapshot, name: str) -> Snapshot:
-    """Return the cluster with a node as it is while it is being removed: tainted, without Pods.
-
-    Source: `replaceWithTaintedGhostNode`.
-    """
+    """Return the cluster with the node tainted and without Pods. Source: `replaceWithTaintedGhostNode`."""
     node = snapshot.node_infos[snapshot.rows[name]].node
     ghost = NodeInfo(replace(node, taints=(*node.taints, TO_BE_DELETED)), (), snapshot.semantics)
     objects = replace(

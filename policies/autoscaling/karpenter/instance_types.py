@@ -322,9 +322,7 @@ def filtered(
 
 
 def unsatisfied_min_values(types: Sequence[InstanceType], requirements: Requirements) -> dict[str, int]:
-    """Return the labels of which instance types have fewer values than minValues -> how many they have. Source:
-    `SatisfiesMinValues`.
-    """
+    """Return label -> its number of values, for labels that do not meet minValues. Source: `SatisfiesMinValues`."""
     wanted = {key: r.min_values for key, r in requirements.items() if r.min_values is not None}
     values = {key: set().union(*(t.requirements.of(key).values for t in types)) for key in wanted} if types else {}
     return {key: len(values[key]) for key in values if len(values[key]) < wanted[key]}

@@ -263,10 +263,7 @@ def _subdomain(name: str, unit: str = "characters") -> list[str]:
 
 
 def _too_long(text: str, limit: int, unit: str = "characters") -> list[str]:
-    """Return the error of a text with too many bytes.
-
-    `unit`: upstream calls bytes "characters" in names, "bytes" in label keys and values.
-    """
+    """Return the error of a text with too many bytes. `unit`: "characters" in names, "bytes" in labels, as upstream."""
     too_long = len(text.encode(errors="surrogatepass")) > limit
     return [f"must be no more than {limit} {unit}"] if too_long else []
 

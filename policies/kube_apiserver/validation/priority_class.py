@@ -66,9 +66,7 @@ def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> li
 
 
 def validate_priority_class_object_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
-    """Return all errors of a change of a class, errors of metadata first. Raises InvalidObject if a class is not
-    decodable.
-    """
+    """Return all errors of a change, those of metadata first. Raises InvalidObject if a class is not decodable."""
     errors = validate_object_meta_update(new, old, namespaced=False)
     return errors + validate_priority_class_update(PriorityClass.from_api(new), PriorityClass.from_api(old))
 

@@ -277,10 +277,7 @@ def pod_limits(pod: PodResources) -> ResourceList:
 
 
 def pod_qos(pod: ApiObject) -> str:
-    """Return the QoS class of a Pod or Pod template; the class in its status takes precedence. Raises InvalidObject.
-
-    Source: pkg/apis/core/v1/helper/qos `GetPodQOS`.
-    """
+    """Return the QoS class, of the status if given. Raises InvalidObject. Source: helper/qos `GetPodQOS`."""
     return text(pod, "status", "qosClass") or compute_pod_qos(read_pod_resources(pod))
 
 

@@ -188,9 +188,7 @@ def _is_merge(key: Node) -> bool:
 
 
 def _merged(value: Node) -> Iterator[Collection]:
-    """Yield the mappings that a merge key (`<<`) merges. A list is yielded in reverse, so that its first mapping
-    counts.
-    """
+    """Yield the mappings that a merge key merges; a list in reverse, so that its first mapping counts."""
     target = followed(value)
     if isinstance(target, Collection) and target.is_mapping:
         yield target

@@ -154,10 +154,7 @@ def _read_masked(read: Callable[[Document], T], document: Document) -> T:
 
 
 def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> Document | None:
-    """Return the document with matches masked; None without a match, or if no unused character is left.
-
-    `what`: pairs (pattern, the character that a mask represents).
-    """
+    """Return the document with matches masked, or None. `what`: (pattern, the character that a mask represents)."""
     text, masks = document.text, dict(document.masks)
     free = (character for character in _PRIVATE if character not in document.text)
     for pattern, meant in what:
@@ -174,10 +171,7 @@ def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> 
 
 
 def _with_a_tag_that_ends(document: Document, fault: Fault) -> Document | None:
-    """Return the document with the invalid tag at the error replaced by a tag that ends where libyaml requires.
-
-    None if no tag is the cause.
-    """
+    """Return the document with the invalid tag ended where libyaml requires; None if no tag is the cause."""
     if fault.since is None or not fault.message.startswith(_TAG_FAULTS):
         return None
     text = document.text

@@ -158,9 +158,7 @@ def _count_nodes(value: Any) -> int:
 
 
 def _unquoted(decode: Callable[[str, None, bool], Any], text: str, *, is_mode: bool = False) -> Any:
-    """Return `decode` for an unquoted scalar. Raises _Unusual if it is ambiguous or unreadable. `is_mode`: the scalar
-    is the mode of a file, which may be octal.
-    """
+    """Return `decode` of an unquoted scalar. Raises _Unusual if ambiguous or unreadable. `is_mode`: may be octal."""
     if may_surprise(text) and not (is_mode and text.isdigit()):
         raise _Unusual
     try:

@@ -99,10 +99,7 @@ def key_of(text: str, tag: str | None, plain: bool) -> str:
 
 
 def _number(text: str) -> JsonScalar:
-    """The value of a text that starts like a number.
-
-    Source: strconv.ParseInt with base 0, ParseUint, then yamlStyleFloat.
-    """
+    """Parse a text that starts like a number. Source: strconv.ParseInt with base 0, ParseUint, yamlStyleFloat."""
     digits = text.replace("_", "")
     match = _INTEGER.fullmatch(digits)
     if match and (number := _integer(match)) is not None:
@@ -233,9 +230,7 @@ def doubtful(root: Node) -> Iterator[tuple[Scalar, str]]:
 
 
 def _doubt(text: str, field: str, wants_string: bool) -> str:
-    """Return the message about an unquoted scalar; "" if not ambiguous in this field. `wants_string`: the field is a
-    string.
-    """
+    """Return the message about an ambiguous unquoted scalar, or "". `wants_string`: the field is a string."""
     if text in _SWITCHES:
         import json
 

@@ -100,10 +100,7 @@ class Tree:
         self._keys: dict[int, dict[str, MappingEntry]] = {}
 
     def scalar(self, path: Path) -> Scalar | None:
-        """Return the scalar at a path if it can be found without all nodes; otherwise None.
-
-        Only a limited number of calls search: later ones return None, because then reading all nodes is faster.
-        """
+        """Return the scalar at a path if found without all nodes. After many calls None: reading all is faster."""
         self._to_seek -= 1
         return seek(self.document, path) if self._to_seek >= 0 else None
 

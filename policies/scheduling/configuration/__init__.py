@@ -139,9 +139,7 @@ def default_plugins(semantics: Semantics) -> tuple[EnabledPlugin, ...]:
 
 
 def plugin_sets(given: Mapping[str, Any], semantics: Semantics) -> dict[str, PluginSet]:
-    """Return extension point -> its configured plugins; multiPoint also has the default plugins. `given`: `plugins` of
-    a profile. Source: upstream `mergePlugins`.
-    """
+    """Return extension point -> plugins; multiPoint also has the default plugins. Source: upstream `mergePlugins`."""
     merged = {MULTI_POINT: _merged(default_plugins(semantics), _read(given.get(MULTI_POINT)))}
     return merged | {point: _merged((), _read(given.get(point))) for point in POINTS}
 
@@ -156,11 +154,7 @@ def _read(given: Mapping[str, Any] | None) -> PluginSet:
 
 
 def _merged(defaults: tuple[EnabledPlugin, ...], custom: PluginSet) -> PluginSet:
-    """Return the defaults merged with configured plugins: a configured plugin replaces its default in place; other
-    plugins follow.
-
-    Source: upstream `mergePluginSet`.
-    """
+    """Return the defaults, replaced in place if configured, then other plugins. Source: upstream `mergePluginSet`."""
     last = {plugin.name: index for index, plugin in enumerate(custom.enabled)}
     replaced: set[int] = set()
     enabled: list[EnabledPlugin] = []
@@ -218,10 +212,7 @@ def _of_struct(obj: ApiObject, struct: Struct, path: Path) -> list[FieldError]:
 
 
 def _faults(value: Any, kind: Type, path: Path) -> Iterator[FieldError]:
-    """Yield an error for each unknown field and each list that is too long.
-
-    `kind`: the type of `value` in the schema.
-    """
+    """Yield an error for each unknown field and each too long list. `kind`: the type of `value` in the schema."""
     if isinstance(kind, ListOf):
         most = MAX_ENTRIES if isinstance(kind.item, Struct) else MAX_TEXTS
         if len(value or ()) > most:

@@ -74,11 +74,7 @@ class Constraint:
 
 
 def attribute_of(device: Device, driver: str, name: str) -> Attribute | None:
-    """Return an attribute of a device by its full name (`domain/name`), or None. `driver`: the default domain of
-    attributes.
-
-    Source: `lookupAttribute`.
-    """
+    """Return the attribute `domain/name`, or None. `driver`: the default domain. Source: upstream `lookupAttribute`."""
     if name in device.attributes:
         return device.attributes[name]
     domain, slash, own = name.partition("/")
@@ -238,10 +234,7 @@ class Allocator:
         ]
 
     def _prepare(self, claim_index: int, claim: ResourceClaim) -> None:
-        """Find the devices of requests with allocationMode All. Source: `validateDeviceRequest`.
-
-        Raises AllocationError.
-        """
+        """Find the devices for allocationMode All. Raises AllocationError. Source: `validateDeviceRequest`."""
         least = 0
         for index, request in enumerate(claim.requests):
             counts = []
@@ -286,9 +279,7 @@ class Allocator:
             return False
 
     def _request(self, claim_index: int, index: int) -> bool:
-        """Allocate the request `index` of the claim `claim_index` and everything after that request; return
-        whether all succeed.
-        """
+        """Allocate a request of a claim and everything after it; return whether all succeed."""
         requests = self._claims[claim_index].requests
         if index >= len(requests):
             return self._claim(claim_index + 1)
@@ -384,10 +375,7 @@ class Allocator:
     def _with(
         self, key: tuple[int, int, int], request: DeviceRequest, candidate: Found, rest: Callable[[], bool]
     ) -> bool:
-        """Allocate a device and call `rest` for everything that remains; release the device if `rest` fails.
-
-        Returns whether all succeed. Source: upstream `allocateDevice`.
-        """
+        """Allocate a device and call `rest`; undo if `rest` fails. Return its result. Source: `allocateDevice`."""
         claim_index, index, _ = key
         claim = self._claims[claim_index]
         outer = claim.requests[index]
@@ -464,10 +452,7 @@ class Allocator:
             self._counters.give_back(identity[:2], device)
 
     def _takes_counters(self, candidate: Found) -> bool:
-        """Report whether the allocation of a device consumes counters of the pool.
-
-        Only the first share of a shared device does.
-        """
+        """Report whether an allocation consumes the pool's counters: only the first share of a shared device does."""
         _, device, identity = candidate
         if not device.consumes:
             return False

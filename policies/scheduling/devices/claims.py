@@ -103,10 +103,7 @@ class ClaimProblem(Exception):
 
 
 def claims_of(pod: Pod, objects: ClusterObjects) -> tuple[ResourceClaim, ...]:
-    """Return the claims of a Pod, including claims that the controller has not created from a template yet.
-
-    Raises ClaimProblem.
-    """
+    """Return the claims of a Pod, also those not yet created from templates. Raises ClaimProblem."""
     return tuple(claim for claim in (_claim(pod, wanted, objects) for wanted in pod.device_claims) if claim is not None)
 
 
@@ -366,11 +363,7 @@ class Pools:
                     yield part, device
 
     def _pool(self, key: tuple[str, str], parts: Sequence[ResourceSlice]) -> Pool | None:
-        """Return the pool that consists of a node's slices `parts`; None if the cluster has slices of a newer
-        generation of the pool.
-
-        `key`: (driver, pool).
-        """
+        """Return the pool of a node's slices; None if slices of a newer generation exist. `key`: (driver, pool)."""
         generation, wanted = parts[0].generation, parts[0].slices
         every = parts
         if len(parts) != wanted:
@@ -388,9 +381,7 @@ class Pools:
         return Pool(*key, slices=tuple(sorted(targeting, key=lambda part: part.name)), counters=counters)
 
     def _counters_of(self, key: tuple[str, str], parts: Sequence[ResourceSlice]) -> Counters | None:
-        """Return the counters of a pool's slices, cached for complete pools; None if counter sets are duplicate
-        or unknown.
-        """
+        """Return a pool's counters, cached for complete pools; None if counter sets are duplicate or unknown."""
         generation = parts[0].generation
         if len(parts) != sum(part.generation == generation for part in self._of_pool[key]):
             return _read_counters(parts)

@@ -56,10 +56,7 @@ class ImageLocality(Plugin):
         return [normalized_image_name(name) for name in (*spec.images, *mounted)]
 
     def _scaled(self, name: str, node_info: NodeInfo) -> int:
-        """Return the image size in bytes times the share of nodes with the image; 0 if the node does not have it.
-
-        Upstream `scaledImageScore`.
-        """
+        """Return the image's bytes times the share of nodes with it; 0 if absent. Upstream `scaledImageScore`."""
         if name not in node_info.node.images:
             return 0
         size, nodes = self.snapshot.image_states[name]

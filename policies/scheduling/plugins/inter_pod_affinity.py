@@ -110,10 +110,7 @@ def _check_namespaces(terms: Iterable[AffinityTerm]) -> None:
 
 
 def _scope_of(terms: Sequence[AffinityTerm], own: str) -> Scope | None:
-    """Return a scope with all Pods that can match every term; None if they may be in several namespaces.
-
-    `own`: namespace of the owner.
-    """
+    """Return the scope of Pods that match every term; None for several namespaces. `own`: the owner's namespace."""
     for term in terms:
         if term.namespace_selector is not None and term.namespace_selector.matches(NO_LABELS):
             continue
@@ -242,10 +239,7 @@ def _attracting_keys(pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str,
 
 
 def _attracting(pod: Pod, hard_weight: int) -> list[tuple[int, AffinityTerm]]:
-    """Return (score, term) for the terms of a Pod on a node that affect the score of other Pods.
-
-    `hard_weight`: the score of required terms.
-    """
+    """Return (score, term) of a Pod's terms that affect others' scores. `hard_weight`: the score of required terms."""
     affinity = pod.spec.pod_affinity
     result = [(hard_weight, term) for term in affinity.required_affinity]
     result += [(weighted.weight, weighted.term) for weighted in affinity.preferred_affinity]
@@ -319,10 +313,7 @@ def _score_function(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -
 
 
 def _scope_of_any(terms: Sequence[AffinityTerm], own: str) -> Scope | None:
-    """Return a scope with all Pods that can match one of the terms; None if they may be in several namespaces.
-
-    `own`: namespace of the owner.
-    """
+    """Return the scope of Pods that match any term; None for several namespaces. `own`: the owner's namespace."""
     every = {_scope_of((term,), own) for term in terms}
     if len(every) == 1:
         return every.pop()
@@ -466,10 +457,7 @@ class _FilterState:
                 yield term.topology_key
 
     def update_with_pod(self, other: Pod, labels: Mapping[str, str], delta: int) -> None:
-        """Add another Pod (`delta` 1) on a node with these labels to the counts, or remove the Pod (-1).
-
-        Source: upstream `updateWithPod`.
-        """
+        """Add (`delta` 1) or remove (-1) a Pod on a node with these labels. Source: upstream `updateWithPod`."""
         for key in self._repelling_keys(other):
             _update(self.existing_anti_affinity, key, labels, delta)
         self._update_own(other, labels, delta)
@@ -550,10 +538,7 @@ class InterPodAffinity(Plugin, FilterInColumns):
         return None
 
     def in_columns(self, problem: NodeFit) -> None:
-        """Add required affinity, and a constraint for each topology key of anti-affinity, to `problem`.
-
-        Raises NotValid if the numpy implementation does not support a term.
-        """
+        """Add required affinity, and a constraint for each topology key of anti-affinity. Raises NotValid."""
         problem.affinity = required_affinity(problem)
         for constraint in anti_affinity(problem):
             problem.add(constraint)

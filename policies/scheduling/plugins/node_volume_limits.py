@@ -106,10 +106,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
         problem.narrow(self.name, Rejections(codes, statuses))
 
     def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
-        """Yield the rejected nodes.
-
-        Raises NotValid if it depends on lower-priority Pods whether a node has too many volumes.
-        """
+        """Yield the rejected nodes. Raises NotValid if lower-priority Pods decide whether a limit is exceeded."""
         if problem.undecided.any():
             raise NotValid
         yield from super().rejections_in_columns(problem, amounts)
@@ -220,10 +217,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
         return driver is not None and (driver.prevents_scheduling_if_missing or not self.semantics.drivers_opt_in)
 
     def _check_drivers(self, new: Attached, csi_node: CSINode | None) -> None:
-        """Raise _Rejected for the first missing CSI driver; upstream reports any of them.
-
-        Upstream `checkCSIDriverOnNode`.
-        """
+        """Raise _Rejected for the first missing CSI driver; upstream reports any. Source: `checkCSIDriverOnNode`."""
         for name in dict.fromkeys(new.values()):
             if self._needs_driver(name) and (csi_node is None or name not in csi_node.drivers):
                 raise _Rejected(_missing(name))
@@ -296,10 +290,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
 
 
 def not_created_for(claim: PersistentVolumeClaim, pod: Pod) -> str:
-    """Return the error for a claim of an ephemeral volume that another Pod owns.
-
-    Source: component-helpers `VolumeIsForPod`.
-    """
+    """Return the error for the claim of another Pod's ephemeral volume. Source: component-helpers `VolumeIsForPod`."""
     return f"PVC {claim.namespace}/{claim.name} was not created for pod {pod.key} (pod is not owner)"
 
 

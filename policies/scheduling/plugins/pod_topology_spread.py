@@ -187,10 +187,7 @@ def spread_scores(
 
 
 def _scores(counts: NDArray[np.int64], domains: int, constraint: TopologySpreadConstraint) -> NDArray[np.float64]:
-    """Return the weighted counts, with the shape of `counts`.
-
-    Source: upstream `scoreForCount`, `topologyNormalizingWeight`.
-    """
+    """Return the weighted counts, of the same shape. Source: `scoreForCount`, `topologyNormalizingWeight`."""
     return counts.astype(np.float64) * log(domains + 2) + float(constraint.max_skew - 1)
 
 
@@ -212,9 +209,7 @@ def _by_domain(
 
 
 def includes_all_nodes(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
-    """Report whether a constraint counts all nodes, because the Pod's node affinity and the nodes' taints do not
-    matter.
-    """
+    """Report whether a constraint counts all nodes: the Pod's node affinity and the nodes' taints do not matter."""
     affinity = pod.spec.node_affinity
     return affinity.node_selector is None and affinity.required is None and constraint.node_taints_policy != "Honor"
 
@@ -329,9 +324,7 @@ class _FilterState:
         )
 
     def min_match_num(self, index: int) -> int:
-        """Return the minimum count over all domains of constraint `index`; 0 if there are fewer domains than
-        `minDomains`.
-        """
+        """Return the minimum count over all domains; 0 if there are fewer domains than `minDomains`."""
         if len(self.counts[index]) < self.constraints[index].min_domains:
             return 0
         return self.critical_paths[index].least
@@ -503,10 +496,7 @@ class PodTopologySpread(Plugin, FilterInColumns):
         return () if selector.empty else tuple(replace(constraint, selector=selector) for constraint in wanted)
 
     def _matching(self, pods: Sequence[Pod], constraint: TopologySpreadConstraint, namespace: str) -> int:
-        """Return the number of Pods in `namespace` that match the constraint and are not terminating.
-
-        Source: upstream `countPodsMatchSelector`.
-        """
+        """Return the number of matching Pods that are not terminating. Source: upstream `countPodsMatchSelector`."""
         if not constraint.counts_pods(self.snapshot.semantics):
             return 0
         return sum(p.namespace == namespace and not p.terminating and constraint.matches(p.labels) for p in pods)
@@ -535,10 +525,7 @@ def do_not_schedule(pod: Pod) -> Constraints:
 
 
 def _constraints(constraints: Constraints, pod: Pod, action: str) -> Constraints:
-    """Return the constraints with this `whenUnsatisfiable` (`action`).
-
-    Source: upstream `filterTopologySpreadConstraints`.
-    """
+    """Return the constraints with this `whenUnsatisfiable`. Source: upstream `filterTopologySpreadConstraints`."""
     return tuple(
         replace(c, selector=with_label_keys(c.selector, "In", c.match_label_keys, pod.labels))
         for c in constraints

@@ -102,10 +102,7 @@ def of_preferences(tolerations: Sequence[Toleration]) -> tuple[Toleration, ...]:
 
 
 def untolerated_preferences(tolerations: Sequence[Toleration], node: Node) -> int:
-    """Return the number of untolerated PreferNoSchedule taints.
-
-    Source: upstream `countIntolerableTaintsPreferNoSchedule`.
-    """
+    """Return the number of untolerated taints. Source: upstream `countIntolerableTaintsPreferNoSchedule`."""
     return sum(
         taint.effect == PREFER_NO_SCHEDULE and not tolerations_tolerate_taint(tolerations, taint)
         for taint in node.taints

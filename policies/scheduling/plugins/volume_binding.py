@@ -320,10 +320,7 @@ def _allowed(problem: NodeFit, storage_class: StorageClass) -> NDArray[np.bool_]
 
 
 def _roomy(problem: NodeFit, storage_class: str, request: int) -> Selectors:
-    """Return selectors of the nodes with a CSIStorageCapacity of the class of at least `request` bytes.
-
-    Source: `hasEnoughCapacity`.
-    """
+    """Return selectors of nodes with a CSIStorageCapacity of at least `request` bytes. Source: `hasEnoughCapacity`."""
     capacities = problem.snapshot.objects.storage_capacities
 
     def compute() -> Selectors:
@@ -641,10 +638,7 @@ class VolumeBinding(Plugin, FilterInColumns):
     def _enough_capacity(
         self, storage_class: StorageClass, claim: PersistentVolumeClaim, node_info: NodeInfo
     ) -> CSIStorageCapacity | None:
-        """Return the first CSIStorageCapacity of the class for the node that is large enough, or None.
-
-        Source: upstream `hasEnoughCapacity`, which returns any of these.
-        """
+        """Return the first large enough CSIStorageCapacity, or None. Source: `hasEnoughCapacity`, which returns any."""
         for capacity in each(tuple(self.snapshot.objects.storage_capacities.values())):
             if (
                 capacity.storage_class == storage_class.name
@@ -679,10 +673,7 @@ class VolumeBinding(Plugin, FilterInColumns):
     def _candidates(
         self, claim: PersistentVolumeClaim
     ) -> tuple[Sequence[PersistentVolume], Sequence[PersistentVolume]]:
-        """Return (volumes reserved for a claim; unbound volumes that fit, smallest first).
-
-        Node affinity does not count.
-        """
+        """Return (volumes reserved for a claim; unbound volumes that fit, smallest first), on any node."""
         key = claim.namespace, claim.name
         if key not in self._fitting:
             every = each(self.snapshot.volumes_of_class.get(claim.storage_class, ()), 0.5)

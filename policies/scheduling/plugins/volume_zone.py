@@ -85,10 +85,7 @@ class VolumeZone(Plugin, FilterInColumns):
         problem.narrow(self.name, rejected(anywhere & ~passing, REASON))
 
     def _of_pod(self, pod: Pod) -> tuple[tuple[_Topology, ...], str]:
-        """Return (the zones and regions of the Pod's volumes, the reason if they are unknown or "").
-
-        Source: upstream `getPVbyPod`.
-        """
+        """Return (the zones and regions of the volumes, why they are unknown or ""). Source: upstream `getPVbyPod`."""
         topologies: list[_Topology] = []
         for volume in pod.spec.volumes:
             if volume.claim_name is None:

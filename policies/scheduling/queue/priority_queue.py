@@ -75,9 +75,7 @@ class BackoffQueue:
         return info.backoff_expiration
 
     def _duration(self, count: int, pods: int) -> float:
-        """Return the back-off in seconds after the failed attempt `count`. The back-off doubles with each attempt.
-        Source: upstream `calculateBackoffDuration`.
-        """
+        """Return the back-off in seconds, doubled by each attempt. Source: upstream `calculateBackoffDuration`."""
         return min(self._initial * float(2 ** min(count - 1, 64)), self._most * sqrt(pods))
 
     def add(self, info: Entity) -> None:
@@ -466,10 +464,7 @@ class PriorityQueue:
             self.done(info.pod)
 
     def _of_what_happened(self, info: QueuedPodInfo) -> Strategy:
-        """Return where to requeue a Pod after an attempt, by the events during the attempt.
-
-        Source: upstream `determineSchedulingHintForInFlightPod`.
-        """
+        """Return where to requeue, by events during the attempt. Source: `determineSchedulingHintForInFlightPod`."""
         if not info.is_rejected:
             return Strategy.AFTER_BACKOFF
         events = self._in_flight.get(info.pod.identity)
@@ -660,11 +655,7 @@ class PriorityQueue:
         return True
 
     def _to_backoff(self, info: Entity) -> bool:
-        """Put a Pod or PodGroup into the back-off queue, unless a plugin gates it; return whether the queue contains
-        it.
-
-        Source: upstream `moveToBackoffQ`.
-        """
+        """Put it into the back-off queue unless gated; return whether it is there. Source: `moveToBackoffQ`."""
         if not self._pass_gates(info):
             self.unschedulable[info.key] = info
             return False
@@ -673,10 +664,7 @@ class PriorityQueue:
         return True
 
     def _pass_gates(self, info: Entity) -> bool:
-        """Report whether no plugin gates a Pod or PodGroup.
-
-        One gated Pod gates its PodGroup. Source: upstream `runPreEnqueuePlugins`.
-        """
+        """Report whether no plugin gates it. One gated Pod gates its PodGroup. Source: `runPreEnqueuePlugins`."""
         if isinstance(info, QueuedPodInfo):
             return self._passes_gates(info)
         kept_out = [member for member in info.members if not self._passes_gates(member)]
@@ -685,11 +673,7 @@ class PriorityQueue:
         return not kept_out
 
     def _passes_gates(self, info: QueuedPodInfo) -> bool:
-        """Run the PreEnqueue plugins, first the plugin that gated the Pod last; return whether none of them gates the
-        Pod.
-
-        Source: upstream `runPreEnqueuePluginsForPod`.
-        """
+        """Run PreEnqueue plugins, first the one that gated last. Source: upstream `runPreEnqueuePluginsForPod`."""
         gates = self._gates.get(info.pod.spec.scheduler_name or DEFAULT_SCHEDULER, ())
         first = sorted(gates, key=lambda gate: gate.name != info.gating_plugin)
         status = run_pre_enqueue_plugins(first, info.pod)
@@ -724,8 +708,5 @@ class PriorityQueue:
 
 
 def le_priority_pre_check(pod: Pod) -> Callable[[Pod], bool]:
-    """Return a function that reports whether a Pod has at most the priority of `pod`.
-
-    Source: upstream `getLEPriorityPreCheck`.
-    """
+    """Return whether a Pod has at most the priority of `pod`, as a function. Source: `getLEPriorityPreCheck`."""
     return lambda other: other.effective_priority <= pod.effective_priority

@@ -173,10 +173,7 @@ def resources_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
 
 
 def _more_of_what_is_requested(pod: Pod, old: Node, new: Node) -> bool:
-    """Report whether the node has more of a requested resource than before.
-
-    Source: upstream `haveAnyRequestedResourcesIncreased`.
-    """
+    """Report whether a requested resource has grown. Source: upstream `haveAnyRequestedResourcesIncreased`."""
     before, after, request = old.allocatable, new.allocatable, pod.spec.request
     if after.allowed_pod_number > before.allowed_pod_number:
         return True
@@ -254,10 +251,7 @@ def spread_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
 
 
 def _involved(other: Pod, pod: Pod) -> bool:
-    """Report whether a change of `other` can affect the topology spread constraints of `pod`.
-
-    Source: upstream `involvedInTopologySpreading`.
-    """
+    """Report whether `other` can affect spread constraints. Source: upstream `involvedInTopologySpreading`."""
     return other.identity == pod.identity or (_on_a_node(other) and other.namespace == pod.namespace)
 
 
@@ -292,10 +286,7 @@ def its_own(pod: Pod, _old: Pod | None, new: Pod) -> bool:
 
 
 def uncordoned(_pod: Pod, old: Node | None, new: Node) -> bool:
-    """Report whether a schedulable node was added or a node was uncordoned.
-
-    Source: upstream `isSchedulableAfterNodeChange` of NodeUnschedulable.
-    """
+    """Report whether a node became schedulable. Source: NodeUnschedulable `isSchedulableAfterNodeChange`."""
     return not new.unschedulable and (old is None or old.unschedulable)
 
 
@@ -319,10 +310,7 @@ def node_affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
 
 
 def ports_after_pod(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
-    """Report whether a deleted Pod used a host port that the Pod needs.
-
-    Source: upstream `isSchedulableAfterPodDeleted` of NodePorts.
-    """
+    """Report whether a deleted Pod used a host port of the Pod. Source: NodePorts `isSchedulableAfterPodDeleted`."""
     if old is None or not _on_a_node(old) or not old.spec.host_ports:
         return False
     return bool(WantedPorts(pod.spec.host_ports).conflicts(old.spec.host_ports))
@@ -334,10 +322,7 @@ def volumes_after_pod(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
 
 
 def of_its_claim(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
-    """Report whether a volume of the Pod uses a claim.
-
-    Source: upstream `isSchedulableAfterPersistentVolumeClaimChange`.
-    """
+    """Report whether the Pod uses a claim. Source: upstream `isSchedulableAfterPersistentVolumeClaimChange`."""
     return pod.namespace == new.namespace and any(v.claim_of(pod.name) == new.name for v in pod.spec.volumes)
 
 
@@ -357,33 +342,22 @@ def devices_after_claim(pod: Pod, old: ResourceClaim, new: ResourceClaim) -> boo
 
 
 def new_or_moved_volume(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume) -> bool:
-    """Report whether a volume is new or its labels changed.
-
-    Source: upstream `isSchedulableAfterPersistentVolumeChange` of VolumeZone.
-    """
+    """Report whether a volume is new or relabelled. Source: VolumeZone `isSchedulableAfterPersistentVolumeChange`."""
     return old is None or old.labels != new.labels
 
 
 def member_added(pod: Pod, _old: Pod | None, new: Pod) -> bool:
-    """Report whether a new Pod belongs to the PodGroup of the rejected Pod.
-
-    Source: upstream `isSchedulableAfterPodAdded` of GangScheduling.
-    """
+    """Report whether a new Pod belongs to the Pod's group. Source: GangScheduling `isSchedulableAfterPodAdded`."""
     return bool(pod.spec.pod_group) and (pod.namespace, pod.spec.pod_group) == (new.namespace, new.spec.pod_group)
 
 
 def group_added(pod: Pod, _old: PodGroup | None, new: PodGroup) -> bool:
-    """Report whether the new PodGroup is the PodGroup of the Pod.
-
-    Source: upstream `isSchedulableAfterPodGroupAdded`.
-    """
+    """Report whether the Pod's PodGroup was added. Source: upstream `isSchedulableAfterPodGroupAdded`."""
     return (pod.namespace, pod.spec.pod_group) == (new.namespace, new.name)
 
 
 def fewer_members_suffice(pod: Pod, old: PodGroup, new: PodGroup) -> bool:
-    """Report whether the minCount of the Pod's PodGroup decreased. Source: upstream
-    `isSchedulableAfterPodGroupUpdated`.
-    """
+    """Report whether minCount of the Pod's group decreased. Source: `isSchedulableAfterPodGroupUpdated`."""
     return group_added(pod, old, new) and 0 < new.min_count < old.min_count
 
 

@@ -110,9 +110,7 @@ class EquivalenceClasses:
         return table.get((namespace, value), ())
 
     def amounts(self, resource: str) -> NDArray[np.int64]:
-        """Return [class]: the amount of a resource that a Pod of the class uses, in the units of `Columns`
-        (`pods`: 1).
-        """
+        """Return [class]: the amount that a Pod uses, in the units of `Columns` (`pods`: 1)."""
         if resource not in self._amounts:
             self._amounts[resource] = PerClass(self, _amount_of(resource, self._semantics))
         return self._amounts[resource].values()

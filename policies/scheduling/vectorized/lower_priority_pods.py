@@ -153,10 +153,7 @@ class MatchingPdbs:
             self._of_kind.pop(kind, None)
 
     def _matching(self, kind: int, pod: Pod) -> tuple[int, ...]:
-        """Return the numbers of the PDBs that match an equivalence class; cached.
-
-        Call `_numbered` for the namespace first.
-        """
+        """Return the numbers of PDBs that match a class; cached. Call `_numbered` for the namespace first."""
         result = self._of_kind.get(kind)
         if result is None:
             pdbs, first, kinds = self._namespaces.setdefault(pod.namespace, _Numbered((), 0, []))
@@ -295,10 +292,7 @@ def _by_importance(
 
 
 def _lexsort(*given: NDArray[np.int64] | int) -> NDArray[np.intp]:
-    """Return np.lexsort(given), where the last key counts most; as one sort if the keys fit into one number.
-
-    A number is a key that is equal for all.
-    """
+    """Return np.lexsort(given), as one sort if the keys fit into one number. A number: a key equal for all."""
     keys = [key for key in given if not isinstance(key, int)]
     packed, room = np.zeros(len(keys[0]), np.int64), 1
     for key in keys:
@@ -667,9 +661,7 @@ class LowerPriorityPods:
     def _above(
         self, matrix: PodMatrix, by_rank: NDArray[np.int64], kind: NDArray[np.int32], violates: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Return `Bounds.above` ([level, node]) for the nodes in the tables `by_rank`, `kind` and `violates`
-        ([rank, node]).
-        """
+        """Return `Bounds.above` ([level, node]) for the nodes in these tables ([rank, node])."""
         # A sum with `where` makes no table of amounts: at 5,000 nodes these are pages that the kernel clears first.
         above = np.empty((len(self.levels), kind.shape[1]), np.int64)
         others, priority = ~violates, matrix.kinds.priority.values()
@@ -770,9 +762,7 @@ def _narrowed(
 def _lowest_level(
     rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods
 ) -> tuple[NDArray[np.intp], int]:
-    """Return (the nodes that need no victim above a priority level, that level): the lowest level for which such
-    nodes exist.
-    """
+    """Return (the nodes with the lowest priority level above which they need no victim, that level)."""
     free_amounts = [
         (row.limit[nodes] - row.base[nodes] - row.amounts.violating[nodes], row.bounds.above)
         for row in rows
@@ -788,9 +778,7 @@ def _lowest_level(
 
 
 def _least_victims(rows: Sequence[Occupancy], nodes: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return [index in `nodes`]: a lower bound of the number of victims, as if each victim were the largest Pod
-    of its node.
-    """
+    """Return [index in `nodes`]: a lower bound of victims, as if each were the largest Pod of its node."""
     least = np.ones(len(nodes), np.int64)
     for row in rows:
         if row.bounds is not None:

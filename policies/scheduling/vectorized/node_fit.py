@@ -434,10 +434,7 @@ class NodeFit:
             self.added[plugin.name] = self.demands[before:]
 
     def _static(self) -> NDArray[np.bool_]:
-        """Return [node], bool: whether the node passes all static filters.
-
-        Sets `static_key`, the key of the cached result.
-        """
+        """Return [node], bool: whether all static filters pass. Sets `static_key`, the key of the cached result."""
         framework, pod = self.framework, self.pod
 
         def filters() -> list[StaticFilter]:
@@ -556,9 +553,7 @@ class NodeFit:
         return Decision((), names, candidate, self._is_sampled(len(nodes)))
 
     def _is_sampled(self, candidates: int) -> bool:
-        """Report whether kube-scheduler evaluates only a part of the nodes for preemption, if there are this many
-        candidates.
-        """
+        """Report whether kube-scheduler evaluates only some nodes for preemption, of this many candidates."""
         if "DefaultPreemption" not in self.framework.profile.plugins:
             return False
         args: DefaultPreemptionArgs = self.framework.plugin("DefaultPreemption").args
@@ -568,11 +563,7 @@ class NodeFit:
         return candidates > args.num_candidates(int(np.count_nonzero(self._unschedulable())))
 
     def _unschedulable(self) -> NDArray[np.bool_]:
-        """Return [node], bool: whether the node's first rejection is one that preemption may resolve (code
-        Unschedulable).
-
-        Raises NotValid.
-        """
+        """Return [node], bool: whether preemption may resolve the first rejection (Unschedulable). Raises NotValid."""
         rejections = first_rejections(self, rejected(~self.static, unresolvable()), Present())
         return rejections.where(Code.UNSCHEDULABLE)
 
@@ -596,9 +587,7 @@ class NodeFit:
         )
 
     def clearable(self) -> tuple[list[Occupancy], NDArray[np.intp]]:
-        """Return (the amounts of each constraint, the row numbers of nodes on which the Pod fits without all
-        lower-priority Pods).
-        """
+        """Return (amounts of each constraint, rows of nodes that fit without all lower-priority Pods)."""
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
         return self._clearable(lower, np.flatnonzero(self.open & (lower.count > 0)))
 
@@ -699,10 +688,7 @@ class Candidates(Sequence[Candidate]):
         return Candidate(info.node.name, tuple(victims), int(self.costs[VIOLATIONS, number]))
 
     def best(self) -> tuple[Candidate, ...]:
-        """Return the candidates with the lowest cost, sorted by node name.
-
-        Source: upstream `pickOneNodeForPreemption`.
-        """
+        """Return the candidates of lowest cost by node name. Source: upstream `pickOneNodeForPreemption`."""
         left = least(self.costs, np.arange(len(self)))
         return tuple(sorted((self._made(number) for number in left.tolist()), key=lambda item: item.node_name))
 

@@ -170,9 +170,7 @@ class Topology:
         return np.where(self.present, self.by_value(amounts)[self.values], 0)
 
     def by_value(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [number of a value]: the sum of `amounts` ([node]) over nodes with the value; a last entry 0 for
-        nodes without the label.
-        """
+        """Return [number of a value]: the sum of `amounts` ([node]); a last entry 0 for nodes without the label."""
         present = self.present
         return np.bincount(self.values[present], amounts[present], len(self) + 1).astype(np.int64)
 
@@ -304,9 +302,7 @@ class NodeTables:
         return passing
 
     def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
-        """Return [node], bool: the results of a function that depends only on the node, for example a plugin's
-        `may_reject`; cached.
-        """
+        """Return [node], bool: the cached results of a function of the node alone, such as `may_reject`."""
         return self._where(concerns).values
 
     def anywhere(self, concerns: Callable[[Node], bool]) -> bool:
@@ -468,9 +464,7 @@ class Selectors:
         return totals
 
     def _of_values(self, topology: Topology, key: str, weights: Mapping[str, int]) -> NDArray[np.int64]:
-        """Return [node]: the sum of `weights` (label value -> number of selectors) for the node's value of the
-        label `key`.
-        """
+        """Return [node]: the sum of `weights` (label value -> number of selectors) for the node's value of `key`."""
         charge(1 + len(topology.values) // VECTOR)
         cached = self._numbered.get(key)
         if cached is None or cached[0] is not topology or len(cached[1]) != len(topology) + 1:
@@ -968,10 +962,7 @@ class PodMatrix:
 
     @staticmethod
     def _summed(kind: NDArray[np.int32], per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [node]: the sum of `per_kind` ([class]) over the Pods of the node.
-
-        `kind`: [position, node], class of each Pod.
-        """
+        """Return [node]: the sum of `per_kind` ([class]) over its Pods. `kind`: [position, node], class of each Pod."""
         totals: NDArray[np.int64]
         counted = np.flatnonzero(per_kind)
         if len(counted) == 1:  # as of the pods of one workload: twenty times as fast as looking up each pod's number
