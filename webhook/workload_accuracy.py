@@ -284,13 +284,10 @@ class _Rollout:
     def is_busy(self) -> bool:
         """True if a Pod of the workload is about to be scheduled, ready or deleted."""
         return any(
-            pod.terminating or (not pod.terminal and (bool(pod.nominated_node_name) or _is_starting(pod)))
+            pod.terminating
+            or (not pod.terminal and (bool(pod.nominated_node_name) or (bool(pod.node_name) and not pod.ready)))
             for _, pod in self.pods.values()
         )
-
-
-def _is_starting(pod: Pod) -> bool:
-    return bool(pod.node_name) and not pod.ready
 
 
 class AccuracyExample(NamedTuple):

@@ -227,14 +227,10 @@ def creates_no_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]
         return False
     if not new.is_template:
         return not _is_let_go(old, subject.object)
-    if is_paused(old) != is_paused(subject.object) or not _is_same(new.object, stored.object):
+    if is_paused(old) != is_paused(subject.object) or new.object != stored.object:
         return False
     count, before = replicas_of(subject.object), replicas_of(old)
     return count == before or (fewer and count < before)
-
-
-def _is_same(one: ApiObject, other: ApiObject) -> bool:
-    return one is other or one == other
 
 
 def _is_over(old: ApiObject) -> bool:
@@ -416,10 +412,10 @@ def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster
     """
     kind = group_kind(obj)
     if kind == "apps/DaemonSet":
-        replicas = _daemons(obj, template, cluster)
+        replicas = count_daemons(cluster, obj, template) if cluster and cluster.objects.nodes else 1
         return Arrivals(replicas, min(surge_and_unavailable(obj, replicas)[0], replicas))
     given = at(obj, "spec", "replicas") is not None
-    replicas = replicas_of(obj if given or old is None or kind in _RUNS else old)
+    replicas = replicas_of(obj if given or old is None or kind in ("batch/Job", "batch/CronJob") else old)
     if replicas and kind == "batch/Job" and old is not None:
         succeeded, active = (int32(old, "status", key) or 0 for key in ("succeeded", "active"))
         replicas = 0 if is_finished(old) else wanted_active(obj, succeeded, active)
@@ -446,13 +442,6 @@ def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: Cluste
 
 
 _STATUS: Final = {"apps/DaemonSet": "currentNumberScheduled", "batch/Job": "active"}
-_RUNS: Final = ("batch/Job", "batch/CronJob")
-
-
-def _daemons(obj: ApiObject, template: ApiObject, cluster: ClusterSnapshot | None) -> int:
-    if cluster is None or not cluster.objects.nodes:
-        return 1
-    return count_daemons(cluster, obj, template)
 
 
 def _surge(obj: ApiObject, replicas: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -226,7 +225,7 @@ def _start(view: View, state: WorkloadState, cron_job_status: CronJobStatus, due
     deadline = int32(state.object, "spec", "startingDeadlineSeconds")
     if cron_job_status.last_schedule == due or (deadline is not None and due + deadline < now):
         return []
-    active = _active(view.owned(state.key))
+    active = [job for job in view.owned(state.key) if not (isinstance(job.status, JobStatus) and job.status.finished)]
     policy = text(state.object, "spec", "concurrencyPolicy")
     if policy == "Forbid" and active:
         return [
@@ -235,10 +234,6 @@ def _start(view: View, state: WorkloadState, cron_job_status: CronJobStatus, due
     replaced: list[Action] = [DeleteWorkload(job.key) for job in active] if policy == "Replace" else []
     creation = CreateWorkload(_job(state, due), state.key)
     return [*replaced, creation, SetStatus(state.key, CronJobStatus(due))]
-
-
-def _active(jobs: Sequence[WorkloadState]) -> list[WorkloadState]:
-    return [job for job in jobs if not (isinstance(job.status, JobStatus) and job.status.finished)]
 
 
 def _job(state: WorkloadState, due: float) -> dict[str, Any]:

@@ -82,7 +82,6 @@ def blocking_ordinal(obj: ApiObject, ordinals: Iterable[int]) -> int | None:
 
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
-_PENDING: Final = ("", "Pending")
 _RETRY_SECONDS: Final = 10.0
 """Seconds until a set checks again whether a claim that is being deleted exists; upstream's delay increases."""
 
@@ -280,7 +279,7 @@ def _process_replica(sts: _Set, ordinal: int, pod: PodState | None, actions: lis
         if not pod.terminating:
             actions.append(DeletePod(pod.pod.namespace, pod.pod.name, sts.state.key))
         return True
-    if sts.claim_templates and pod.pod.phase in _PENDING:
+    if sts.claim_templates and pod.pod.phase in ("", "Pending"):
         missing = _missing_claims(sts, pod.pod.name)
         actions += [*map(CreateClaim, missing), *_owners_to_set(sts, pod.pod.name, pod.pod.uid, creates=True)]
     if pod.terminating or pod.ready is None or not sts.available(pod):

@@ -31,7 +31,6 @@ MIN_PARALLEL_BYTES: Final = 16_000_000
 _MAX_FILES: Final = 8_000
 _MAX_PROCESSES: Final = 3
 _TICKET: Final = 4
-_CLASS: Final = b"riorityClassName"
 _KIND: Final = later(rb"kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)")
 
 
@@ -133,7 +132,7 @@ def skimmed(file: File, wanted: Collection[str]) -> Reading | None:
 
 def _has_names(content: bytes) -> bool:
     """Report whether a file may name PriorityClasses outside of the objects that rules read."""
-    return _CLASS in content and not is_definition(content)
+    return b"riorityClassName" in content and not is_definition(content)
 
 
 def _readings(pipe: int) -> Iterator[tuple[int, Reading]]:

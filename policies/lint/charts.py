@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding
 
 CHART: Final = "Chart.yaml"
-_OF_VERSIONS: Final = ("removed-api-version", "scheduler-configuration")
 
 
 class Charts:
@@ -30,7 +29,7 @@ class Charts:
         return sorted((self._lowered(finding) for finding in findings), key=lambda finding: finding.order)
 
     def _lowered(self, finding: Finding) -> Finding:
-        if finding.rule in _OF_VERSIONS and is_fixture(finding.file):
+        if finding.rule in ("removed-api-version", "scheduler-configuration") and is_fixture(finding.file):
             return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
         if finding.severity is Severity.NOTE or not finding.line or not self.is_deprecated(finding.file):
             return finding

@@ -48,7 +48,6 @@ ASSERTION: Final = "test assertion"
 _STEP: Final = later(r"\d+-(?:assert|errors?)(?:-[^.]*)?\.ya?ml", re.IGNORECASE)
 _NAMED: Final = later(r"(?:.*[-_.])?assert(?:s|ions?)?(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
 _TEST: Final = later(r"chainsaw-test\.ya?ml", re.IGNORECASE)
-_KEYS: Final = ("assert", "error")
 _MAX_PATTERNS: Final = 1_000
 _MAX_STEPS: Final = 10_000
 """Maximum mappings and lists of one test that are read."""
@@ -98,7 +97,7 @@ def _referenced(test: File) -> Iterator[str]:
             to_do += value
         elif isinstance(value, Mapping):
             for key, inner in value.items():
-                file = inner.get("file") if key in _KEYS and isinstance(inner, Mapping) else None
+                file = inner.get("file") if key in ("assert", "error") and isinstance(inner, Mapping) else None
                 if isinstance(file, str):
                     yield file
                 elif isinstance(inner, Mapping | list):
@@ -438,7 +437,7 @@ def read_templates(given: Input, request: LintRequest) -> None:
     namespace = request.namespace or DEFAULT_NAMESPACE
     for directory in {os.path.realpath(path): path for path in reversed(given.chart_templates)}.values():
         used, defining, rendered = set[str](), set[str](), given.rendered_of(directory)
-        for file in find_files([directory], _TEMPLATE_FILES, as_git=request.gitignore):
+        for file in find_files([directory], (".yaml", ".yml", ".tpl"), as_git=request.gitignore):
             is_printed = rendered and os.path.normpath(file.path) in rendered.templates
             if is_excluded(file.path, exclude) or (rendered and is_helper(file.path)):
                 continue
@@ -459,10 +458,6 @@ def is_helper(path: str) -> bool:
     return path.endswith(".tpl") or os.path.basename(path).startswith("_")
 
 
-_TEMPLATE_FILES: Final = (".yaml", ".yml", ".tpl")
-_SCHEMA: Final = ".schema.json"
-
-
 def _values_of(chart: str, given: Input) -> Iterator[File]:
     """Yield the values files of a chart that were read."""
     try:
@@ -471,7 +466,7 @@ def _values_of(chart: str, given: Input) -> Iterator[File]:
         return
     for name in names:
         file = given.sources.get(os.path.join(chart, name))
-        if file is not None and name.startswith("values") and not name.endswith(_SCHEMA):
+        if file is not None and name.startswith("values") and not name.endswith(".schema.json"):
             yield file
 
 
@@ -654,9 +649,6 @@ def _stored_group(kind: str, ref: ObjectRef, cluster: ClusterSnapshot) -> ApiObj
     return group.to_api() if group else None
 
 
-_DEFINITION: Final = b"CustomResourceDefinition"
-
-
 def read_by_schema(given: Input, config: Config, namespace: str, more: Sequence[str], *, every: bool) -> None:
     """Add the objects of custom kinds whose definition is in the input, or in `more` files and named sources.
 
@@ -703,11 +695,9 @@ class _Texts:
     def _text(self, file: File) -> bytes:
         if file.name not in self.found:
             content = self._texts.get(file.name) or _content(file)
-            self.found[file.name] = content if any(word in content for word in _WORDS) else b""
+            names = b"riority" in content or b"preemptionPolicy" in content
+            self.found[file.name] = content if names else b""
         return self.found[file.name]
-
-
-_WORDS: Final = b"riority", b"preemptionPolicy"
 
 
 def _content(file: File) -> bytes:
@@ -732,7 +722,7 @@ def _files(sources: Sequence[str]) -> Iterator[File]:
 
 def _definitions(file: File) -> Iterator[ApiObject]:
     content = _content(file)
-    if _DEFINITION in content:
+    if b"CustomResourceDefinition" in content:
         yield from (subject.object for subject in read(content, file.name, frozenset((CRD,)), again=True).subjects)
 
 

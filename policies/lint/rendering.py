@@ -168,12 +168,9 @@ class OverlaySource(NamedTuple):
         """The position in the first part with the same value, or else in the rendered text."""
         value = at(self.object, *path)
         for part in self.parts if path and value is not None else ():
-            if at(part.object, *path) == value or path == _NAME:
+            if at(part.object, *path) == value or path == ("metadata", "name"):
                 return part.source.locate(path, key=key)
         return self.rendered.locate(path, key=key)
-
-
-_NAME: Final = ("metadata", "name")
 
 
 class Origins:

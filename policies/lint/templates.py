@@ -253,7 +253,6 @@ def keys_of(text: str) -> set[str]:
 
 
 _MAX_VALUES: Final = 100_000
-_NAMES: Final = ("priorityClassName", "priorityClass")
 _FILLED: Final = later(rb"riorityClass(?:Name)?[\"']?[ \t]*:[ \t]*(?:[\"'][\w{$@%]|[\w{$@%&*!|>\r\n])")
 """A key of a PriorityClass name with a value on its line or below."""
 
@@ -265,7 +264,7 @@ def class_of_value(subject: ReviewedObject) -> str:
 
 def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[str, ReviewedObject]]:
     """The PriorityClass names in a chart's values, with their keys. `keys`: keys that templates use as class names."""
-    if not _FILLED.search(data) and all(key.endswith(_NAMES) for key in keys):
+    if not _FILLED.search(data) and all(key.endswith(("priorityClassName", "priorityClass")) for key in keys):
         return  # most charts leave these keys empty
     data = as_utf8(data)
     try:

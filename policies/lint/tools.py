@@ -44,7 +44,6 @@ _MAX_NESTED: Final = 8
 _SCHEMA: Final = "values.schema.json"
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef", "$schema")
 _BUILT_IN: Final = ("#", "http://json-schema.org/", "https://json-schema.org/")
-_IDS: Final = ("$id", "id")
 
 
 class Outside(ValueError):
@@ -237,7 +236,7 @@ def _refers_elsewhere(schema: bytes) -> bool:
     def visit(pairs: list[tuple[str, Any]]) -> None:
         elsewhere.extend(value for key, value in pairs if key in _REFERENCES and not str(value).startswith(_BUILT_IN))
         # Helm before 3.18.5 reads the file of an id with a fragment to resolve "#/definitions/x".
-        ids = (value for key, value in pairs if key in _IDS and isinstance(value, str))
+        ids = (value for key, value in pairs if key in ("$id", "id") and isinstance(value, str))
         elsewhere.extend(value for value in ids if "#" in value[1:-1])
 
     try:

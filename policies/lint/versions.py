@@ -37,7 +37,6 @@ CHART_VALUES: Final = "values of a chart"
 """The end of a note, with the names of other directories that have the same problem."""
 _MAX_DIRECTORIES: Final = 20
 _MAX_STEPS: Final = 10_000
-_WORK_TREE: Final = "working tree"
 _HASH: Final = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30}\b")
 
 
@@ -79,7 +78,7 @@ def versions(base: str, head: str) -> Iterator[Versions]:
         private = os.path.realpath(private)
         before = _written(repository, first, base or "merge base", os.path.join(private, "base"))
         if not head:
-            yield Versions(before, Side(_WORK_TREE, repository.top), repository.changed(first))
+            yield Versions(before, Side("working tree", repository.top), repository.changed(first))
             return
         second = repository.commit(head)
         after = _written(repository, second, head, os.path.join(private, "head"))

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 NAMED_IN: Final = (b"argoproj.io/", b"kustomize.toolkit.fluxcd.io/")
 """Texts in every file that `destinations` reads."""
-_APPLICATION: Final = "argoproj.io/Application"
 _APPLICATION_SET: Final = "argoproj.io/ApplicationSet"
 
 
@@ -86,7 +85,7 @@ def _objects(path: str, content: bytes) -> Iterator[ApiObject]:
 
 def _of_object(obj: ApiObject, path: str) -> Iterator[_Target]:
     kind, spec = group_kind(obj), obj["spec"]
-    if kind == _APPLICATION:
+    if kind == "argoproj.io/Application":
         yield from _of_application(spec, {})
     elif kind == _APPLICATION_SET and isinstance(spec := at(obj, "spec", "template", "spec"), OBJECT):
         generators = at(obj, "spec", "generators")

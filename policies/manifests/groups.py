@@ -425,10 +425,11 @@ def _copies(
         apart += left < 0
         if left < 0:
             continue
-        changed = _changed_by([kustomizations[k] for k in used], named)
+        built = [kustomizations[k] for k in used]
+        changed = _changed_by(built, named)
         for file, place in files:
             copies[file][place] = changed if copies[file].get(place, changed) == changed else _ALL
-        for file in _resources_of([kustomizations[k] for k in used]) & sizes.keys() if changed else ():
+        for file in sizes.keys() & {path for k in built for path in k.resources} if changed else ():
             in_place[file] = {
                 _AS_IT_IS: changed if file not in in_place or changed == in_place[file][_AS_IT_IS] else _ALL
             }
@@ -442,10 +443,6 @@ def _changed_by(kustomizations: Sequence[Kustomization], named: Mapping[str, set
         if len(names) > _MAX_CHANGED:
             return _ALL
     return frozenset(names)
-
-
-def _resources_of(kustomizations: Sequence[Kustomization]) -> set[str]:
-    return {path for k in kustomizations for path in k.resources}
 
 
 _Place = tuple[str, str | None]
@@ -514,7 +511,6 @@ def _into(member: Member, place: _Place, changed: frozenset[str]) -> Member:
     return member._replace(subject=subject, home=home if home is not None else member.home)
 
 
-_RESOURCES: Final = ("resources", "bases", "components")
 _PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "configurations")
 _MAX: Final = 10_000
 """The maximum number of entries of one list."""
@@ -538,7 +534,7 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
     namespace = content.get("namespace")
     return Kustomization(
         directory,
-        tuple(_real(directory, p) for p in _paths(content, _RESOURCES)),
+        tuple(_real(directory, p) for p in _paths(content, ("resources", "bases", "components"))),
         tuple(_real(directory, p) for p in _paths(content, _PATCHES)),
         namespace if isinstance(namespace, str) else "",
         os.path.dirname(os.path.normpath(path)),

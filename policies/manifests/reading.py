@@ -33,11 +33,9 @@ MAX_DIAGNOSTICS: Final = 10_000
 """Maximum problems in the text of one file; a file with more is not a manifest."""
 
 _LONGEST_KIND: Final = 63
-_DEFINITION: Final = "CustomResourceDefinition"
 _MIN_GRAMMAR_BYTES: Final = 2_000
 """Minimum bytes of a document for which a first pass with masked text is faster."""
 
-_MERGE: Final = b"<<: *"
 _ENDS_WITH_ACTION: Final = later(rb"^\{[{%][^\n]*[%}]\}\s*\Z", re.MULTILINE)
 _LONGEST_ACTION: Final = 1_000
 _LONG: Final = 16_000
@@ -235,13 +233,13 @@ class _FileReader:
         data, finder = document.data, self._finder
         type_meta = sniff.type_meta(data)
         is_unwanted = not finder.wants(*type_meta, data) if type_meta else sniff.is_untyped(data)
-        if is_unwanted and type_meta and type_meta[1] == _DEFINITION:
+        if is_unwanted and type_meta and type_meta[1] == "CustomResourceDefinition":
             finder.define(data)
         if is_unwanted and (self._again or _is_valid(document)):
             finder.skip(type_meta[1] if type_meta else NO_KIND)
             return
         check_as_kubectl(document)
-        value = UNUSUAL if _MERGE in data else _value_of(document)
+        value = UNUSUAL if b"<<: *" in data else _value_of(document)
         unwanted_kind = type_meta[1] if is_unwanted and type_meta else ""
         if value is UNUSUAL:
             self._careful(document, unwanted_kind)

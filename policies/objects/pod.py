@@ -298,7 +298,6 @@ _PLAIN: Final = (
     "nodeName", "priority", "priorityClassName", "preemptionPolicy", "schedulerName", "terminationGracePeriodSeconds",
 )  # fmt: skip
 _REQUESTS: Final = ("containers", "initContainers", "overhead", "resources")
-_MET_BY_OTHERS: Final = ("volumes", "resourceClaims", "hostNetwork")
 _OF_A_CONTAINER: Final = ("name", "resources", "ports", "restartPolicy")
 
 
@@ -334,7 +333,7 @@ def _read(obj: ApiObject, reduced: Callable[[ApiObject], ApiObject]) -> Pod | No
 
 def _without_wishes(obj: ApiObject) -> ApiObject:
     """Return the Pod without fields for its own scheduling: node affinity, tolerations, spread constraints, images."""
-    spec = _spec(obj, *_PLAIN, *_REQUESTS, *_MET_BY_OTHERS)
+    spec = _spec(obj, *_PLAIN, *_REQUESTS, "volumes", "resourceClaims", "hostNetwork")
     affinity = {key: at(obj, "spec", "affinity", key) for key in ("podAffinity", "podAntiAffinity")}
     if any(value is not None for value in affinity.values()):
         spec["affinity"] = affinity

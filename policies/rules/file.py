@@ -461,7 +461,7 @@ def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
         return {"minors": list(minors)}, f" in this release; {releases} has it", "remove it"
     same = [other for other in fields if other.lower() == name.lower()]
     near = same or _nearest(name, fields)
-    if near and (same or not _has_home(name, root)):
+    if near and (same or next(homes(name, root), None) is None):
         return {"meant": near[0]}, f"; did you mean {quote(near[0])}?", f"write {near[0]}"
     right = _inside(unknown, root) or _outside(unknown.path, root)[-1:] or _anywhere(unknown.path, root)
     if not right and "/" in name and unknown.path[-2:-1] == ("metadata",):
@@ -484,10 +484,6 @@ def _nearest(name: str, names: frozenset[str]) -> list[str]:
     from difflib import get_close_matches  # only when something is wrong
 
     return get_close_matches(name[:100], sorted(names), n=1, cutoff=_NEAR)
-
-
-def _has_home(name: str, root: str) -> bool:
-    return next(homes(name, root), None) is not None
 
 
 def _inside(unknown: Unknown, root: str) -> list[Path]:
@@ -533,7 +529,6 @@ def _anywhere(path: Path, root: str) -> list[Path]:
     return (inside or nearest)[:1] if len(nearest) == 1 or inside else []
 
 
-_SCHEDULER_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 _REMOVED_VERSIONS: Final = {"v1alpha1": 19, "v1alpha2": 19, "v1beta1": 23, "v1beta2": 28, "v1beta3": 29}
 """Version -> the minor version of k8s.io/kube-scheduler 1.x that no longer has it."""
 _PREEMPTION: Final = "DefaultPreemption"
@@ -576,7 +571,7 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
         message = (
             f"no KubeSchedulerConfiguration in {quote(version)}: Kubernetes 1.{_REMOVED_VERSIONS[version]} removed it"
         )
-        yield Problem(message, ("apiVersion",), f"write apiVersion: {_SCHEDULER_VERSION}")
+        yield Problem(message, ("apiVersion",), "write apiVersion: kubescheduler.config.k8s.io/v1")
     for field, fix in REMOVED_SCHEDULER_FIELDS.items():
         if field in given:
             yield Problem(f"no field {quote(field)} since v1beta1", (field,), fix)

@@ -129,7 +129,6 @@ _SUGGESTIONS: Final = 3
 """Maximum names with a suggestion, and maximum scopes in a message."""
 _SHOWN: Final = 16
 _LONGEST_IN_SCOPE: Final = 50
-_OF_CLAIMS: Final = "VolumeAttributesClass"
 
 
 @rule(
@@ -171,7 +170,7 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
     from forewarn.policies.rules.support.quota_scopes import placed_selectors
 
     quota = context.quota_of(subject)
-    if not quota.scope_selectors or any(s.scope_name == _OF_CLAIMS for s in quota.scope_selectors):
+    if not quota.scope_selectors or any(s.scope_name == "VolumeAttributesClass" for s in quota.scope_selectors):
         return
     unknown = 0
     for selector, path in placed_selectors(quota, subject):
@@ -442,7 +441,8 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
     fault = use.faults[0]
     if fault.kind == "must-specify":
         return  # quota-requirement-missing
-    problem = _exceeded_message(use, fault, _noun(subject))
+    noun = "Pods" if subject.ref.kind in ("Job", "CronJob", "DaemonSet") else "replicas"
+    problem = _exceeded_message(use, fault, noun)
     text = Text(
         problem,
         _exceeded_fix(use, fault, group_kind(subject.object)),
@@ -464,10 +464,6 @@ def _finishes(subject: ReviewedObject, use: Use) -> bool:
     from forewarn.policies.controllers.deployment import max_unavailable  # quotas are rare
 
     return max_unavailable(subject.object, use.arrivals.replicas) > 0
-
-
-def _noun(subject: ReviewedObject) -> str:
-    return "Pods" if subject.ref.kind in ("Job", "CronJob", "DaemonSet") else "replicas"
 
 
 def _exceeded_message(use: Use, fault: Fault, noun: str) -> str:

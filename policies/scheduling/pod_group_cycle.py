@@ -46,8 +46,6 @@ _SHORTER: Final = {
     ", pod group preemption: ": "; preemption does not help: ",
     NO_VICTIMS: NO_VICTIMS_IN_SHORT,
 }
-_DYNAMIC_RESOURCES: Final = "DynamicResources"
-_DEFAULT_PREEMPTION: Final = "DefaultPreemption"
 
 
 class MemberStatus(NamedTuple):
@@ -312,11 +310,11 @@ def _post_filter(
     """Run the PostFilter plugins for the PodGroup. Source: upstream `RunPodGroupPostFilterPlugins`."""
     reasons: list[str] = []
     for plugin in framework_of(snapshot, pods[0]).profile.at("postFilter"):
-        if plugin == _DYNAMIC_RESOURCES and snapshot.semantics.devices_are_allocated:
+        if plugin == "DynamicResources" and snapshot.semantics.devices_are_allocated:
             if not any(status.ran_pre_filter for status in run.tried):
                 return _PostFiltered(error=f'error in "{plugin}" PodGroupPostFilter plugins: {NOT_FOUND}')
             reasons.append(_CLAIMS_RETURNED)
-        elif plugin == _DEFAULT_PREEMPTION:
+        elif plugin == "DefaultPreemption":
             result = preempt()
             message = f"pod group preemption: {result.message}"
             if result.is_error:

@@ -408,7 +408,6 @@ _CALM: Final = (DISRUPTION_BUDGET, DEPLOYMENT, "apps/ReplicaSet", "apps/Stateful
 """Kinds whose sync has no side effect if there is nothing to do; others draw random numbers, or depend on time."""
 _WORKERS: Final = {DISRUPTION_BUDGET: 1, DAEMON_SET: 2}
 _USUAL_WORKERS: Final = 5
-_WITH_FAILURE_STATUS: Final = ("apps/ReplicaSet", "/ReplicationController")
 _APART: Final = 1e-5
 """Maximum seconds between reading the clock and setting a timer by it, with random latencies."""
 _SHARED: Final = (DEPLOYMENT, "apps/ReplicaSet")
@@ -738,7 +737,7 @@ class ControllerManager:
                 self._requeue(first.key, first.at - self.api.epoch)
             elif not isinstance(first, CreatePod) or not self.rejections.stops(key):
                 yield from self._together(batch)
-        if self.rejections.stops(key) and key[0] in _WITH_FAILURE_STATUS:
+        if self.rejections.stops(key) and key[0] in ("apps/ReplicaSet", "/ReplicationController"):
             yield from self._write_failure(key, actions)
         self._after(key)
 

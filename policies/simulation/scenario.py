@@ -120,7 +120,6 @@ def read_workload(obj: ApiObject) -> WorkloadState:
     return WorkloadState((kind, namespace, name), obj, created=created, controller=controller)
 
 
-_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)")
 _SCALED: Final = {
     "Deployment": "apps/v1",
@@ -150,7 +149,7 @@ def seconds(value: Any, what: str = "at") -> float:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise ValueError(f"{what} must be seconds, or a duration in s, m or h such as 90s, 5m or 1h")
-    return float(match[1]) * _UNITS[match[2]]
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def read_events(values: Iterable[Any]) -> Iterator[Arrival]:

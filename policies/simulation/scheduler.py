@@ -209,11 +209,7 @@ class VolumeBinder:
 
 
 def _bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    return replace(volume, claim=_reference(claim))
-
-
-def _reference(claim: PersistentVolumeClaim) -> tuple[str, str, str]:
-    return claim.namespace, claim.name, claim.uid
+    return replace(volume, claim=(claim.namespace, claim.name, claim.uid))
 
 
 QUEUE_STARTS: Final = -0.5
@@ -564,7 +560,6 @@ class Scheduler:
 
 
 PARALLELISM: Final = 16
-_CLUSTER: Final = "cluster"
 
 
 class Preemptor(NamedTuple):
@@ -643,7 +638,7 @@ class PreemptionExecutor:
 
     def prepare_for_group(self, victims: Sequence[Pod], group: PodGroup) -> None:
         """Evict the victims for a PodGroup on all nodes, the last victim after all others."""
-        self._prepare(_CLUSTER, victims, Preemptor.of_group(group))
+        self._prepare("cluster", victims, Preemptor.of_group(group))
 
     def _prepare(self, node: str, pods: Sequence[Pod], preemptor: Preemptor) -> None:
         """Start the evictions of victims that are not terminating. Source: upstream `prepareCandidateAsync`."""

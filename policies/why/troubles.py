@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.why.evidence import Container, Event, Evidence, WaitingContainer
 
-_BY_SIGNAL: Final = (128 + 9, 128 + 15)
 _PROBE: Final = re.compile(r"Container (\S{1,253}) failed ((?:liveness|startup) probe)")
 _SHUTDOWN: Final = "Pod was terminated in response to imminent node shutdown."
 _CRITICAL: Final = ("Pod was preempted by Kubelet", "Preempted in order to admit critical pod")
@@ -75,7 +74,6 @@ _ROLLOUT: Final = 600.0
 """Seconds within which the scaling of another ReplicaSet belongs to the same rollout."""
 _SAME_PRESSURE: Final = 600.0
 """Seconds within which an Event about pressure on the node belongs to an eviction."""
-_UNDISRUPTED: Final = ("Succeeded", "Running", "Pending")
 _SHOWN_SHUTDOWN: Final = _SHUTDOWN[:24]
 _PULLED: Final = "Pulled"
 _STARTING: Final = ("Pulling", _PULLED, "FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
@@ -136,7 +134,7 @@ def _failed_probe(evidence: Evidence, pod: PodRecord, container: Container) -> t
         probe = _PROBE.match(event.message) if event.reason == "Killing" else None
         if probe is None or probe[1] != container.name:
             continue
-        by_signal = container.exit_code in _BY_SIGNAL
+        by_signal = container.exit_code in (128 + 9, 128 + 15)
         # The Event of repeated kills has only the time of the last one, which may be of the current run.
         if event.when >= container.started and (event.when <= container.when or by_signal):
             return probe[2], True
@@ -440,7 +438,7 @@ def _job(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
     Source: pkg/controller/job, job_controller.go, pod_failure_policy.go.
     """
     job = evidence.jobs.get(pod.owner[1]) if pod.owner[0] == "Job" else None
-    if job is None or job.failed is None or pod.phase in _UNDISRUPTED:
+    if job is None or job.failed is None or pod.phase in ("Succeeded", "Running", "Pending"):
         return
     failure = job.failed
     because = (

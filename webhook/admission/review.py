@@ -93,7 +93,6 @@ def route(path: str) -> tuple[Hook | None, str]:
 LEAST: Final = 16
 """Minimum characters of a token in a file; a shorter token can be guessed."""
 _LONGEST: Final = 4_096
-_BEARER: Final = "bearer"
 
 Tokens = Callable[[], Collection[str]]
 
@@ -178,7 +177,7 @@ EVERYBODY: Final = Callers()
 def bearer(authorization: str) -> str:
     """The token of an Authorization header; empty if there is none."""
     scheme, _, token = authorization.strip().partition(" ")
-    return token.strip() if scheme.lower() == _BEARER else ""
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:

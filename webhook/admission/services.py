@@ -85,7 +85,6 @@ if TYPE_CHECKING:
 MAX_DECISIONS: Final = 500
 _MAX_RESPONSE: Final = 16 * 1024
 """Bytes of a stored response with its full texts; the texts of a larger one are not shown."""
-_EXEMPT: Final = "exempt"
 
 
 class RecentDecision(NamedTuple):
@@ -125,7 +124,7 @@ class RecentDecisions:
 
     def add(self, hook: Hook, request: AdmissionRequest, answered: Answered) -> None:
         """Store a decision. Ignores exempt requests, and admissions of `/mutate`: `/validate` follows."""
-        if answered.verdict == _EXEMPT or (hook is not Hook.VALIDATE and answered.verdict != "denied"):
+        if answered.verdict == "exempt" or (hook is not Hook.VALIDATE and answered.verdict != "denied"):
             return
         resource = request.resource
         size = len(answered.body) + sum(len(text) for _, text in answered.withheld)

@@ -91,7 +91,6 @@ MAX_OBJECT: Final = 32 << 20
 _LARGE: Final = 128 * 1024
 _ONE: Final = Lock()
 _DECODER: Final = json.JSONDecoder()
-_SPACE: Final = " \t\n\r"
 
 
 def parsing(size: int) -> AbstractContextManager[object]:
@@ -147,7 +146,7 @@ class _Text:
         """The next character that is not a space, without consuming it; "" at the end."""
         while True:
             while self._at < len(self._text):
-                if self._text[self._at] not in _SPACE:
+                if self._text[self._at] not in " \t\n\r":
                     return self._text[self._at]
                 self._at += 1
             if not self._more():
@@ -661,7 +660,6 @@ def _is_extra(extra: Any) -> bool:
     return isinstance(extra, dict) and _are_texts(list(extra)) and all(map(_are_texts, extra.values()))
 
 
-_IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 _POOL: Final = 32
 """Maximum idle connections: one for each watched kind, and a few for other requests."""
 
@@ -749,7 +747,7 @@ def connect(context: str = "") -> Connection:
         raise ApiError(0, f"{missing.name} is not installed; install forewarn with the extra `live`") from None
     configuration = client.Configuration()
     user = None
-    if context or _kubeconfig() or _IN_CLUSTER not in os.environ:
+    if context or _kubeconfig() or "KUBERNETES_SERVICE_HOST" not in os.environ:
         user = _read_kubeconfig(config, configuration, context)
     else:
         _read_service_account(config, configuration)

@@ -135,7 +135,6 @@ def _redact_status(status: dict[str, Any]) -> None:
 
 
 WRITTEN, USAGE, FAILED = 0, 2, 3
-_INDEX: Final = "JOB_COMPLETION_INDEX"
 _WAIT: Final = 600.0
 """Maximum seconds that the other Pods of an Indexed Job wait for the file of the first Pod."""
 _HEAD: Final = b'{"apiVersion":"v1","kind":"List","items":['
@@ -193,7 +192,7 @@ def _is_there(path: Path) -> int | None:
     In an Indexed Job, the first Pod writes the file, and the other Pods wait for the file, so that all use the same
     snapshot.
     """
-    own, began = os.environ.get(_INDEX, "0") == "0", time.monotonic()
+    own, began = os.environ.get("JOB_COMPLETION_INDEX", "0") == "0", time.monotonic()
     while not path.exists():
         if own:
             return None

@@ -35,7 +35,6 @@ _MAX_SKEW: Final = 30.0
 _RULE: Final = "unknown-priority-class"
 _TOKEN: Final = re.compile(r"(/(?:validate|mutate))/[0-9a-f]{8,}")
 """The token in the path, which error messages of API servers contain. A report must not show it."""
-_CLASSES: Final = "classes.validate.forewarn.dev"
 _MAIN: Final = "validate.forewarn.dev"
 _METRIC: Final = re.compile(r"^(forewarn_[a-z_]+)(?:\{([^}]*)\})? ([-+0-9.eEnaif]+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
@@ -118,7 +117,7 @@ def _answer_for_class(client: Client, registered: Registered) -> Line:
         return line
     if not seen.exists:
         return AREA.unknown(check, seen.why)
-    webhook = registered.webhooks.get(_CLASSES)
+    webhook = registered.webhooks.get("classes.validate.forewarn.dev")
     if webhook is None or webhook.fields.get("failurePolicy") != "Fail":
         return AREA.unknown(
             check, "accepted, but failurePolicy is not Fail, so this does not show that forewarn responds"

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("configuration")
-_READ: Final = (PRIORITY_CLASS, NAMESPACE, RESOURCE_QUOTA)
 _ABOUT: Final = {Target.PRIORITY_CLASS, Target.NAMESPACE, Target.RESOURCE_QUOTA}
 _RULES: Final = frozenset(
     rule.ID
@@ -122,7 +121,7 @@ def _may(client: Client, user: str, group: str, resource: str, verb: str, namesp
 
 def _objects(client: Client, installed: Installed, config: Config, now: datetime) -> Iterator[Line]:
     cache, whole = Cache(), True
-    for name in _READ:
+    for name in (PRIORITY_CLASS, NAMESPACE, RESOURCE_QUOTA):
         spec = BY_GROUP_KIND[name]
         listed = client.all(spec.path, f"{spec.plural} of the cluster")
         whole = whole and listed.is_complete

@@ -95,9 +95,8 @@ def _health(replica: Replica, now: float) -> Iterator[Line]:
     if age is not None and age > _OLD:
         text = f"{replica.name}: no message from the API server for {age:.0f} s"
         yield AREA.warning("cluster state", text, "see ForewarnStaleCache in docs/guides/troubleshoot.md")
-    rejected = sorted(
-        {metric.labels.get("file", "") for metric in replica.metrics if _is_rejected(metric.name, metric.value)}
-    )
+    rejections = (metric for metric in replica.metrics if metric.name == "forewarn_file_rejected" and metric.value)
+    rejected = sorted({metric.labels.get("file", "") for metric in rejections})
     if rejected:
         text = f"{replica.name} rejects the changed {listed(rejected)} and uses the previous content"
         yield AREA.problem("files", text, "see its log for the error, and fix the ConfigMap or Secret")
@@ -105,10 +104,6 @@ def _health(replica: Replica, now: float) -> Iterator[Line]:
     if ends and ends < now:
         text = f"{replica.name} serves an expired certificate"
         yield AREA.problem("certificate", text, "see ForewarnCertificateExpiringSoon in docs/guides/troubleshoot.md")
-
-
-def _is_rejected(name: str, value: float) -> bool:
-    return name == "forewarn_file_rejected" and bool(value)
 
 
 def _last(client: Client) -> Line:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("trust")
-_SERVING: Final = "forewarn-serving-cert"
-_SOON: Final = timedelta(days=1)
 _SILENT: Final = timedelta(minutes=5)
 """Age of the Lease at which the CA injector counts as stopped. It renews every ten seconds; clocks differ."""
 _INSPECT_COMMAND: Final = (
@@ -78,7 +76,7 @@ def _injector(client: Client, installed: Installed, now: datetime) -> Iterator[L
 
 
 def _certificate(client: Client, installed: Installed, bundle: bytes, now: datetime, fix: str) -> Iterator[Line]:
-    name = installed.serving_secret or _SERVING
+    name = installed.serving_secret or "forewarn-serving-cert"
     path = f"/api/v1/namespaces/{part(installed.namespace)}/secrets/{part(name)}"
     seen = client.get(path, f"the Secret {name}")
     if seen.is_missing:
@@ -108,7 +106,7 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
     for why in faults:
         yield AREA.problem("certificate", f"{why}: API servers do not trust it", fix)
     until = f"{ends:%Y-%m-%d %H:%M}Z"
-    if now < ends < now + _SOON:
+    if now < ends < now + timedelta(days=1):
         yield AREA.warning("certificate", f"expires at {until}, in less than a day, and has not been renewed", fix)
     elif not faults:
         signed = "signed by a CA of caBundle" if bundle else "caBundle not compared"

@@ -324,7 +324,6 @@ _BACK: Final = (
     b"location",
     b"www-authenticate",
 )
-_METHODS: Final = ("GET", "POST")
 Answered = Callable[..., None]
 """Called with the status of an answer, and `has_user`."""
 
@@ -441,7 +440,7 @@ async def _disconnected(receive: Receive) -> None:
 
 def _head(scope: Message) -> bytes:
     """The first lines of the request as HTTP/1.0, so that the end of the answer is the end of the connection."""
-    if scope["method"] not in _METHODS:
+    if scope["method"] not in ("GET", "POST"):
         raise _Rejected(405, "only GET and POST are allowed")
     target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
     headers = [(name, value) for name, value in scope["headers"] if name in _FORWARDED]
@@ -786,8 +785,6 @@ class Protocol(HttpToolsProtocol):
 MAX_HEALTH_CONNECTIONS: Final = 128
 RECEIVE_BUFFER: Final = 32 * 1024
 """Bytes of a client that the kernel buffers (Linux: twice as many), and so forewarn reads at once."""
-_PROBES: Final = ("/livez", "/readyz")
-_PROBE_METHODS: Final = ("GET", "HEAD")
 _NOT_ALLOWED: Final = rejection(405, "only the method GET is allowed", (("allow", "GET, HEAD"),))
 
 
@@ -799,10 +796,10 @@ class HealthPaths:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["method"] not in _PROBE_METHODS:
+        if scope["method"] not in ("GET", "HEAD"):
             await send_reply(_NOT_ALLOWED, send, close=True)  # at once, because a body may follow
             return
-        await (self._probes if scope["path"] in _PROBES else self._others)(scope, receive, send)
+        await (self._probes if scope["path"] in ("/livez", "/readyz") else self._others)(scope, receive, send)
 
 
 class _OneAtATime:

@@ -58,7 +58,6 @@ _MACHINES: Final = {
     "machine.openshift.io/MachineSet": "machine.openshift.io",
 }
 """Kinds of node groups -> the prefix of their annotations."""
-_CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
 _EKS: Final = re.compile(r"eks-(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _EKSCTL: Final = re.compile(r"eksctl-.*-nodegroup-(.+)-NodeGroup-[0-9A-Za-z]+")
 _DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
@@ -465,7 +464,7 @@ def _template_of_annotations(annotations: Mapping[str, Any]) -> ApiObject | None
 
 
 def _annotation(annotations: Mapping[str, Any], key: str) -> str:
-    value = annotations.get(_CAPACITY + key)
+    value = annotations.get("capacity.cluster-autoscaler.kubernetes.io/" + key)
     return value[:4096] if isinstance(value, str) else ""
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 TEMPLATE: Final = "cluster-autoscaler.kubernetes.io/template-node"
 """Label of each node that cluster-autoscaler creates from a template."""
-_NODE_CRITICAL: Final = "system-node-critical"
 _DEPRECATED: Final = {
     "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
     "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
@@ -185,7 +184,7 @@ def is_mirror_pod(pod: Pod) -> bool:
 
 
 def _preempts_as_node_critical(pod: Pod) -> bool:
-    return pod.priority_class_name == _NODE_CRITICAL and pod.preemption_policy != PREEMPT_NEVER
+    return pod.priority_class_name == "system-node-critical" and pod.preemption_policy != PREEMPT_NEVER
 
 
 def daemon_pods(node: Node, daemon_sets: Iterable[ApiObject]) -> list[Pod]:

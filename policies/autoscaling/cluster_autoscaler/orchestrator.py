@@ -250,7 +250,8 @@ class Orchestrator:
         best = best_options(options, self._settings.expanders, self._settings.priorities, ids)
         chosen = next(estimate for estimate in estimates if estimate.group.name == best[0].group)
         new_nodes = self._allowed(chosen.group, min(chosen.nodes, self._most_in_cluster))
-        added = balanced([chosen.group, *filter(self._has_quota, self._similar[chosen.group.name])], new_nodes)
+        growing = (group for group in self._similar[chosen.group.name] if not self._exceeded(group, 1))
+        added = balanced([chosen.group, *growing], new_nodes)
         return Decision(list(self._capped(added)), options, best, chosen, similar)
 
     @property
@@ -310,9 +311,6 @@ class Orchestrator:
         """Return the limited resources of which too little is left for these nodes."""
         amounts = node_amounts(group.capacity)
         return [name for name, left in self._left.items() if amounts[name] > 0 and left < amounts[name] * nodes]
-
-    def _has_quota(self, group: NodeGroup) -> bool:
-        return not self._exceeded(group, 1)
 
     def _allowed(self, group: NodeGroup, nodes: int) -> int:
         """Return how many of these nodes the limits allow. Source: resourcequotas `checkQuota`."""

@@ -59,7 +59,6 @@ _REPLICATED: Final = {
 _COUNTED: Final = ("ReplicationController", "ReplicaSet")
 """The kinds whose number of replicas counts."""
 _GPUS: Final = ("nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx")
-_SYSTEM: Final = "kube-system"
 _SHORTEST: Final = 1e-9
 
 
@@ -419,7 +418,7 @@ class _Removal:
         settings = self._settings
         if pod.owner is None or (settings.skips_custom_controllers and pod.owner.kind not in _REPLICATED):
             return NOT_REPLICATED
-        if settings.skips_system_pods and pod.namespace == _SYSTEM and not self.budgets.matching(pod):
+        if settings.skips_system_pods and pod.namespace == "kube-system" and not self.budgets.matching(pod):
             created = self.scene.created(pod)
             return "" if created is not None and created + settings.system_pod_timeout < self._now else SYSTEM
         if pod.safe_to_evict == "false":

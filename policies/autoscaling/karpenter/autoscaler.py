@@ -121,7 +121,6 @@ def provision(
 
 
 _CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
-_NO_NODE_POOLS: Final = "no dynamic nodepools found"
 _DEFAULTS: Final = Options()
 _FIRST: Final = Choices()
 
@@ -212,7 +211,7 @@ class Karpenter:
             for pool in read_node_pools(self._node_pools)
         }
         if not pools:
-            return [], {pod.key: _NO_NODE_POOLS for pod in taken}
+            return [], {pod.key: "no dynamic nodepools found" for pod in taken}
         usage = usage_by_pool(state.nodes)
         decision = provision(state, pools, taken, self._options, choices)
         errors = {**{key: problem for key, problem in rejected.items() if problem}, **decision.errors}

@@ -54,7 +54,6 @@ _MAX_BUDGETS: Final = 50
 _NO_LIMIT: Final = 2**31 - 1
 _HASH: Final = f"{label.GROUP}/nodepool-hash"
 _SPOT: Final = "spot"
-_BOTH: Final = ("spot", "on-demand")
 _DEFAULTS: Final = Options()
 _UNITS_OF_A_NODE, _UNITS_OF_A_POD = 30, 2
 """Units of work to set up a simulation."""
@@ -262,7 +261,7 @@ class Disruption:
             budgets=[Budget.of(entry, self._now) for entry in entries],
             static=at(obj, "spec", "replicas") is not None,
             nodes=len(own),
-            unavailable=sum(node.deleting or not _is_ready(node) for node in own),
+            unavailable=sum(node.deleting or node.node is None or not _holds(node.node.obj, "Ready") for node in own),
         )
 
     def _types_of(self, pool: str) -> dict[str, InstanceType]:
@@ -512,7 +511,7 @@ class Disruption:
             return _flexible(claim) if single else ""
         if problem := _cheaper_than(claim, price):
             return problem
-        if all(capacity_type.has(kind) for kind in _BOTH):
+        if all(capacity_type.has(kind) for kind in ("spot", "on-demand")):
             _require_spot(claim)
             claim.instance_types.sort(key=lambda item: (item.price(claim.requirements), item.name))
         return ""
@@ -551,10 +550,6 @@ class Disruption:
 def _counts(node: StateNode) -> bool:
     """Report whether a node counts for budgets."""
     return node.claim is not None and node.initialized and not _holds(node.claim.obj, "InstanceTerminating")
-
-
-def _is_ready(node: StateNode) -> bool:
-    return node.node is not None and _holds(node.node.obj, "Ready")
 
 
 def _pool_of(claim: ApiObject) -> str:

@@ -96,10 +96,7 @@ def _requirements(template: ApiObject, name: str) -> Iterator[Requirement]:
     what = f"requirements of NodePool {name}"
     for entry in limited(list(items(template, "spec", "requirements")), MAX_REQUIREMENTS, what):
         operator = text(entry, "operator")
-        if operator not in _OPERATORS:
+        if operator not in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"):
             raise NotPredicted(f"NodePool {name}: operator {operator!r} is not known")
         values = limited(strings(entry, "values"), MAX_VALUES, f"values in {what}")
         yield Requirement.of(text(entry, "key"), operator, values, int32(entry, "minValues"))
-
-
-_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")

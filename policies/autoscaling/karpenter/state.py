@@ -53,7 +53,6 @@ _EPHEMERAL: Final = frozenset(
         (f"{label.GROUP}/unregistered", NO_EXECUTE),
     }
 )
-_READINESS: Final = "readiness.k8s.io/"
 DISRUPTED: Final = Taint(f"{label.GROUP}/disrupted", "", NO_SCHEDULE)
 """The taint of a node that Karpenter removes."""
 
@@ -161,7 +160,7 @@ class StateNode:
             taint
             for taint in taints
             if (taint.key, taint.effect) not in _EPHEMERAL | self.startup_taints
-            and not taint.key.startswith(_READINESS)
+            and not taint.key.startswith("readiness.k8s.io/")
         )
 
     def _amounts(self, which: str) -> ResourceList:

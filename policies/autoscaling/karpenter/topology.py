@@ -119,10 +119,6 @@ class Group:
         own = (self.key, self.kind, self.namespaces, self.max_skew)
         return own, self.node_filter.identity(), self.selector and frozenset(self.selector.requirements)
 
-    @property
-    def _is_empty(self) -> bool:
-        return not any(self.domains.values())
-
     def selects(self, pod: Pod) -> bool:
         return pod.namespace in self.namespaces and self.selector is not None and self.selector.matches(pod.labels)
 
@@ -176,7 +172,9 @@ class Group:
         self, pod: Pod, pod_domains: Requirement, node_domains: Requirement, only: str | None, choices: Choices
     ) -> Collection[str]:
         allowed = [domain for domain in self.domains if pod_domains.has(domain)]
-        first = self.selects(pod) and (self._is_empty or not any(self.domains[domain] for domain in allowed))
+        first = self.selects(pod) and (
+            not any(self.domains.values()) or not any(self.domains[domain] for domain in allowed)
+        )
         if only is not None:
             return (only,) if pod_domains.has(only) and (self.domains.get(only) or first) else ()
         populated = [domain for domain in allowed if self.domains[domain] and node_domains.has(domain)]

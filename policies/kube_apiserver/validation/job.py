@@ -62,7 +62,6 @@ _OF_JOB: Final = (
 )
 _COMPLETIONS: Final = ("spec", "completions")
 _PARALLELISM: Final = ("spec", "parallelism")
-_DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def check_job_update(new: ApiObject, old: ApiObject, ref: ObjectRef, semantics: Semantics) -> None:
@@ -116,7 +115,7 @@ def _compared(job: ApiObject, *, directives: bool, resources: bool, is_redacted:
         pod[kind] = [_container(each, resources=resources, is_redacted=is_redacted) for each in items(pod, kind)]
     if directives:
         affinity = {key: value for key, value in mapping(pod, "affinity").items() if key != "nodeAffinity"}
-        pod = {**pod, **dict.fromkeys(_DIRECTIVES), "affinity": affinity}
+        pod = {**pod, **dict.fromkeys(("nodeSelector", "tolerations", "schedulingGates")), "affinity": affinity}
     if is_redacted:
         metadata["annotations"] = None
     pod["serviceAccount"] = None  # the old name of serviceAccountName

@@ -102,14 +102,10 @@ def go_quote(text: str) -> str:
 
 def go_json(value: object) -> str:
     """A value as Go's json.Marshal prints it."""
-    text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(_Plain().of(value), ensure_ascii=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text
-
-
-def _plain(value: Any) -> object:
-    return _Plain().of(value)
 
 
 class _Plain:
@@ -284,7 +280,6 @@ _ANNOTATION_BYTES: Final = 256 * 1024
 _META: Final[Path] = ("metadata",)
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _STANDARD_FINALIZERS: Final = ("kubernetes", _ORPHAN, _FOREGROUND)
-_IMMUTABLE: Final = ("name", "namespace", "uid")
 
 
 def validate_object_meta(obj: ApiObject, *, namespaced: bool, own_generation: bool = False) -> list[FieldError]:
@@ -311,7 +306,7 @@ def validate_object_meta_update(new: ApiObject, old: ApiObject, *, namespaced: b
     errors += _common(metadata) + _finalizers(metadata.get("finalizers") or [])
     if before.get("deletionTimestamp"):
         errors += _no_new_finalizers(metadata.get("finalizers") or [], before.get("finalizers") or [])
-    for key in _IMMUTABLE:
+    for key in ("name", "namespace", "uid"):
         given, stored = metadata.get(key) or "", before.get(key) or ""
         if given and stored and given != stored:
             errors.append(invalid((*_META, key), given, "field is immutable"))

@@ -330,9 +330,6 @@ def _class_of(subject: ReviewedObject, template: PodTemplate, context: Context) 
     return priority.priority_class_name if priority else name
 
 
-_PART_OF: Final = "app.kubernetes.io/part-of"
-
-
 @rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.WARNING, action=Action.WARN)
 def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod uses a PriorityClass that forewarn installs for its own Pods.
@@ -366,7 +363,7 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
     name = class_name(template) if template else ""
     if template is None or name not in OWN_CLASSES or subject.effective_namespace == name:
         return
-    if text_at(template.object, "metadata", "labels", _PART_OF) == "forewarn":
+    if text_at(template.object, "metadata", "labels", "app.kubernetes.io/part-of") == "forewarn":
         return
     yield Problem(
         f"class {quote(name)} is for forewarn's own Pods and is deleted when forewarn is uninstalled",
@@ -375,7 +372,6 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
     )
 
 
-_SYSTEM_NAMESPACES: Final = ("kube-system", RELEASE_NAMESPACE)
 _NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -408,7 +404,7 @@ def system_class_outside_kube_system(subject: ReviewedObject, context: Context) 
     template = context.template(subject)
     if template is None or class_name(template) not in SYSTEM_NAMES:
         return
-    if (template.namespace or subject.ref.namespace) in _SYSTEM_NAMESPACES:
+    if (template.namespace or subject.ref.namespace) in ("kube-system", RELEASE_NAMESPACE):
         return
     if context.phase is Phase.LINT and not (template.namespace or _is_namespace_known(subject, context)):
         return

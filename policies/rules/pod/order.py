@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from forewarn.policies.findings import Problem, Severity, cut, quote
 from forewarn.policies.kinds.registry import FLUX_KUSTOMIZATION, POD, PRIORITY_CLASS
@@ -16,9 +16,6 @@ from forewarn.policies.rules.support.rule_text import class_name, location_suffi
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
-
-
-_FIX: Final = "create the class earlier"
 
 
 @rule(
@@ -90,7 +87,7 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
     why, severity = _reason(definition, subject, context)
     if why:
         message = f"PriorityClass {quote(name)}{location_suffix(definition.locate(()))} is created later: {why}"
-        yield Problem(message, template.at("priorityClassName"), _FIX, severity=severity)
+        yield Problem(message, template.at("priorityClassName"), "create the class earlier", severity=severity)
 
 
 def _reason(definition: ReviewedObject, subject: ReviewedObject, context: Context) -> tuple[str, Severity | None]:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     """Returns the results of a batch of restarts."""
 
 
-_RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
 _ALL: Final = "run `forewarn audit --all-restarts`"
 _BATCH: Final = 300
 """Number of simulated Pods in a batch: about 2 s of CPU time."""
@@ -211,7 +210,7 @@ def restarted(obj: ApiObject) -> ReviewedObject:
     if template is None:
         return ReviewedObject(obj, Operation.UPDATE, old=obj)
     metadata = mapping(template.object, "metadata")
-    annotations = {**mapping(metadata, "annotations"), _RESTARTED: "now"}
+    annotations = {**mapping(metadata, "annotations"), "kubectl.kubernetes.io/restartedAt": "now"}
     new_template = {**template.object, "metadata": {**metadata, "annotations": annotations}}
     return ReviewedObject(
         {**obj, "spec": {**mapping(obj, "spec"), "template": new_template}}, Operation.UPDATE, old=obj

@@ -257,7 +257,8 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
     if not details.reasons:
         why = "no known node fits; time ran out before the reasons were predicted"
         return Text(f"{start} even with preemption: {why}", _PREDICT)
-    fix, more = _fix_of_pending(details) or _PREDICT, (*_terminated(impact, audience), *gaps)
+    fix = (CLASS_FOR_DAEMONS if details.needs_class else fix_of(details.reasons)) or _PREDICT
+    more = (*_terminated(impact, audience), *gaps)
     if stuck.error:
         return Text(f"{start}: {details.reasons[0][0]}", CHECK_PROFILE, more, (start,), gaps)
     if stuck.pre_filter is not None:
@@ -306,7 +307,3 @@ def _fix_of_restart(details: StaysPending) -> str:
         return CLASS_FOR_DAEMONS
     fix = fix_of(details.reasons, {UNCORDON: "uncordon", LOWER_REQUESTS: "free capacity"})
     return f"{'uncordon or free capacity' if fix == 'uncordon' else fix} first" if fix else _PREDICT
-
-
-def _fix_of_pending(details: StaysPending) -> str:
-    return CLASS_FOR_DAEMONS if details.needs_class else fix_of(details.reasons)

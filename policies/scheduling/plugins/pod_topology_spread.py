@@ -72,11 +72,7 @@ def default_selector(pod: Pod, objects: ClusterObjects) -> LabelSelector:
         except InvalidSelector:
             parsed = None
         more = parsed.requirements if parsed else ()
-    return LabelSelector((*_exactly(labels), *more))
-
-
-def _exactly(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
-    return tuple(Requirement(key, "In", frozenset([value])) for key, value in labels.items())
+    return LabelSelector((*(Requirement(key, "In", frozenset([value])) for key, value in labels.items()), *more))
 
 
 def _of_controller(pod: Pod, objects: ClusterObjects) -> tuple[str, Any]:

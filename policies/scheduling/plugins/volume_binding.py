@@ -429,10 +429,6 @@ class VolumeBinding(Plugin, FilterInColumns):
         self._fitting: dict[tuple[str, str], tuple[Sequence[PersistentVolume], Sequence[PersistentVolume]]] = {}
         """(namespace, name) of a claim -> the volumes that fit the claim, on any node."""
 
-    @property
-    def _shape(self) -> tuple[tuple[int, int], ...]:
-        return tuple((point.utilization, point.score * _SCALE) for point in self.args.shape)
-
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
         """Find the Pod's claims. Reject the Pod if a claim is missing, or is unbound although its class binds
         immediately.
@@ -511,7 +507,8 @@ class VolumeBinding(Plugin, FilterInColumns):
         if not self.semantics.storage_capacity_is_scored:
             return 0
         claims: _State = state.data.get(self.name) or _State()
-        return storage_score(claims.found.get(node_info.name, NO_VOLUMES), self._shape)
+        shape = tuple((point.utilization, point.score * _SCALE) for point in self.args.shape)
+        return storage_score(claims.found.get(node_info.name, NO_VOLUMES), shape)
 
     def scores_in_columns(self, pod: Pod, *_: object) -> int | None:
         """Return 0 if storage does not matter; None if it does: `pre_score` finds the volumes on each node."""
