@@ -182,7 +182,7 @@ def _starting_later(question: Question, world: World) -> Iterator[str]:
             ref, until = ref_of(obj, DEFAULT_NAMESPACE), duration(world.horizon)
             name = f"CronJob {ref.namespace}/{ref.name}"
             hours = math.ceil((start + _JOB_STARTS) / 3600)
-            fix = f". Fix: increase the simulated time (until) to {hours}h" if hours * 3600 <= MAX_UNTIL else ""
+            fix = f". Fix: --until {hours}h" if hours * 3600 <= MAX_UNTIL else ""
             yield f"{name}: next Job after {duration(start)}, the simulation ends after {until}{fix}"
 
 
