@@ -342,8 +342,8 @@ def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, p
 
     In the webhook, the API server has already decoded the object.
     """
-    severity = config.severity(parse_error)
-    if phase is Phase.LINT and severity is not None and config.runs(parse_error) and not _has_variable(subject, fault):
+    severity = config.linter_severity(parse_error)
+    if phase is Phase.LINT and severity is not None and not _has_variable(subject, fault):
         problem = Problem(f"{field_path(fault.path)}: {fault.problem}", fault.path, "write a value of this type")
         yield _finding(subject, problem, parse_error.ID, severity, Action.WARN)
 
