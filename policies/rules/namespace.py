@@ -127,7 +127,7 @@ def unknown_default_class(subject: ReviewedObject, context: Context) -> Iterator
     Fix: create the class before you set the annotation, or use an existing class.
     """
     name = text_at(subject.object, "metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
-    if not name or not context.classes_known or name in context.classes:
+    if not name or not context.classes_known or context.is_known(name):
         return
     if not is_template_variable(name, subject, context):
         names, fix = recommended_to(subject, context), "create it, or use one that exists"

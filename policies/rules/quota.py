@@ -203,7 +203,7 @@ def _note(context: Context) -> Severity | None:
 def _unknown_classes(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
     if selector.scope_name == _CLASS and selector.operator == "In":
         for index, name in enumerate(each(selector.values, 0.1)):
-            if name not in context.classes and (context.classes_known or meant_system_class(name, context)):
+            if not context.is_known(name) and (context.classes_known or meant_system_class(name, context)):
                 yield index, name
 
 
