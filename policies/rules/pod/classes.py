@@ -36,6 +36,7 @@ from forewarn.policies.rules.support.names import (
 )
 from forewarn.policies.rules.support.rule_text import (
     class_name,
+    class_or_default,
     class_to_be,
     is_template_variable,
     is_test_file,
@@ -303,10 +304,10 @@ def _use_of(subject: ReviewedObject, context: Context) -> _Use | None:
     template = context.template(subject)
     if template is None:
         return None
-    name, old = _class_of(subject, template, context), None
+    name, old = class_or_default(template, subject.effective_namespace, context), None
     if subject.old:
         old = pod_template_of(subject.old, context.options.pod_template_paths)
-    had = old is not None and _class_of(subject, old, context) == name
+    had = old is not None and class_or_default(old, subject.effective_namespace, context) == name
     return _Use(name, subject.effective_namespace, template.at("priorityClassName"), had)
 
 
@@ -323,11 +324,6 @@ def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> boo
     """True if the class is permitted; None if unknown."""
     return is_allowed(subject, use.name, use.namespace, context, had=use.had)
 
-
-def _class_of(subject: ReviewedObject, template: PodTemplate, context: Context) -> str:
-    name = class_to_be(template, subject.effective_namespace, context)
-    priority = None if name else resolved(template, context)
-    return priority.priority_class_name if priority else name
 
 
 @rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.WARNING, action=Action.WARN)

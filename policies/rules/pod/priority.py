@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Action, Problem, Severity, cut, quote
 from forewarn.policies.kube_apiserver.priority import (
@@ -18,6 +18,7 @@ from forewarn.policies.rules.support.context import Context, DependsOn, Phase, T
 from forewarn.policies.rules.support.names import is_reserved, meant_elsewhere, meant_system_class, nearest
 from forewarn.policies.rules.support.rule_text import (
     class_name,
+    class_or_default,
     integer,
     is_earlier_than_the_default,
     is_template_variable,
@@ -209,17 +210,28 @@ def priority_field_changed(subject: ReviewedObject, context: Context) -> Iterato
     Fix: delete the Pod, and create it again with the new class.
     """
     old = subject.old or {}
-    for name, restored in (("priorityClassName", False), ("priority", True), ("preemptionPolicy", True)):
+    stored_class = at(old, "spec", "priorityClassName") or None
+    for name, may_be_absent in (
+        ("priorityClassName", _is_default(stored_class, subject, context)),
+        ("priority", True),
+        ("preemptionPolicy", True),
+    ):
         new, stored = at(subject.object, "spec", name), at(old, "spec", name)
-        if restored and new is None:
-            continue
-        if (new or None if not restored else new) != (stored or None if not restored else stored):
+        if name == "priorityClassName":
+            new, stored = new or None, stored_class
+        if new != stored and not (may_be_absent and new is None):
             before = "unset" if stored in (None, "") else stored
             yield Problem(
                 f"spec.{name} of a Pod cannot be changed; it is {before}",
                 ("spec", name),
                 "delete the Pod and create it again",
             )
+
+
+def _is_default(stored_class: Any, subject: ReviewedObject, context: Context) -> bool:
+    """Report whether the stored class is the default, which `kubectl apply` keeps if the manifest names no class."""
+    template = context.template(subject) if stored_class and context.phase is Phase.LINT else None
+    return template is not None and stored_class == class_or_default(template, subject.effective_namespace, context)
 
 
 @rule(

@@ -96,6 +96,13 @@ def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:
     return given if given in context.classes or (given and not context.classes_known) else name
 
 
+def class_or_default(template: PodTemplate, namespace: str, context: Context) -> str:
+    """Return the PriorityClass of new Pods, which may be the global default; "" for none."""
+    name = class_to_be(template, namespace, context)
+    priority = None if name else resolved(template, context)
+    return priority.priority_class_name if priority else name
+
+
 def location_suffix(location: Location) -> str:
     """The suffix ` (classes.yaml:3)`; "" for a location outside a file."""
     return f" ({location})" if location.line else ""
