@@ -74,7 +74,7 @@ _SUBJECTS = {
 _RULES_INTRODUCTION = """\
 # Rules
 
-The page of a rule explains the reason and the fix, and shows an example. `forewarn explain RULE` prints the same text.
+The page of a rule explains the reason and the fix, and shows an example. `forewarn explain RULE` prints it.
 
 In the tables, the column *linter* shows the default severity in `forewarn lint` and `forewarn audit`. Some findings
 have a lower severity. In a deprecated Helm chart, errors become warnings, and warnings become notes. The column

@@ -42,7 +42,7 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
     """Pods have a PriorityClass that was deleted.
 
     Why: the Pods keep their priority while they run. If a workload still names the class, kube-apiserver rejects its
-    replacement Pods after the next restart, rollout or node failure.
+    replacement Pods.
 
     Details: the rule ignores completed Pods, and classes in `knownClasses`.
 
@@ -59,7 +59,7 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
             nodeName: node-1
 
     Fix: recreate the class with the priority of these Pods as its value. Or move the workloads of these Pods to another
-    class, and restart the workloads.
+    class.
     """
     names = {name for name, _ in context.pod_counts_by_priority if name and not context.is_known(name)}
     pods: dict[str, list[Pod]] = {name: [] for name in sorted(names)}
@@ -79,8 +79,8 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
 def pods_older_than_default(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of Pods without a class differs from the priority that the global default gives to new Pods.
 
-    Why: a global default applies only to new Pods, so replacement Pods get a different priority than old Pods. If the
-    new priority is higher, replacement Pods can preempt old Pods of this and of other workloads.
+    Why: a global default applies only to new Pods, so replacement Pods get a different priority. If it is higher,
+    replacement Pods can preempt old Pods of this and of other workloads.
 
     Example:
 
@@ -133,10 +133,9 @@ def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iter
     """Running Pods outside kube-system have the priority of system components.
 
     Why: a Pod with priority 2000000000 or higher can preempt all Pods without a system class. The kubelet does not
-    evict such a Pod under node pressure. At a graceful node shutdown, it terminates such Pods last by default.
+    evict such a Pod under node pressure.
 
-    Details: the rule ignores Pods that system-class-outside-kube-system reports by their workload. It reports other
-    Pods, for example if their template is unknown or has changed.
+    Details: the rule ignores Pods whose workload system-class-outside-kube-system reports.
 
     Example:
 
@@ -192,8 +191,8 @@ def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Probl
 
     Why: users can select an unused class by mistake.
 
-    Details: workloads, PodGroups and the annotation `forewarn.dev/default-priority-class` of Namespaces also count as
-    uses. The rule ignores system classes and the global default.
+    Details: workloads, PodGroups and the annotation `forewarn.dev/default-priority-class` of Namespaces count as uses.
+    The rule ignores system classes and the global default.
 
     Bad:
 
@@ -276,13 +275,12 @@ def _pods_of(names: set[str], cluster: ClusterSnapshot) -> Mapping[str, list[Pod
 def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """If a workload restarted now, its new Pods would preempt Pods of other workloads.
 
-    Why: the next restart or rollout would preempt other Pods, and nothing shows this while the workload runs. A restart
-    preempts Pods of a lower priority that use the capacity for the new Pods.
+    Why: the next restart or rollout would preempt other Pods, and nothing shows this while the workload runs.
 
     Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one Deployment, StatefulSet or
-    DaemonSet at a time. In a large cluster, forewarn simulates the workloads of the highest priority, unless you pass
-    `--all-restarts`. A single note counts the workloads whose restart preempts only placeholder Pods (`placeholderPods`
-    in the configuration). A note also reports each restart that forewarn does not predict, with the reason.
+    DaemonSet at a time. In a large cluster, it leaves out workloads of lower priority, unless you pass
+    `--all-restarts`. One note counts the workloads whose restart preempts only placeholder Pods (`placeholderPods` in
+    the configuration). If forewarn does not predict a restart, a note shows the reason.
 
     Cluster:
 
@@ -331,7 +329,7 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
         -         resources: {requests: {cpu: 500m}}
         +         resources: {requests: {cpu: 200m}}
 
-    Fix: free capacity before you restart the workload, use the strategy Recreate, or use a lower class.
+    Fix: free capacity before you restart the workload, use the strategy Recreate in a Deployment, or use a lower class.
     """
     of_placeholders: list[ObjectRef] = []
     most, restarts = 0, restarts_of(context)
@@ -374,11 +372,10 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
     Why: the next restart or rollout would leave new Pods Pending, and nothing shows this while the workload runs. For
     example, nodes are cordoned, no node has enough free capacity, or a ResourceQuota would reject the new Pods.
 
-    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one Deployment, StatefulSet or
-    DaemonSet at a time. In a large cluster, forewarn simulates the workloads of the highest priority, unless you pass
-    `--all-restarts`. The rule ignores a Deployment whose rollout first terminates old Pods (`maxUnavailable`), unless a
-    ResourceQuota stops the rollout. With node groups of the cluster or of `--node-templates`, the message counts the
-    nodes that autoscalers would add for the Pending Pods. If these nodes suffice for all Pods, the finding is a note.
+    Details: forewarn simulates `kubectl rollout restart` as in restart-preempts. The rule ignores a Deployment whose
+    rollout first terminates old Pods (`maxUnavailable`), unless a ResourceQuota stops the rollout. With known node
+    groups, the message counts the nodes that autoscalers would add. If these nodes suffice for all Pods, the finding is
+    a note.
 
     Cluster:
 

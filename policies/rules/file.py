@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @rule(Target.FILE, severity=Severity.WARNING)
 def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """kubectl reads an unquoted value differently from some other YAML parsers.
+    """kubectl reads a value differently from some other YAML parsers.
 
     Why: kubectl reads an unquoted yes, no, on or off as a boolean, 0777 as an octal number, and 1:30 as a string.
     Parsers for other YAML versions can read other values.
@@ -51,7 +51,7 @@ def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Probl
         PriorityClass low
         value: 8
 
-    Fix: if you mean text, quote the value. Otherwise, write a decimal number.
+    Fix: if you mean text, quote the value. Otherwise, write a decimal number, `true` or `false`.
     """
     yield from diagnostics("ambiguous-value", context)
 
@@ -60,7 +60,7 @@ def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Probl
 def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A mapping has the same key twice.
 
-    Why: kubectl uses the last value and prints no warning. Other programs can use the other value, or reject the file.
+    Why: kubectl uses the last value and prints no warning. Other programs can use another value, or reject the file.
 
     Details: if both keys have the same value, the finding is a note.
 
@@ -82,7 +82,7 @@ def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem
 def invalid_suppression(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A suppression is malformed or expired, has no reason, or names no existing rule.
 
-    Why: an invalid suppression has no effect, so forewarn still reports the finding.
+    Why: an invalid suppression has no effect.
 
     Example (also pinned-priority):
 
@@ -102,12 +102,11 @@ def invalid_suppression(subject: ReviewedObject, context: Context) -> Iterator[P
 def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A file is a template that is not rendered.
 
-    Why: forewarn does not know the values of a template until an engine such as Helm renders it. kube-apiserver
-    receives only the rendered manifests.
+    Why: forewarn does not know the values of a template before an engine such as Helm renders it.
 
-    Details: the linter reports one finding for each directory, and names the engine. It reports no finding for the
-    directory `templates` of a chart, but counts these templates in the summary. In the template, it checks only the
-    fields that do not depend on values.
+    Details: the linter reports one finding for each directory, with the name of the engine. For the directory
+    `templates` of a chart, it only counts the templates in the summary. In templates, it checks only the fields that do
+    not depend on values.
 
     Bad:
 
@@ -129,8 +128,8 @@ def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Probl
 def unknown_kind(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The kind or `apiVersion` of a PriorityClass is misspelled.
 
-    Why: kubectl does not know the misspelled kind and creates no PriorityClass, so Pods name a class that does not
-    exist.
+    Why: kubectl does not know such a kind, and creates no PriorityClass. kube-apiserver then rejects Pods that name the
+    class.
 
     Bad:
 
@@ -198,10 +197,8 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     Why: forewarn cannot check the object. In most cases, kubectl also rejects it. forewarn still checks the other
     documents of the file.
 
-    Details: the rule also reports values that kube-apiserver cannot decode, such as the quantity `128mi`, in the fields
-    that forewarn reads. With `forewarn lint --render`, it also reports ignored settings of `render`, and charts and
-    kustomizations that cannot be rendered. In the Pod template of a custom resource, it reports only invalid
-    quantities.
+    Details: the rule also reports values that kube-apiserver cannot decode, such as the quantity `128mi`. With
+    `forewarn lint --render`, it also reports charts and kustomizations that cannot be rendered.
 
     Bad:
 
@@ -374,9 +371,9 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     error, except with server-side apply. With a misspelled `priorityClassName`, Pods get the default class, or
     priority 0.
 
-    Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. With
-    `--kubernetes-version` or a cluster, it accepts only the fields of that release. In the Pod template of a custom
-    resource, the rule reports misspelled fields as warnings, because the kind may have further fields.
+    Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. If
+    `--kubernetes-version` or the cluster shows the release, it accepts only the fields of that release. In the Pod
+    template of a custom resource, the rule reports only misspelled fields, as warnings.
 
     Example:
 
@@ -540,10 +537,10 @@ _LONGEST_PROFILE: Final = 40
 def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A KubeSchedulerConfiguration disables preemption, or has a removed version or field.
 
-    Why: without preemption, Pods of a high class stay Pending if no node has enough free capacity. Critical Pods of
-    Kubernetes itself also stay Pending. kube-scheduler does not start with a removed version or an unknown field.
+    Why: without preemption, Pods of a high class stay Pending if no node has enough free capacity, even critical Pods
+    of Kubernetes itself. kube-scheduler does not start with a removed version or an unknown field.
 
-    Details: the rule checks the version, removed fields and the PostFilter plugins. `forewarn info scheduler FILE`
+    Details: the rule checks the version, two removed fields and the PostFilter plugins. `forewarn info scheduler FILE`
     checks all fields. If a profile disables preemption, the finding is a warning. In directories for tests, findings
     are notes.
 

@@ -31,12 +31,11 @@ _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
 def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A user exempts a Namespace from forewarn without permission.
 
-    Why: the annotation `forewarn.dev/exempt-until` exempts the objects in a Namespace from all rules of the webhook.
+    Why: the annotation `forewarn.dev/exempt-until` exempts the objects in a Namespace from the rules of the webhook.
     Without this rule, all users who may update the Namespace could set it.
 
     Details: only members of `breakGlass.groups` in the configuration may set a time in the future. By default, these
-    groups are `system:masters` and `kubeadm:cluster-admins`. Other users may remove the annotation, or set a time in
-    the past, which has no effect.
+    are `system:masters` and `kubeadm:cluster-admins`. Other users may remove the annotation.
 
     Bad (validate):
 
@@ -70,9 +69,8 @@ _WITHOUT_EFFECT_FIX: Final = "set a time such as 2026-01-02T12:00:00Z, within br
 def exemption_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The exemption of a Namespace has no effect, because its end is invalid, or too far in the future.
 
-    Why: the annotation `forewarn.dev/exempt-until` exempts a Namespace for a short time in an emergency. If the time in
-    the annotation is more than `breakGlass.maxDuration` (default: 30 days) in the future, the annotation has no effect
-    yet.
+    Why: the annotation `forewarn.dev/exempt-until` exempts a Namespace for a short time in an emergency. A time later
+    than `breakGlass.maxDuration` (default: 30 days) has no effect yet.
 
     Bad:
 
@@ -104,8 +102,8 @@ def exemption_without_effect(subject: ReviewedObject, context: Context) -> Itera
 def unknown_default_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The default PriorityClass of a Namespace does not exist.
 
-    Why: forewarn assigns the class in the annotation `forewarn.dev/default-priority-class` to Pods that name no class.
-    If this class does not exist, these Pods get the global default, or priority 0.
+    Why: forewarn assigns the class in the annotation `forewarn.dev/default-priority-class` to Pods without a class. If
+    this class does not exist, these Pods get the global default, or priority 0.
 
     Cluster:
 

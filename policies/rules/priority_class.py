@@ -90,8 +90,8 @@ def _flags(deployment: ApiObject) -> Iterator[int]:
 def priority_value_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PriorityClass has no value.
 
-    Why: kube-apiserver stores the class with value 0. Without a global default, Pods without a class also have priority
-    0. Often, the field `value` is misspelled or at the wrong level.
+    Why: kube-apiserver stores the class with value 0. Without a global default, Pods without a class also have this
+    priority. Often, the field `value` is misspelled or at the wrong level.
 
     Bad:
 
@@ -143,8 +143,7 @@ def priority_value_invalid(subject: ReviewedObject, context: Context) -> Iterato
 def priority_value_too_high(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The value of a PriorityClass is above 1000000000.
 
-    Why: Kubernetes reserves higher values for the two system classes. kube-apiserver rejects other classes with such
-    values.
+    Why: higher values are for the two system classes. kube-apiserver rejects other classes with such values.
 
     Bad:
 
@@ -259,8 +258,8 @@ _EMPTY_PART: Final = later(r"[-.]\.|\.-")
 def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The name of a PriorityClass begins with "system-".
 
-    Why: kube-apiserver rejects every such class except system-cluster-critical and system-node-critical, which it
-    creates itself.
+    Why: kube-apiserver creates system-cluster-critical and system-node-critical itself, and rejects other classes with
+    this prefix.
 
     Bad:
 
@@ -308,9 +307,8 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
 
     Why: kubectl and kube-apiserver reject the object. For example, Kubernetes 1.22 removed v1beta1 of PriorityClasses.
 
-    Details: the rule checks PriorityClasses, workloads, PodDisruptionBudgets and HorizontalPodAutoscalers. In a
-    template, the rule ignores a version that depends on the version of the cluster. In directories for tests, findings
-    are notes.
+    Details: in a template, the rule ignores a version that depends on the version of the cluster. In directories for
+    tests, findings are notes.
 
     Bad:
 
@@ -325,7 +323,7 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
         PriorityClass batch
         value: 10
 
-    Fix: write the version that the finding names. Workloads from `extensions/v1beta1` also need `spec.selector`.
+    Fix: write the version that the finding names. Workloads of `apps/v1` also need `spec.selector`.
     """
     version = subject.object.get("apiVersion")
     if not subject.object:
@@ -352,8 +350,8 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
     Why: kube-apiserver rejects the update. If a Helm chart changes one of these fields, `helm upgrade` fails.
 
     Details: the linter compares a class with the class in the cluster, at the commit of `--base`, or in an earlier
-    object of the same directory. If another directory of the input defines the class with another value, the finding is
-    a note, because the directories may be for different clusters.
+    object of the same directory. If another directory defines the class with another value, the finding is a note,
+    because the directories may be for different clusters.
 
     Cluster:
 
@@ -371,8 +369,8 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
         value: 10
         description: nightly work
 
-    Fix: create a class with another name, and move the workloads to the new class. Or delete and recreate the class.
-    Running Pods keep the old priority.
+    Fix: create a class with another name, and move the workloads to it. Or delete and recreate the class. Running Pods
+    keep the old priority.
     """
     if subject.old is None:
         if context.phase is Phase.LINT:
@@ -416,8 +414,8 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
     """Two PriorityClasses have `globalDefault: true`.
 
     Why: kube-apiserver rejects the second default class. If users create both classes at the same moment,
-    kube-apiserver can store both. The class with the lower value is then the default, even if it is newer. `forewarn
-    audit` reports the other classes.
+    kube-apiserver can store both. The class with the lower value is then the default, and `forewarn audit` reports the
+    other class.
 
     Example:
 
@@ -429,8 +427,8 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
           value: 200
         - globalDefault: true
 
-    Fix: set `globalDefault: false` in one of the two classes. To replace the default class of a cluster, first set
-    `globalDefault: false` in the current default class.
+    Fix: set `globalDefault: false` in one of the two classes. To replace the default class of a cluster, first change
+    the current default class.
     """
     new = class_of(subject)
     other = context.default_before(subject) if new.global_default else None
@@ -467,10 +465,10 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
     """A new global default does not change the priority of existing Pods.
 
     Why: kube-apiserver sets the priority when a Pod is created, so existing Pods without a class keep their priority.
-    New Pods of the same workload get the new priority. If the new priority is higher, new Pods can preempt old Pods.
+    New Pods of the same workload get the new priority, and can preempt old Pods if it is higher.
 
-    Details: the linter needs `--cluster` or `--base`. With `--base`, the rule reports each class whose
-    `globalDefault` changed, and each new class with `globalDefault: true`, but not the deletion of the default.
+    Details: the linter needs `--cluster` or `--base`. With `--base`, the rule also reports a class whose
+    `globalDefault` becomes false.
 
     Cluster:
 
@@ -490,7 +488,7 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
         PriorityClass normal
         value: 100
 
-    Fix: restart the workloads (`kubectl rollout restart`) after you create the class.
+    Fix: create the class, then restart the workloads that should get the new priority (`kubectl rollout restart`).
     """
     new = class_of(subject)
     before = subject.old is not None and PriorityClass.from_api(subject.old).global_default
@@ -525,10 +523,10 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
 def class_still_in_use(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A user deletes a PriorityClass while workloads use it.
 
-    Why: running Pods keep their priority. After the next restart, node failure or rollout, kube-apiserver rejects every
-    new Pod of these workloads.
+    Why: running Pods keep their priority. After the next restart, node failure or rollout, kube-apiserver rejects new
+    Pods of these workloads.
 
-    Details: the webhook also counts PodGroups, and Pods without a controller. With `--base`, unknown-priority-class
+    Details: the rule also reports PodGroups, and Pods without a controller. With `--base`, unknown-priority-class
     reports workloads that use a deleted class.
 
     Cluster:
@@ -602,8 +600,8 @@ def _groups_naming(name: str, context: Context) -> Iterator[ObjectRef]:
 def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of Pods differs from the value of their class.
 
-    Why: kube-apiserver sets the priority when a Pod is created. If you delete a class and recreate it with another
-    value, old and new Pods of one workload have different priorities. kube-scheduler uses the priority of each Pod.
+    Why: kube-apiserver sets the priority when a Pod is created. If you recreate a class with another value, old Pods
+    keep the old priority. kube-scheduler uses the priority of each Pod.
 
     Details: the linter needs `--cluster`. The rule ignores completed Pods.
 
@@ -657,7 +655,7 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
 def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A class that never preempts has a higher value than a class that preempts.
 
-    Why: Pods of the non-preempting class are before Pods of the lower class in the queue, but stay Pending until
+    Why: in the queue, Pods of the non-preempting class are before Pods of the lower class, but they stay Pending until
     capacity is free. Pods of the lower class can preempt other Pods, and use the capacity first.
 
     Example:
@@ -685,11 +683,11 @@ def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -
 def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """cluster-autoscaler adds no nodes for Pods of a class, because the value of the class is below the cutoff.
 
-    Why: cluster-autoscaler treats Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) as
-    expendable. cluster-autoscaler adds no nodes for these Pods, and can delete nodes that run only expendable Pods.
+    Why: Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) are expendable.
+    cluster-autoscaler adds no nodes for expendable Pods, and can delete nodes that run no others.
 
-    Details: forewarn reads the cutoff from `autoscalerCutoff` in the configuration. If this key is absent or -10,
-    forewarn uses the lowest flag of the cluster-autoscaler Deployments in the input, or -10.
+    Details: you can set `autoscalerCutoff` in the configuration. By default, forewarn reads the flag of
+    cluster-autoscaler Deployments in the input.
 
     Bad:
 
@@ -702,7 +700,7 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
         value: -10
 
     Fix: if Pods of this class should get new nodes, use a value that is not below the cutoff. If your cluster uses
-    another cutoff, set `autoscalerCutoff` to this cutoff.
+    another cutoff, set `autoscalerCutoff`.
     """
     value, cutoff = integer(subject.object.get("value")), autoscaler_cutoff(context)
     if value is not None and value < cutoff:
@@ -717,7 +715,7 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
 def class_without_description(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PriorityClass has no description.
 
-    Why: users choose a class by its name and description (`kubectl describe priorityclass`).
+    Why: users choose a class by its name and description.
 
     Details: the linter runs the rule only if you select it (`--select class-without-description`), or set its severity
     in the configuration.
@@ -753,8 +751,8 @@ def class_without_description(subject: ReviewedObject, context: Context) -> Iter
 def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Two PriorityClasses have the same value.
 
-    Why: Pods of both classes have equal priority: neither preempts the other. The second name is often superfluous, or
-    its value a mistake.
+    Why: Pods of both classes have equal priority: neither preempts the other. One class is often superfluous, or its
+    value a mistake.
 
     Details: the linter runs the rule only if you select it (`--select equal-class-values`), or set its severity in the
     configuration. The rule ignores classes with different preemption policies.

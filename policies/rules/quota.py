@@ -38,8 +38,8 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
     """kube-apiserver rejects this ResourceQuota, for example because its scopes conflict with its resources.
 
     Why: of the standard resources, a ResourceQuota with the scope PriorityClass may limit only pods, cpu and memory.
-    Other scopes allow other resources. The operators `In` and `NotIn` require values. `Exists` and `DoesNotExist`
-    forbid values. The rule also reports invalid names and amounts.
+    The operators `In` and `NotIn` require values. `Exists` and `DoesNotExist` forbid values. The rule also reports
+    invalid names and amounts.
 
     Example:
 
@@ -140,9 +140,8 @@ _LONGEST_IN_SCOPE: Final = 50
 def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A ResourceQuota, or a part of it, matches no Pod.
 
-    Why: a ResourceQuota limits nothing if its class does not exist, or if its scopes exclude each other. Some scopes
-    also exclude a resource. For example, a ResourceQuota with the scope PriorityClass counts only Pods, so it never
-    limits count/deployments.apps.
+    Why: a ResourceQuota limits nothing if its class does not exist, or if its scopes exclude each other. A
+    ResourceQuota with the scope PriorityClass counts only Pods, so it never limits count/deployments.apps.
 
     Details: the finding is a warning if the class name is a misspelling of a known name, otherwise a note.
 
@@ -269,10 +268,9 @@ _ANY_OTHER: Final = "any-class.that-nobody-names"
 def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A ResourceQuota covers a limited class, but does not name the class, or does not limit all its Pods.
 
-    Why: `limitedResources` requires only that the scope of a ResourceQuota matches. A ResourceQuota with the scope
-    `PriorityClass NotIn [batch]` covers every other class. A ResourceQuota without limits for Pod resources covers a
-    class, but does not limit it. A ResourceQuota with a second scope limits only the Pods that match both scopes. In a
-    namespace with such a ResourceQuota, users can use the class.
+    Why: `limitedResources` requires only that the scope of a ResourceQuota matches. The scope `PriorityClass NotIn
+    [batch]` matches every other class. A ResourceQuota without limits for Pod resources covers a class, but does not
+    limit it. A ResourceQuota with a second scope limits only the Pods that match both scopes.
 
     Options:
 
@@ -379,15 +377,10 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Why: kube-apiserver accepts a workload, but rejects those of its Pods that exceed the quota. For a Deployment,
     Events of the ReplicaSet and the condition ReplicaFailure show the reason.
 
-    Details: the rule counts new Pods in the order in which kubectl applies the objects. For a rollout of a Deployment
-    or DaemonSet, `maxSurge` also counts. For a Job, the rule counts the parallel Pods. For a CronJob, it counts the
-    Pods of one run, and of the current run if `concurrencyPolicy` is Allow. For a DaemonSet, it counts one Pod for each
-    known node that accepts the Pod. Existing Pods of the workload, and default requests of a LimitRange, also count. If
-    old Pods use the quota that new Pods need, the rule reports the workload only if its rollout would not finish. If
-    only surge Pods exceed the quota, and `maxUnavailable` lets the rollout continue, the finding is a note. If the used
-    amounts of a ResourceQuota are unknown, the rule compares its limits with the objects of the input. The message then
-    contains "only this input is counted". The linter ignores patches (workloads without selector, containers or image),
-    and objects that were exported from a cluster.
+    Details: surge Pods of a rollout and default requests of a LimitRange also count. If only surge Pods exceed the
+    quota, and `maxUnavailable` lets the rollout continue, the finding is a note. If the used amounts of a ResourceQuota
+    are unknown, the message contains "only this input is counted". The linter ignores patches, and objects that were
+    exported from a cluster.
 
     Cluster:
 
@@ -542,8 +535,8 @@ def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
 def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
 
-    Why: if a ResourceQuota limits cpu or memory, every container must set this request or limit, or get it from a
-    LimitRange, unless `spec.resources` of the Pod sets it. kube-apiserver rejects other Pods.
+    Why: if a ResourceQuota limits requests or limits of cpu or memory, every container must set them, or get them from
+    a LimitRange, unless the Pod sets `spec.resources`. kube-apiserver rejects other Pods.
 
     Details: the linter ignores patches, and objects that were exported from a cluster.
 
@@ -623,13 +616,12 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
     """A Pod or a template uses a limited class, and no ResourceQuota of its namespace covers this class.
 
     Why: `limitedResources` allows a class only in namespaces with a ResourceQuota for this class. On most hosted
-    clusters, you cannot set `limitedResources` in kube-apiserver. Therefore, you can also set it in forewarn's
-    configuration.
+    clusters, you cannot set `limitedResources` in kube-apiserver, but you can set it in forewarn's configuration.
 
     Details: forewarn reads `limitedResources` from its configuration, and from kube-apiserver's own file
-    (`--admission-config`). As in kube-apiserver, a ResourceQuota covers the class if its PriorityClass scope matches,
-    even with `NotIn` (see limited-resources-loophole). The rule also checks entries of `limitedResources` without a
-    class. If you pass no cluster and the input contains no ResourceQuota, the rule reports nothing.
+    (`--admission-config`). A ResourceQuota covers the class if its PriorityClass scope matches, even with `NotIn` (see
+    limited-resources-loophole). The rule also checks entries of `limitedResources` without a class. If you pass no
+    cluster and the input contains no ResourceQuota, the rule reports nothing.
 
     Options:
 
@@ -711,13 +703,13 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
     """kube-apiserver probably rejects Pods of a system class in this namespace.
 
     Why: GKE admits Pods of system-cluster-critical and system-node-critical only in namespaces with a ResourceQuota for
-    these classes. GKE creates such a ResourceQuota in kube-system, but not in your namespaces. Without such a
-    ResourceQuota, kube-apiserver rejects these Pods, with the message "insufficient quota to match these scopes".
+    these classes. GKE creates such a ResourceQuota in kube-system, but not in your namespaces. There, kube-apiserver
+    rejects these Pods with the message "insufficient quota to match these scopes".
 
-    Details: the rule assumes GKE if you set `preset: gke` in the configuration or `lint --preset gke`. The rule also
-    recognizes GKE by a ResourceQuota named gcp-critical-pods, or a node with the label cloud.google.com/gke-nodepool.
-    If forewarn does not know the ResourceQuotas, the rule also reports system classes that `limitedResources` limits.
-    If forewarn knows the ResourceQuotas, limited-class-without-quota reports these classes.
+    Details: for GKE, set `preset: gke` in the configuration, or pass `lint --preset gke`. In a cluster, the rule
+    recognizes GKE by the ResourceQuota gcp-critical-pods in kube-system, or by a node with the label
+    cloud.google.com/gke-nodepool. If forewarn does not know the ResourceQuotas, the rule also reports system classes
+    that `limitedResources` limits.
 
     Cluster:
 
@@ -796,50 +788,37 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
     Details: the rule checks how many of `maxReplicas` Pods the quota admits, and ignores `maxSurge`. The workload must
     be in the input. If the quota does not even admit `replicas` Pods, quota-exceeded reports the workload instead.
 
-    Bad:
+    Example:
 
-        ResourceQuota team/team
-        spec:
-          hard:
-            pods: 5
-        ---
-        Deployment team/web
-        spec:
-          replicas: 2
-          selector:
-            matchLabels:
-              app: web
-          template:
-            spec:
-              containers:
-              - name: web
-                image: web
-        ---
-        apiVersion: autoscaling/v2
-        kind: HorizontalPodAutoscaler
-        metadata:
-          name: web
-          namespace: team
-        spec:
-          maxReplicas: 10
-          scaleTargetRef:
-            apiVersion: apps/v1
-            kind: Deployment
+          ResourceQuota team/team
+          spec:
+            hard:
+              pods: 5
+          ---
+          Deployment team/web
+          spec:
+            replicas: 2
+            selector:
+              matchLabels:
+                app: web
+            template:
+              spec:
+                containers:
+                - name: web
+                  image: web
+          ---
+          apiVersion: autoscaling/v2
+          kind: HorizontalPodAutoscaler
+          metadata:
             name: web
-
-    Good:
-
-        apiVersion: autoscaling/v2
-        kind: HorizontalPodAutoscaler
-        metadata:
-          name: web
-          namespace: team
-        spec:
-          maxReplicas: 5
-          scaleTargetRef:
-            apiVersion: apps/v1
-            kind: Deployment
-            name: web
+            namespace: team
+          spec:
+        -   maxReplicas: 10
+        +   maxReplicas: 5
+            scaleTargetRef:
+              apiVersion: apps/v1
+              kind: Deployment
+              name: web
 
     Fix: lower `maxReplicas`, or raise the quota.
     """

@@ -67,21 +67,16 @@ _REJECTED: Final = {POD: "the Pod", POD_GROUP: "the PodGroup", GROUP_TEMPLATES: 
 def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template names a PriorityClass that does not exist.
 
-    Why: kube-apiserver rejects such a Pod. kube-apiserver accepts a workload whose template names a missing class, but
-    rejects the workload's Pods. For a Deployment, the reason is in Events of the ReplicaSet and in the condition
-    ReplicaFailure.
+    Why: kube-apiserver rejects such a Pod. It accepts a workload whose template names a missing class, but rejects the
+    workload's Pods. For a Deployment, the reason is in Events of the ReplicaSet and in the condition ReplicaFailure.
 
-    Details: with `--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes, and the
-    finding is an error. Otherwise, the class may exist in the cluster, so the finding is a warning. The finding is an
-    error if the name begins with `system-`, or is similar to a system class or to a class that applies to the directory
-    of the object. With `--base`, the finding is an error if the class was deleted since that commit. If no class
-    applies to the directory, the rule reports only these errors, and names that are probably misspelled. Such a name is
-    similar to a class of another directory, or differs by one letter from a more frequent name. In unrendered templates
-    and in values of charts, warnings are notes, except for such names. The rule ignores names that contain a template
-    variable (`${X}`, `@X@`, `%X%`, or in double braces). In patches, in values files without
-    a chart, in texts inside ConfigMaps and Secrets, and in unknown kinds, the rule checks only the key
-    `priorityClassName`, and operations of JSON patches. The finding is then a warning if a class has a similar name,
-    otherwise a note.
+    Details: if the linter knows all classes (`--cluster`, `--closed` or `knownClasses`), the finding is an error. It is
+    also an error if the class was deleted since the commit of `--base`, or if the name begins with `system-`. A
+    misspelled name of a system class, or of a class that applies to the directory, is an error, too. Otherwise, the
+    class may exist in the cluster, so the finding is a warning or a note. If no class applies to the directory, the
+    rule reports only such errors, and names that are probably misspelled. priority-class-not-checked reports the
+    others. In texts that forewarn reads only in part, such as values files without a chart, the finding is at most a
+    warning. The rule ignores names with a template variable, such as `${X}`.
 
     Cluster:
 
@@ -172,8 +167,7 @@ Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controll
 def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A workload names a WorkloadPriorityClass of Kueue that does not exist.
 
-    Why: Kueue creates no Workload for such a Job, so the Job stays suspended. An Event of the Job shows the reason
-    (WorkloadPriorityClassNotFound).
+    Why: Kueue creates no Workload for such an object, so a Job stays suspended.
 
     Details: the rule checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass. If
     the name is a misspelling of a class in the input, the finding is an error. Otherwise, the finding is a warning,
@@ -244,18 +238,15 @@ class _Use(NamedTuple):
     depends_on=DependsOn(("namespaces", "classes"), "the namespace may have the label by now, or another default"),
 )
 def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A Pod, a Pod template or the default of a Namespace names a class that `allowedClasses` does not permit.
+    """A Pod, a Pod template or the default of a Namespace uses a class that `allowedClasses` does not permit.
 
     Why: by default, all users who may create Pods can use any class. RBAC has no permission for the use of a class.
 
-    Details: if `allowedClasses` has entries for a class, at least one entry must match. An entry matches if all its
-    conditions hold. A condition with a list holds if one item of the list matches. The rule accepts a class that no
-    entry names. The rule checks users and groups when a user creates a Pod or workload, or changes its class. When a
-    built-in controller creates the Pods, the rule does not check the user again. The webhook also checks
-    ControllerRevisions, because the StatefulSet controller creates Pods from them. The rule treats the annotation
-    `forewarn.dev/default-priority-class` of a Namespace like the class of a Pod, except in kube-system. The linter does
-    not know users, or the labels of a Namespace that is neither in the input nor in the cluster. If the result depends
-    on them, the linter only counts the object in its summary.
+    Details: if `allowedClasses` has entries for a class, all conditions of at least one entry must hold. Every user may
+    use classes without an entry. The rule checks users and groups when a user creates a Pod or workload, or changes its
+    class, but not when a built-in controller creates the Pods. It also checks the annotation
+    `forewarn.dev/default-priority-class` of Namespaces. If the result depends on users or labels that the linter does
+    not know, it only counts the object in its summary.
 
     Options:
 
@@ -330,13 +321,12 @@ def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> boo
 def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod uses a PriorityClass that forewarn installs for its own Pods.
 
-    Why: the PriorityClass forewarn has the highest value that a user can define, so that forewarn's Pods also run in a
-    full cluster. Other Pods with this class can preempt the Pods of all your lower classes. Uninstalling forewarn
-    deletes the class, and kube-apiserver then rejects new Pods that name the class.
+    Why: the class forewarn has the highest value that a user can define, so that forewarn's Pods also run in a full
+    cluster. Other Pods with this class can preempt the Pods of all your lower classes. Uninstalling forewarn deletes
+    the class, and kube-apiserver then rejects new Pods that name the class.
 
-    Details: the rule also checks forewarn-sweep and forewarn-audit-cron-job, the PriorityClasses of forewarn's Jobs.
-    The rule ignores Pods in a namespace with the name of the class, and Pods with the label `app.kubernetes.io/part-of:
-    forewarn`.
+    Details: the rule also checks the classes of forewarn's Jobs, forewarn-sweep and forewarn-audit-cron-job. It ignores
+    Pods in a namespace with the name of the class, and Pods with the label `app.kubernetes.io/part-of: forewarn`.
 
     Cluster:
 
@@ -376,12 +366,11 @@ def system_class_outside_kube_system(subject: ReviewedObject, context: Context) 
     """A Pod outside kube-system uses a system class.
 
     Why: Pods with the class system-cluster-critical or system-node-critical can preempt all Pods without such a class.
-    kube-apiserver allows these classes in every namespace, unless a quota forbids them. Both classes are meant for
-    components that the cluster needs to work.
+    kube-apiserver allows these classes in every namespace, unless a quota forbids them.
 
     Details: many components outside kube-system use these classes on purpose, so the finding of the linter is a note.
-    The linter reports only objects whose namespace is known from `metadata.namespace`, `-n`, a kustomization or
-    `render` in the configuration.
+    The linter ignores objects whose namespace is unknown. It knows `metadata.namespace`, `-n`, the namespace of a
+    kustomization and of `render` in the configuration.
 
     Bad:
 
@@ -440,13 +429,10 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     Why: Pods with a higher priority can preempt a DaemonSet Pod without a PriorityClass. On a full node, such a Pod can
     stay Pending. The node then has, for example, no log collector, CNI plugin, CSI driver or device plugin.
 
-    Details: the finding is a warning if the DaemonSet has no class, and its name or images are those of an agent (CNI,
-    CSI, logs, metrics, devices). Otherwise, the finding is a note, for example for a class below the class of other
-    workloads. For agents, the finding is a note if the DaemonSet does its work once (by its name). The finding is also
-    a note if the file is a test, an example or documentation. Two more cases are notes if the agent registers no CNI,
-    CSI or device plugin. In the first case, the class is an empty default value of a chart. In the second case, a node
-    selector has a label outside `kubernetes.io/`. A default class of the Namespace, or a global default with a positive
-    value, counts as a class. The rule compares only with classes that preempt, and not with system classes.
+    Details: the finding is a warning if the DaemonSet has no class, and is probably an agent that nodes need, by its
+    names, images and volumes. Otherwise, the finding is a note, for example for a class below the class of other
+    workloads. A default class of the Namespace, or a global default with a positive value, counts as a class. The rule
+    compares only with classes that preempt, and not with system classes.
 
     Example:
 

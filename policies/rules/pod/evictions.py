@@ -40,12 +40,10 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     of the workload. kube-scheduler up to 1.37 handles `{}` differently: a topology spread constraint counts no Pod, and
     preemption ignores the PodDisruptionBudget.
 
-    Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. The
-    finding is also a warning for a PodDisruptionBudget with `{}` if the input has another PodDisruptionBudget with a
-    selector in the namespace. The Eviction API rejects evictions of Pods with two PodDisruptionBudgets. Otherwise, the
-    finding is a note. The rule ignores `{}` in `policy/v1beta1`, where it selects no Pod. The rule also ignores `{}` in
-    a topology spread constraint with `matchLabelKeys`, because these keys select Pods. Without `--kubernetes-version`
-    or a cluster, the rule assumes a release up to 1.37.
+    Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. For a
+    PodDisruptionBudget with `{}`, the finding is a warning if the input has another one with a selector in the
+    namespace, because the Eviction API rejects evictions of Pods with two PodDisruptionBudgets. Otherwise, the finding
+    is a note. If the release is unknown, the rule assumes a release up to 1.37.
 
     Example:
 
@@ -177,10 +175,9 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     retries without end. kube-scheduler can still preempt these Pods.
 
     Details: the finding is a warning if `minAvailable` is at least the `replicas` of all selected Deployments and
-    StatefulSets together. The rule does not add up replicas if a selected workload is of another kind, or has no
-    `replicas`, because an autoscaler may scale it. The finding is a note for `maxUnavailable: 0` and `minAvailable:
-    100%`, which are often intended. The rule also reports a PodDisruptionBudget with both fields, because
-    kube-apiserver rejects it.
+    StatefulSets together. The rule adds up no replicas if the PodDisruptionBudget also selects other workloads, or
+    workloads without `replicas`. The finding is a note for `maxUnavailable: 0` and `minAvailable: 100%`, which are
+    often intended. The rule also reports a PodDisruptionBudget with both fields, which kube-apiserver rejects.
 
     Example:
 
@@ -191,21 +188,21 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
             selector:
               matchLabels:
                 app: web
-        - ---
-        - Deployment team/web
-        - spec:
-        -   replicas: 2
-        -   selector:
-        -     matchLabels:
-        -       app: web
-        -   template:
-        -     metadata:
-        -       labels:
-        -         app: web
-        -     spec:
-        -       containers:
-        -       - name: web
-        -         image: web
+          ---
+          Deployment team/web
+          spec:
+            replicas: 2
+            selector:
+              matchLabels:
+                app: web
+            template:
+              metadata:
+                labels:
+                  app: web
+              spec:
+                containers:
+                - name: web
+                  image: web
 
     Fix: replace `minAvailable` with `maxUnavailable: 1`, or run more replicas.
     """
@@ -252,9 +249,9 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
     `backoffLimit` (6 by default).
 
     Details: the rule reports a Job with `backoffLimit: 0`, or with more parallel Pods than `backoffLimit`. With
-    `backoffLimitPerIndex`, the rule reports only the value 0. If a rule of the `podFailurePolicy` has `action: Ignore`
-    for the Pod condition DisruptionTarget, preempted and evicted Pods do not count as failed. An earlier rule with
-    `action: FailJob` for this condition, or for the exit codes 137 or 143, takes precedence, and forewarn reports it.
+    `backoffLimitPerIndex`, it reports only the value 0. A `podFailurePolicy` can prevent the failure with `action:
+    Ignore` for the Pod condition DisruptionTarget. The rule also reports an earlier `action: FailJob` for this
+    condition, or for the exit codes 137 or 143.
 
     Example:
 
@@ -273,8 +270,8 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
                 - name: c
                   image: report
 
-    Fix: add a rule with `action: Ignore` for the Pod condition DisruptionTarget as the first rule of the
-    `podFailurePolicy`. A `podFailurePolicy` needs `restartPolicy: Never` in the Pod template.
+    Fix: add `action: Ignore` for the Pod condition DisruptionTarget as the first rule of the `podFailurePolicy`. A
+    `podFailurePolicy` needs `restartPolicy: Never` in the Pod template.
     """
     path = _JOBS.get(group_kind(subject.object))
     job = None if path is None else at(subject.object, *path) if path else subject.object
@@ -303,8 +300,8 @@ def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Why: kube-apiserver rejects the update, except for some fields of suspended Jobs.
 
-    Details: the rule ignores hooks of Helm and Argo CD, and Jobs that Argo CD (`Force=true`) or Flux
-    (`kustomize.toolkit.fluxcd.io/force`) deletes and recreates.
+    Details: the linter needs `--cluster`. The rule ignores hooks of Helm and Argo CD, and Jobs that Argo CD
+    (`Force=true`) or Flux (`kustomize.toolkit.fluxcd.io/force`) deletes and recreates.
 
     Cluster:
 
@@ -396,38 +393,30 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     Otherwise, the finding is a note, because a controller may create the Pods. The rule ignores selectors without
     `matchLabels`, namespaces without workloads in the input, and PodDisruptionBudgets that select Pods of the cluster.
 
-    Bad:
+    Example:
 
-        PodDisruptionBudget team/web
-        spec:
-          maxUnavailable: 1
-          selector:
-            matchLabels:
-              app: webb
-        ---
-        Deployment team/web
-        spec:
-          replicas: 2
-          selector:
-            matchLabels:
-              app: web
-          template:
-            metadata:
-              labels:
+          PodDisruptionBudget team/web
+          spec:
+            maxUnavailable: 1
+            selector:
+              matchLabels:
+        -       app: webb
+        +       app: web
+          ---
+          Deployment team/web
+          spec:
+            replicas: 2
+            selector:
+              matchLabels:
                 app: web
-            spec:
-              containers:
-              - name: web
-                image: web
-
-    Good:
-
-        PodDisruptionBudget team/web
-        spec:
-          maxUnavailable: 1
-          selector:
-            matchLabels:
-              app: web
+            template:
+              metadata:
+                labels:
+                  app: web
+              spec:
+                containers:
+                - name: web
+                  image: web
 
     Fix: write the labels of the workload's Pods into the selector.
     """

@@ -204,8 +204,7 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Details: the rule checks `scheduling.k8s.io/v1beta1` and `v1alpha3` of Kubernetes 1.37, and `v1alpha2` of Kubernetes
     1.36. In `v1alpha2`, `minCount` is also immutable. PodGroups need the feature gate GenericWorkload (Kubernetes 1.37:
-    beta, off by default). Other rules report missing classes and classes with a value above 1000000000. The rule does
-    not check Workloads with `compositePodGroupTemplates`.
+    beta, off by default). The rule does not check Workloads with `compositePodGroupTemplates`.
 
     Bad:
 
@@ -303,8 +302,8 @@ def _semantics(context: Context) -> Semantics:
 def pod_group_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template names a PodGroup that does not exist.
 
-    Why: kube-apiserver accepts the Pod. kube-scheduler does not try to schedule the Pod before the PodGroup exists. The
-    Pod gets no condition and no Event.
+    Why: kube-apiserver accepts the Pod. kube-scheduler does not try to schedule the Pod before the PodGroup exists, and
+    reports no condition or Event.
 
     Details: the rule needs a cluster whose PodGroups are listed, or the option `--closed`. Without the feature gate
     GenericWorkload, kube-apiserver drops the field.
@@ -357,12 +356,12 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
     """A PodGroup has fewer Pods than its `minCount`.
 
     Why: kube-scheduler does not schedule any Pod of a gang until `minCount` Pods exist. Until then, the Pods stay
-    Pending, without a condition and without an Event.
+    Pending, without a condition or Event.
 
     Details: the rule adds up the replicas (for Jobs, the parallelism) of all workloads in the input that name the
-    PodGroup. If you pass a cluster, the rule also counts stored Pods of the group whose workload is not in the input.
-    The rule does not report groups without members in the input, and groups with members in DaemonSets, in custom
-    resources, in suspended Jobs or in workloads with 0 replicas.
+    PodGroup. If you pass a cluster, the rule also counts stored Pods of other workloads in the group. The rule does not
+    report groups without members in the input, and groups whose number of Pods is unknown, for example with a
+    DaemonSet.
 
     Example:
 
@@ -477,9 +476,8 @@ _TOO_HIGH: Final = {c.name: c for c in SYSTEM_CLASSES if c.value > HIGHEST_USER_
 def group_priority_too_high(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodGroup, or a template of PodGroups, names a PriorityClass with a value above 1000000000.
 
-    Why: a Pod may use the class system-node-critical, but a PodGroup may not. kube-apiserver rejects the PodGroup, and
-    kube-scheduler does not schedule Pods whose PodGroup is missing. kube-apiserver accepts a Workload with a template
-    of such a PodGroup.
+    Why: a Pod may use a system class, but kube-apiserver rejects a PodGroup with such a class. kube-scheduler does not
+    schedule Pods whose PodGroup is missing. kube-apiserver accepts a Workload with a template of such a PodGroup.
 
     Example:
 

@@ -145,8 +145,7 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
     class has another value in another cluster, or after you recreate it, kube-apiserver rejects every new Pod.
 
     Details: the rule accepts the value of a system class, which never changes. For a Pod without a class, the linter
-    reports the field if the value is not 0 and the default class is unknown. If the default class is known,
-    priority-mismatch reports another value.
+    reports any value except 0 if the default class is unknown. Otherwise, priority-mismatch reports a wrong value.
 
     Cluster:
 
@@ -184,6 +183,8 @@ def priority_field_changed(subject: ReviewedObject, context: Context) -> Iterato
     """An update changes `priority`, `priorityClassName` or `preemptionPolicy` of a Pod.
 
     Why: kube-apiserver rejects the update, because these fields of a Pod are immutable.
+
+    Details: the linter needs `--cluster`.
 
     Cluster:
 
@@ -243,8 +244,8 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
     """Mutating webhooks give a new Pod a priority that differs from the value of its class.
 
     Why: after all mutating webhooks have run, Kubernetes does not check whether the Pod's priority still matches its
-    class. If kube-apiserver calls a mutating webhook a second time, the webhook can set any priority. kube-scheduler
-    uses only `spec.priority`.
+    class. If kube-apiserver calls a mutating webhook again, the webhook can set any priority. kube-scheduler uses only
+    `spec.priority`.
 
     Details: the rule accepts a Pod that has priority 0 and no class. kube-apiserver can create such Pods for a short
     time after the global default was created.
@@ -285,8 +286,7 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
 def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot check a PriorityClass, because it knows neither a cluster nor other classes.
 
-    Why: without this note, you could believe that the linter checked the class. The finding is no error, because the
-    class may exist in the cluster.
+    Why: without this note, you could believe that the linter checked the class. The class may exist in the cluster.
 
     Details: the rule reports a name if you pass no cluster, and no PriorityClass of the input applies to the directory
     of the object. unknown-priority-class reports names that are probably misspelled. The option `--closed` and

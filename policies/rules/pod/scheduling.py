@@ -57,9 +57,8 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
 
     Why: kube-apiserver accepts the workload, but its Pods stay Pending until they fit on a node.
 
-    Details: the linter needs `--cluster`. forewarn considers only the current nodes. An autoscaler may add nodes. If a
-    rollout terminates old Pods and its new Pods then stay Pending, the message shows how many old Pods the rollout
-    terminates. A Pod of a PodGroup can stay Pending with its whole group, for example below `minCount`.
+    Details: the linter needs `--cluster`. forewarn considers only the current nodes. An autoscaler may add nodes. A Pod
+    of a PodGroup can stay Pending with its whole group, for example below `minCount`.
 
     Cluster:
 
@@ -133,17 +132,14 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
     Why: to free capacity for a Pod, kube-scheduler preempts Pods with a lower priority. Kubernetes does not announce a
     preemption: the Event and the condition of the victim appear when it happens.
 
-    Details: the linter needs `--cluster`. If kube-scheduler can choose other nodes or victims, the message contains,
-    for example, "node-1 or node-2", "or another node" or "possibly". The reason is a tie, or that kube-scheduler
-    evaluates only a part of many nodes. For a changed template, forewarn predicts the new Pods of the rollout. If time
-    remains, forewarn also predicts what happens to the replacement Pods of the victims. The message shows custom
-    resources and Jobs that fail without a victim, such as a SparkApplication without its driver. If all victims are
-    placeholder Pods, the finding is a note, and the webhook does not warn. By default, placeholder Pods have a negative
-    priority and only the pause image (`placeholderPods` in the configuration). If a rollout terminates old Pods,
-    Pending Pods of other workloads can use the free capacity, and preempt running Pods. The rule also reports these
-    preemptions. The rule ignores changes that create no Pods, such as a deletion. For a Pod of a PodGroup, the rule
-    reports the victims of the whole group. If the prediction does not finish in time, and no victim is known, the
-    webhook only warns. The warning then ends with `[prediction-incomplete]`.
+    Details: the linter needs `--cluster`. For a changed template, forewarn predicts the new Pods of the rollout. If
+    kube-scheduler can choose other nodes or victims, the message contains, for example, "node-1 or node-2", "or another
+    node" or "possibly". If time remains, forewarn also predicts what happens to the replacement Pods of the victims. If
+    all victims are placeholder Pods, the finding is a note, and the webhook does not warn. By default, placeholder Pods
+    have a negative priority and only the pause image (`placeholderPods` in the configuration). The rule also reports
+    Pending Pods that would preempt running Pods when a rollout terminates old Pods. For a Pod of a PodGroup, the rule
+    reports the victims of the whole group. If the prediction takes too long, and no victim is known, the webhook only
+    warns, with the rule `[prediction-incomplete]`.
 
     Cluster:
 
@@ -237,9 +233,8 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
     Why: if the new template has a higher priority than the running Pods, new Pods can preempt all old Pods at once.
     `maxUnavailable` does not limit preemption.
 
-    Details: the linter needs `--cluster`. If `maxUnavailable` allows the Deployment to terminate old Pods at once,
-    timing determines which old Pods are preempted. The message then contains "may" instead of "would". `maxSurge: 0`
-    does not prevent the preemption, because the Deployment creates the new Pod while the old Pod still terminates.
+    Details: the linter needs `--cluster`. If `maxUnavailable` allows the Deployment to terminate old Pods at once, the
+    message contains "may" instead of "would".
 
     Cluster:
 
@@ -305,16 +300,12 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
 def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods would preempt Pods that an expectation of the configuration protects.
 
-    Why: an expectation protects Pods from preemption by certain other Pods. Kubernetes does not enforce an
-    expectation.
+    Why: an expectation protects Pods from preemption by certain other Pods. Kubernetes does not enforce it.
 
     Details: the linter needs `--cluster`. Each entry of `expectations` selects protected Pods and preemptors, as in
-    `forewarn test`. The rule checks the victims of the new Pods. `forewarn test` also checks the victims of replacement
-    Pods. If several nodes tie, the rule uses the first node by name. By default, the webhook warns. With `actions:
-    {violates-expectation: deny}`, the webhook denies Pods and workloads. With this action, the webhook also denies a
-    Pod that is too large for a prediction, and names the field and the limit. The webhook does not deny an update that
-    only removes replicas, or a request whose prediction takes too long and shows no violation. The audit log contains
-    both cases.
+    `forewarn test`, which also checks the victims of replacement Pods. With `actions: {violates-expectation: deny}`,
+    the webhook denies Pods and workloads. It then also denies a Pod that is too large for a prediction. It does not
+    deny an update that only removes replicas, or a request whose prediction takes too long and shows no violation.
 
     Options:
 
@@ -461,9 +452,9 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
     the affinity, preemption does not help on this node. If no other node fits, the new Pod stays Pending. Kubernetes
     recommends affinity only to Pods of equal or higher priority.
 
-    Details: the rule compares required Pod affinity with the workloads of the input. The rule reports an affinity term
-    if all workloads that satisfy the term have a known, lower priority. The rule ignores Pods that never preempt, and
-    terms with `namespaceSelector`.
+    Details: the rule compares required Pod affinity with the workloads of the input. It reports an affinity term if all
+    workloads that satisfy the term have a known, lower priority. It ignores Pods that never preempt, and terms with
+    `namespaceSelector`.
 
     Bad:
 
@@ -560,12 +551,12 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
     """Pods of a high, preempting class have no requests for cpu or memory.
 
     Why: a Pod without requests fits even on nodes without free cpu and memory, so it preempts no Pods for them. Under
-    memory pressure, the kubelet first evicts Pods that use more memory than they request. Among
-    these Pods, it evicts those of lower priority first. It never evicts Pods with priority 2000000000 or higher.
+    memory pressure, the kubelet first evicts Pods that use more memory than they request, and of these Pods first those
+    of lower priority. It never evicts Pods with priority 2000000000 or higher.
 
     Details: a class is high if its value is at least 1000000. The rule reports a Pod if none of its containers has
-    requests or limits for cpu or memory. The rule ignores namespaces with a LimitRange, and Pods with such requests or
-    limits in `spec.resources`.
+    requests or limits for cpu or memory. It ignores namespaces with a LimitRange, and Pods with such requests or limits
+    in `spec.resources`.
 
     Bad:
 
