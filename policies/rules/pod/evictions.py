@@ -40,10 +40,10 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     of the workload. kube-scheduler up to 1.37 handles `{}` differently: a topology spread constraint counts no Pod, and
     preemption ignores the PodDisruptionBudget.
 
-    Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. For a
-    PodDisruptionBudget with `{}`, the finding is a warning if the input has another one with a selector in the
-    namespace, because the Eviction API rejects evictions of Pods with two PodDisruptionBudgets. Otherwise, the finding
-    is a note. If the release is unknown, the rule assumes a release up to 1.37.
+    Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. It is
+    also a warning for a PodDisruptionBudget with `{}` beside another one with a selector. The Eviction API rejects
+    evictions of Pods with two PodDisruptionBudgets. Otherwise, the finding is a note. If the release is unknown, the
+    rule assumes a release up to 1.37.
 
     Example:
 
