@@ -316,14 +316,13 @@ def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> boo
     return is_allowed(subject, use.name, use.namespace, context, had=use.had)
 
 
-
 @rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.WARNING, action=Action.WARN)
 def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod uses a PriorityClass that forewarn installs for its own Pods.
 
     Why: the class forewarn has the highest value that a user can define, so that forewarn's Pods also run in a full
-    cluster. Other Pods with this class can preempt the Pods of all your lower classes. Uninstalling forewarn deletes
-    the class, and kube-apiserver then rejects new Pods that name the class.
+    cluster. Other Pods with this class can preempt all Pods of lower classes. Uninstalling forewarn deletes the class,
+    and kube-apiserver then rejects new Pods that name the class.
 
     Details: the rule also checks the classes of forewarn's Jobs, forewarn-sweep and forewarn-audit-cron-job. It ignores
     Pods in a namespace with the name of the class, and Pods with the label `app.kubernetes.io/part-of: forewarn`.
@@ -562,7 +561,7 @@ _LONGEST: Final = 40
     depends_on=DependsOn(("namespaces",), "the default class of the namespace may have been removed"),
 )
 def class_required(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Pods do not name a PriorityClass that `requiredClasses` in the configuration requires.
+    """Pods do not use a PriorityClass that `requiredClasses` in the configuration requires.
 
     Why: Pods without a class get the global default or priority 0, and Pods of a higher priority can preempt them.
 
