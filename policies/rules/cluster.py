@@ -278,7 +278,7 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     Why: the next restart or rollout would preempt other Pods, and nothing shows this while the workload runs.
 
     Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one Deployment, StatefulSet or
-    DaemonSet at a time. In a large cluster, it leaves out workloads of lower priority, unless you pass
+    DaemonSet at a time. In a large cluster, it leaves out some workloads of lower priority, unless you pass
     `--all-restarts`. One note counts the workloads whose restart preempts only placeholder Pods (`placeholderPods` in
     the configuration). If forewarn does not predict a restart, a note shows the reason.
 

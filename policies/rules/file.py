@@ -197,7 +197,7 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     Why: forewarn cannot check the object. In most cases, kubectl also rejects it. forewarn still checks the other
     documents of the file.
 
-    Details: the rule also reports values that kube-apiserver cannot decode, such as the quantity `128mi`. With
+    Details: the rule also reports many values that kube-apiserver cannot decode, such as the quantity `128mi`. With
     `forewarn lint --render`, it also reports charts and kustomizations that cannot be rendered.
 
     Bad:

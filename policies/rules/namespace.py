@@ -69,8 +69,8 @@ _WITHOUT_EFFECT_FIX: Final = "set a time such as 2026-01-02T12:00:00Z, within br
 def exemption_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The exemption of a Namespace has no effect, because its end is invalid, or too far in the future.
 
-    Why: the annotation `forewarn.dev/exempt-until` exempts a Namespace for a short time in an emergency. A time later
-    than `breakGlass.maxDuration` (default: 30 days) has no effect yet.
+    Why: the annotation `forewarn.dev/exempt-until` exempts a Namespace for a short time in an emergency. A time more
+    than `breakGlass.maxDuration` (default: 30 days) in the future has no effect yet.
 
     Bad:
 

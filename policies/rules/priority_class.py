@@ -427,8 +427,8 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
           value: 200
         - globalDefault: true
 
-    Fix: set `globalDefault: false` in one of the two classes. To replace the default class of a cluster, first change
-    the current default class.
+    Fix: set `globalDefault: false` in one of the two classes. To replace the default class of a cluster, first set
+    `globalDefault: false` in the current one.
     """
     new = class_of(subject)
     other = context.default_before(subject) if new.global_default else None

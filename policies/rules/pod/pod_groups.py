@@ -199,8 +199,8 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
     """kube-apiserver rejects this PodGroup, Workload or `schedulingGroup`.
 
     Why: a PodGroup needs exactly one scheduling policy and at most one disruption mode. The `minCount` of a gang must
-    be at least 1. In Kubernetes 1.37, all templates of a Workload must name one PriorityClass. An update can change
-    `minCount`, but not the policy, the disruption mode or the class.
+    be at least 1. In Kubernetes 1.37, all templates of a Workload must have the same PriorityClass. An update can
+    change `minCount`, but not the policy, the disruption mode or the class.
 
     Details: the rule checks `scheduling.k8s.io/v1beta1` and `v1alpha3` of Kubernetes 1.37, and `v1alpha2` of Kubernetes
     1.36. In `v1alpha2`, `minCount` is also immutable. PodGroups need the feature gate GenericWorkload (Kubernetes 1.37:
@@ -305,8 +305,8 @@ def pod_group_missing(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Why: kube-apiserver accepts the Pod. kube-scheduler does not try to schedule the Pod before the PodGroup exists, and
     reports no condition or Event.
 
-    Details: the rule needs a cluster whose PodGroups are listed, or the option `--closed`. Without the feature gate
-    GenericWorkload, kube-apiserver drops the field.
+    Details: the linter needs `--cluster` or `--closed`. Without the feature gate GenericWorkload, kube-apiserver drops
+    the field.
 
     Cluster:
 

@@ -129,17 +129,16 @@ _UNMODELLED_FIX: Final = "keep enough capacity free, or use a PriorityClass that
 def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods would preempt running Pods.
 
-    Why: to free capacity for a Pod, kube-scheduler preempts Pods with a lower priority. Kubernetes does not announce a
-    preemption: the Event and the condition of the victim appear when it happens.
+    Why: to free capacity for a Pod, kube-scheduler can preempt Pods with a lower priority. Kubernetes does not announce
+    a preemption: the Event and the condition of the victim appear when it happens.
 
     Details: the linter needs `--cluster`. For a changed template, forewarn predicts the new Pods of the rollout. If
     kube-scheduler can choose other nodes or victims, the message contains, for example, "node-1 or node-2", "or another
-    node" or "possibly". If time remains, forewarn also predicts what happens to the replacement Pods of the victims. If
-    all victims are placeholder Pods, the finding is a note, and the webhook does not warn. By default, placeholder Pods
-    have a negative priority and only the pause image (`placeholderPods` in the configuration). The rule also reports
-    Pending Pods that would preempt running Pods when a rollout terminates old Pods. For a Pod of a PodGroup, the rule
-    reports the victims of the whole group. If the prediction takes too long, and no victim is known, the webhook only
-    warns, with the rule `[prediction-incomplete]`.
+    node" or "possibly". If all victims are placeholder Pods, the finding is a note, and the webhook does not warn. By
+    default, placeholder Pods have a negative priority and only the pause image (`placeholderPods` in the
+    configuration). The rule also reports Pending Pods that would preempt running Pods when a rollout terminates old
+    Pods. For a Pod of a PodGroup, the rule reports the victims of the whole group. If the prediction takes too long and
+    shows no victim, the webhook warns with `[prediction-incomplete]`.
 
     Cluster:
 
