@@ -51,7 +51,7 @@ def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Probl
         PriorityClass low
         value: 8
 
-    Fix: if you mean text, quote the value. Otherwise, write a decimal number, `true` or `false`.
+    Fix: if you mean text, quote the value. Otherwise, write a decimal number, or true or false.
     """
     yield from diagnostics("ambiguous-value", context)
 
