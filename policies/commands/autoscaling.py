@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.autoscaler import NODE_DELAY
-from forewarn.policies.commands.parser import add_config_option, duration_between, integer_between
+from forewarn.policies.commands.parser import add_config_option, duration_between, existing, integer_between
 from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import duration, one_line
@@ -36,7 +36,7 @@ def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = Fa
     )
     add("--expendable-pods-priority-cutoff", type=integer_between(-_MAX, _MAX - 1), metavar="N", help=help_text)
     help_text = "file with node groups that cluster-autoscaler can scale up: a list of {name, maxSize, template}"
-    add("--node-templates", metavar="FILE", help=help_text)
+    add("--node-templates", type=existing, metavar="FILE", help=help_text)
 
 
 def add_arrival_options(add: Callable[..., object]) -> None:
@@ -51,7 +51,7 @@ def add_arrival_options(add: Callable[..., object]) -> None:
 
 
 def add_instance_types_option(add: Callable[..., object], help_text: str) -> None:
-    add("--instance-types", metavar="FILE", help=help_text)
+    add("--instance-types", type=existing, metavar="FILE", help=help_text)
 
 
 def instance_types_of(path: str | None, parser: argparse.ArgumentParser) -> Sequence[InstanceType] | None:

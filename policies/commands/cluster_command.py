@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
-from forewarn.policies.commands.parser import duration_between, integer_between
+from forewarn.policies.commands.parser import duration_between, existing, integer_between
 from forewarn.policies.commands.printing import Output
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, one_line, plural
@@ -98,15 +98,8 @@ def add_context_options(add: Callable[..., object], more: str = "", *, several: 
     help_text = f"{help_text}{more} (default: current context)"
     add("--context", action=_Contexts, several=several, default="", metavar="NAME", help=help_text)
     help_text = "kubeconfig (default: $KUBECONFIG, ~/.kube/config)"
-    add("--kubeconfig", default="", type=_existing, metavar="FILE", help=help_text)
+    add("--kubeconfig", default="", type=existing, metavar="FILE", help=help_text)
     add_impersonation_options(add)
-
-
-def _existing(path: str) -> str:
-    """The path, if the file exists or the path is "". Raises argparse.ArgumentTypeError otherwise."""
-    if path and not os.path.exists(path):
-        raise argparse.ArgumentTypeError(f"{cut(path, 200)}: {no_such_file(path)}")
-    return path
 
 
 def use_kubeconfig(options: argparse.Namespace) -> None:
@@ -203,8 +196,11 @@ def loaded(run: Run, into: Cache | None = None, **more: Any) -> Cache:
                 show(0, 0)
                 more["progress"] = lambda count: show(count, 0)
             cache = load_cluster(*run.cluster, into=into, **more)
+    except MissingFile as fault:
+        option = "--cluster " if fault.file in run.cluster and not run.announced else ""
+        raise MissingFile(f"{option}{fault.file}", fault.problem) from None
     except SourceError as fault:
-        if not run.announced or fault.file != run.announced or isinstance(fault, MissingFile):
+        if not run.announced or fault.file != run.announced:
             raise
         fix = "" if ". Fix: " in fault.problem else ". Fix: pass --cluster FILE or --kubeconfig FILE"
         raise SourceError("", f"{fault.problem}{fix}") from None
@@ -309,7 +305,8 @@ def add_printing_options(add: Callable[..., object], formats: Sequence[str] = ("
 
 
 def add_since_option(add: Callable[..., object]) -> None:
-    add("--since", metavar="PREVIOUS.json", help="also show the changes since this earlier report of -o json")
+    help_text = "also show the changes since this earlier report of -o json"
+    add("--since", type=existing, metavar="PREVIOUS.json", help=help_text)
 
 
 def add_namespace_option(add: Callable[..., object]) -> None:

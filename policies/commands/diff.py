@@ -147,7 +147,7 @@ def _clusters(run: Run, release: Release, max_age: float | None) -> dict[str, Ca
         return {cluster.name: partial(loaded, cluster.source) for cluster in clusters_of(run.several)}
     for source in run.cluster:
         if source.partition(":")[0] not in (LIVE, STDIN) and not os.path.exists(source):
-            raise MissingFile(cut(source, 200), no_such_file(source))
+            raise MissingFile(f"--cluster {cut(source, 200)}", no_such_file(source))
     return {_name_of(run.cluster[0]): partial(loaded, *run.cluster)}
 
 

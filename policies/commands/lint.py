@@ -21,7 +21,7 @@ from forewarn.policies.commands.cluster_command import (
     unknown_format,
 )
 from forewarn.policies.commands.known_findings import FAIL_ON, config_of, read_baseline, write_baseline
-from forewarn.policies.commands.parser import Parser, add_rule_options
+from forewarn.policies.commands.parser import Parser, add_rule_options, existing
 from forewarn.policies.commands.printing import Output, Printed
 from forewarn.policies.commands.release import add_release_options, names_a_release, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
@@ -278,7 +278,7 @@ def lint_parser() -> argparse.ArgumentParser:
     add("paths", nargs="*", default=["."], metavar="PATH", help=help_text)
     add_cluster_option(add, required=False, several=True)
     help_text = "file or directory with PriorityClasses and other definitions, which are not checked (repeatable)"
-    add("--definitions", action="append", default=[], metavar="PATH", help=help_text)
+    add("--definitions", action="append", default=[], type=existing, metavar="PATH", help=help_text)
     help_text = "type of the cluster: assume its built-in PriorityClasses and admission limits (aks and eks: none)"
     add("--preset", choices=tuple(HOSTED_CLASSES), help=help_text)
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")

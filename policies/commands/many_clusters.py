@@ -253,7 +253,7 @@ def _snapshots(given: Sequence[str]) -> Iterator[Cluster]:
                 near = problem.partition(";")[2]
                 fix = "Fix: pass snapshots that exist, such as 'snapshots/*.json.gz'"
                 problem = f"no file matches;{near}" if near else f"no file matches. {fix}"
-            raise MissingFile(cut(pattern, 200), cut(one_line(problem), 300))
+            raise MissingFile(f"--clusters {cut(pattern, 200)}", cut(one_line(problem), 300))
         paths.update(dict.fromkeys(sorted(matches)))
     names = [*map(name_of, paths)]
     for path, name in zip(paths, names, strict=True):

@@ -153,6 +153,15 @@ def _nearest(word: str, names: Sequence[str], cutoff: float = 0.6) -> str:
     return next(iter(get_close_matches(word[:80], names, cutoff=cutoff)), "")
 
 
+def existing(path: str) -> str:
+    """The path, if it is "" or -, or if the file exists. Raises argparse.ArgumentTypeError otherwise."""
+    if path not in ("", "-") and not os.path.exists(path):
+        from forewarn.policies.sources.errors import no_such_file
+
+        raise argparse.ArgumentTypeError(f"{cut(path, 200)}: {no_such_file(path)}")
+    return path
+
+
 def integer_between(least: int, most: int) -> Callable[[str], int]:
     """A type for argparse: a whole number between `least` and `most`."""
 
@@ -193,12 +202,13 @@ def duration_between(least: int, most: int) -> Callable[[str], float]:
 def add_config_option(add: Callable[..., object]) -> None:
     """Add `--config` by a parser's `add_argument`."""
     help_text = "configuration file (default: .forewarn.yaml in this directory or a parent)"
-    add("-c", "--config", metavar="FILE", help=help_text)
+    add("-c", "--config", type=existing, metavar="FILE", help=help_text)
 
 
 def add_admission_option(add: Callable[..., object]) -> None:
     """Add `--admission-config` by a parser's `add_argument`."""
-    add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
+    help_text = "kube-apiserver's AdmissionConfiguration, for limitedResources"
+    add("--admission-config", type=existing, metavar="FILE", help=help_text)
 
 
 def add_rule_options(add: Callable[..., object]) -> None:
@@ -209,5 +219,6 @@ def add_rule_options(add: Callable[..., object]) -> None:
     add("--select", action="append", default=[], metavar="RULE", help=help_text)
     help_text = "do not run these rules (repeatable, or separated by commas)"
     add("--ignore", action="append", default=[], metavar="RULE", help=help_text)
-    add("--baseline", metavar="FILE", help="file with known findings, which are not reported")
+    help_text = "file with known findings, which are not reported"
+    add("--baseline", type=existing, metavar="FILE", help=help_text)
     add("--write-baseline", metavar="FILE", help="write the current findings to a baseline file")

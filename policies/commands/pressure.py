@@ -14,7 +14,7 @@ from forewarn.policies.commands.cluster_command import (
     loaded,
     options_with_cluster,
 )
-from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.parser import Parser, existing
 from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import settle
 from forewarn.policies.objects.fields import InvalidInput
@@ -95,11 +95,16 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add)
     add("--signal", choices=SIGNALS, help="resource that runs out on the node")
     add("--inodes", action="store_true", help="the disk runs out of inodes instead of bytes")
-    add("--stats", metavar="FILE", help="the kubelet's /stats/summary, required by --signal (- for standard input)")
+    add(
+        "--stats",
+        type=existing,
+        metavar="FILE",
+        help="the kubelet's /stats/summary, required by --signal (- for standard input)",
+    )
     help_text = "disk of container images: shared with nodefs, own, or split image filesystem (default: shared)"
     add("--image-fs", choices=IMAGES, default="shared", help=help_text)
     help_text = "manifest of a critical Pod: show the Pods that the kubelet evicts to admit this Pod"
-    add("--admit", metavar="FILE", help=help_text)
+    add("--admit", type=existing, metavar="FILE", help=help_text)
     add(
         "--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="the kubelet's shutdownGracePeriodByPodPriority"
     )

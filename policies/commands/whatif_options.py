@@ -13,7 +13,7 @@ from forewarn.policies.commands.cluster_command import (
     add_namespace_option,
     add_output_option,
 )
-from forewarn.policies.commands.parser import Parser, integer_between
+from forewarn.policies.commands.parser import Parser, existing, integer_between
 from forewarn.policies.commands.release import add_release_options
 from forewarn.policies.commands.shards import add_shard_option
 from forewarn.policies.commands.simulated import add_runs_options, add_until_option, simulated_time, simulated_until
@@ -212,7 +212,7 @@ def _of_manifests(add: _Add) -> None:
         "whatif events -f web.yaml --runs 20",
     )
     argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, applied at time 0")
-    argument("--events", metavar="FILE", help=FORM)
+    argument("--events", type=existing, metavar="FILE", help=FORM)
     add_runs_options(argument)
 
 
