@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.apply_order import Attempts
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.options import Options
     from forewarn.policies.scheduling.schedule_one import Explanation, Prediction, PredictionDocument
 
 
@@ -97,6 +98,7 @@ class PredictResult:
     places: Places
     autoscaling: Autoscaling
     explain: bool
+    options: Options
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items()) or "no new Pods"
@@ -213,7 +215,7 @@ def predicted(
             faults += (placement for placement in applied.placements if isinstance(placement, InvalidObject))
     groups = tuple(_groups(applied))
     head = head_of_findings(cluster) if request.cascade else head_of(cluster, _assumed(applied, groups))
-    return PredictResult(head, cluster, applied, groups, faults, places, autoscaling, request.explain)
+    return PredictResult(head, cluster, applied, groups, faults, places, autoscaling, request.explain, request.options)
 
 
 def _pending(cluster: ClusterSnapshot, namespace: str, name: str) -> Applied:

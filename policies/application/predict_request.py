@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from forewarn.policies.options import Options
+
 if TYPE_CHECKING:
     from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.whatif.autoscalers import Autoscaling
@@ -35,7 +37,8 @@ class PredictRequest:
 
     `pod`: namespace and name. `namespace`: namespace of objects that name none. `replicas`: instead of the number in a
     manifest. `autoscaling`: settings of autoscalers (default: those of the cluster). `explain`: `documents()` shows how
-    each prediction was made. `cascade`: `head.assumes` also lists what a simulation of the cascade assumes.
+    each prediction was made. `cascade`: `head.assumes` also lists what a simulation of the cascade assumes. `options`:
+    those of rules, which select placeholder Pods.
     """
 
     manifests: Manifest | Sequence[Manifest] = ()
@@ -47,6 +50,7 @@ class PredictRequest:
     cascade: bool = _option(
         False, "with -f: also simulate what happens after the preemption, like forewarn whatif apply"
     )
+    options: Options = field(default_factory=Options)
 
 
 OPTIONS: Final[Mapping[str, Option]] = {

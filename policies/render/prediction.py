@@ -16,7 +16,13 @@ from forewarn.policies.objects.pod import wait_seconds
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.table import MAX_LINES
-from forewarn.policies.rules.support.predictions import CLASS_FOR_DAEMONS, cycle_error, needs_class, volume_fix
+from forewarn.policies.rules.support.predictions import (
+    CLASS_FOR_DAEMONS,
+    cycle_error,
+    is_placeholder,
+    needs_class,
+    volume_fix,
+)
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.rules.wording.impact import victims_text
 from forewarn.policies.scheduling.reasons import in_short, joined
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST_NAME: Final = 100
+_WAITS: Final = "waits for"
 TOGETHER: Final = f"{ONE_BY_ONE}; replacement Pods are not included: see --cascade"
 GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
 NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, spec.managedBy, or no node matches)"
@@ -58,31 +65,23 @@ def _lines(result: PredictResult, paint: Painter) -> Iterator[str]:
         yield from (f"  {line}" for line in Consequences.of(group.victims, result.cluster.workload).phrases())
         yield from (f"  note: {note}" for note in group.notes)
     if len(result.placements) > 1:
-        yield from render_together(result.placements, result.applied, result.cluster, paint, explain=result.explain)
+        yield from _together(result, paint)
     elif result.placements:
-        yield from render(result.placements[0], result.cluster, paint, explain=result.explain)
+        yield from _of_object(result.placements[0], result, paint)
     if result.autoscalers:
         yield from (f"  note: {line}" for line in autoscalers.lines(result.autoscalers))
 
 
-def render(
-    placement: Placement,
-    cluster: ClusterSnapshot,
-    paint: Painter = plain,
-    *,
-    explain: bool = False,
-    applied: Applied | None = None,
+def _of_object(
+    placement: Placement, result: PredictResult, paint: Painter, applied: Applied | None = None
 ) -> Iterator[str]:
-    """The predictions for an object's Pods as text lines.
-
-    `explain`: include the basis. `applied`: the objects applied together.
-    """
-    predictions = placement.predictions
+    """The predictions for an object's Pods as text lines. `applied`: the objects applied together."""
+    predictions, cluster = placement.predictions, result.cluster
     if not predictions and placement.rollout is None and not placement.rejected:
         existing = f"{placement.existing} of {plural(placement.wanted, 'Pod')} exist; no new Pods"
         yield f"{placement.name}: {existing if placement.wanted else NONE_WANTED}"
         return
-    yield from _heading(placement, applied, paint)
+    yield from _heading(placement, result, applied, paint)
     shown = Counter[str]()
     for number, prediction in enumerate(predictions, 1):
         shown[prediction.outcome] += 1
@@ -91,9 +90,9 @@ def render(
         if number > 1 and _same(prediction, predictions[number - 2], cluster):
             yield f"{_title(prediction)}: same as above"
             continue
-        yield from _one(prediction, cluster, paint)
+        yield from _one(prediction, result, paint)
         yield from _reasons(prediction, cluster, applied, first=number == 1)
-        how = explanation_of(prediction) if explain else None
+        how = explanation_of(prediction) if result.explain else None
         yield from (f"  how: {line}" for line in (how,) if line is not None)
     omitted = [f"{count - MAX_LINES} {OUTCOMES[outcome]}" for outcome, count in shown.items() if count > MAX_LINES]
     if omitted:
@@ -101,10 +100,10 @@ def render(
     yield from (f"  note: {line}" for line in _caveats(placement, applied))
 
 
-def _heading(placement: Placement, applied: Applied | None, paint: Painter) -> Iterator[str]:
+def _heading(placement: Placement, result: PredictResult, applied: Applied | None, paint: Painter) -> Iterator[str]:
     """The counts of the object's new Pods, unless one prediction says it all."""
     if len(placement.predictions) != 1 or placement.existing or placement.rollout or placement.rejected:
-        yield paint(f"{placement.name}: {_overview(placement, applied)}", "bold")
+        yield paint(f"{placement.name}: {_overview(placement, result, applied)}", "bold")
     if placement.rejected:
         yield f"  rejected: {placement.rejection}"
 
@@ -133,25 +132,19 @@ def _reasons(
     yield from (f"  note: {line}" for line in (*_attempts(prediction, applied), *caveats))
 
 
-def render_together(
-    placements: Sequence[Placement],
-    applied: Applied,
-    cluster: ClusterSnapshot,
-    paint: Painter = plain,
-    *,
-    explain: bool = False,
-) -> Iterator[str]:
+def _together(result: PredictResult, paint: Painter) -> Iterator[str]:
     """The predictions for several objects as text lines, in the order of their application."""
+    placements, applied = result.placements, result.applied
     in_turn = [placement for placement in placements if placement.rollout is None]
     predictions = [prediction for placement in in_turn for prediction in placement.predictions]
     rejected = sum(placement.rejected for placement in in_turn)
-    counts = _counted(predictions, applied, rejected)
+    counts = _counted(predictions, result, applied, rejected)
     new = f"{plural(len(predictions) + rejected, 'new Pod')}, one after the other: {counts}"
     rollouts = len(placements) - len(in_turn)
     more = f"; {plural(rollouts, 'rollout')}, evaluated without the other objects" if rollouts else ""
     yield paint(f"{len(placements)} objects, {new}{more}", "bold")
     for placement in placements:
-        yield from render(placement, cluster, paint, explain=explain, applied=applied)
+        yield from _of_object(placement, result, paint, applied)
     yield f"  note: {TOGETHER}"
 
 
@@ -166,23 +159,23 @@ def _attempts(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
         yield f"{turn.attempts} scheduling attempts: Pods applied later changed where it fits"
 
 
-def _overview(placement: Placement, applied: Applied | None) -> str:
+def _overview(placement: Placement, result: PredictResult, applied: Applied | None) -> str:
     if placement.rollout is not None:
-        counts = _counts_text(placement.outcomes, placement.predictions) or "none created yet"
+        counts = _counts_text(placement.outcomes, placement.predictions, result) or "none created yet"
         rollout = "rollout, " if placement.rollout.own else ""
         return f"{rollout}{plural(placement.wanted, 'new Pod')}: {counts}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
     new = plural(len(placement.predictions) + placement.rejected, "new Pod")
-    return f"{there}{new}: {_counted(placement.predictions, applied, placement.rejected)}"
+    return f"{there}{new}: {_counted(placement.predictions, result, applied, placement.rejected)}"
 
 
-def _counted(predictions: Sequence[Prediction], applied: Applied | None, rejected: int) -> str:
+def _counted(predictions: Sequence[Prediction], result: PredictResult, applied: Applied | None, rejected: int) -> str:
     """Return the outcomes as a phrase: `2 would fit, 1 would stay Pending`. Pods that later Pods preempt again count
     separately. `rejected`: number of Pods that quotas reject.
     """
     lost = {id(p) for p in predictions if applied and applied.attempts_of(p).preempted_by}
     kept = [p for p in predictions if id(p) not in lost]
-    text = _counts_text({**outcomes(kept), **({"refused": rejected} if rejected else {})}, kept)
+    text = _counts_text({**outcomes(kept), **({"refused": rejected} if rejected else {})}, kept, result)
     return (
         ", ".join([*([text] if text else []), *([f"{len(lost)} would be preempted again"] if lost else [])]) or "none"
     )
@@ -201,7 +194,7 @@ OUTCOMES: Final = {
 }
 
 
-def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction]) -> str:
+def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction], result: PredictResult) -> str:
     """The outcomes as a phrase, with the victims of these predictions."""
     in_vain = {p.pod.uid for p in predictions if p.outcome == "pending"} - {""}
     may_run = (p for p in predictions if p.outcome == "preempts" and p.pod.uid not in in_vain)
@@ -209,7 +202,7 @@ def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction]) -
     texts = {outcome: f"{count} {OUTCOMES[outcome]}" for outcome, count in counts.items()}
     if "preempts" in texts and preempting:
         head = f"{counts['preempts']} would preempt"
-        texts["preempts"] = victims_text(head, preempting, victims_of(preempting), OPEN).problem
+        texts["preempts"] = _victims_text(head, preempting, victims_of(preempting), result)
     return ", ".join(texts.values())
 
 
@@ -225,7 +218,7 @@ def _title(prediction: Prediction) -> str:
     return f"{prediction.pod.key} (priority {prediction.pod.effective_priority})"
 
 
-def _one(prediction: Prediction, cluster: ClusterSnapshot, paint: Painter) -> Iterator[str]:
+def _one(prediction: Prediction, result: PredictResult, paint: Painter) -> Iterator[str]:
     title = paint(_title(prediction), "bold")
     if prediction.outcome == "not-predicted":
         yield f"{title}: {paint('not predicted', 'warning')}: {prediction.not_predicted}"
@@ -233,11 +226,11 @@ def _one(prediction: Prediction, cluster: ClusterSnapshot, paint: Painter) -> It
     if prediction.outcome == "fits":
         yield f"{title}: {paint('fits', 'good')} on {_nodes(prediction)}; no preemption"
     elif prediction.outcome == "preempts":
-        yield from _preempts(title, prediction, cluster, paint)
+        yield from _preempts(title, prediction, result, paint)
     elif prediction.pod.nominated_node_name and (ending := ending_on_nominated_node(prediction)):
         yield f"{title}: {paint(waits_for(ending, prediction.pod.nominated_node_name), 'warning')}"
     else:
-        yield f"{title}: {paint('stays Pending', 'error')}: {_why_pending(prediction, cluster)}"
+        yield f"{title}: {paint('stays Pending', 'error')}: {_why_pending(prediction, result.cluster)}"
 
 
 def _nodes(prediction: Prediction) -> str:
@@ -245,10 +238,16 @@ def _nodes(prediction: Prediction) -> str:
     return prediction.node + (f" ({plural(others, 'other node also fits', 'other nodes also fit')})" if others else "")
 
 
-def _preempts(title: str, prediction: Prediction, cluster: ClusterSnapshot, paint: Painter) -> Iterator[str]:
-    victims, node = prediction.victims, prediction.nominated_node
-    head, noun = ("waits for", "terminating Pod") if waits_for_victims(prediction) else ("would preempt", "Pod")
-    text = victims_text(head, (prediction,), victims, OPEN, noun=noun).problem
+def _victims_text(head: str, preempting: tuple[Prediction, ...], victims: Sequence[Pod], result: PredictResult) -> str:
+    reserving = sum(is_placeholder(victim, result.options) for victim in victims)
+    noun = "terminating Pod" if head == _WAITS else "placeholder Pod" if reserving == len(victims) else "Pod"
+    facts = (plural(reserving, "placeholder"),) if 0 < reserving < len(victims) else ()
+    return victims_text(head, preempting, victims, OPEN, facts, noun).problem
+
+
+def _preempts(title: str, prediction: Prediction, result: PredictResult, paint: Painter) -> Iterator[str]:
+    victims, node, cluster = prediction.victims, prediction.nominated_node, result.cluster
+    text = _victims_text(_WAITS if waits_for_victims(prediction) else "would preempt", (prediction,), victims, result)
     yield f"{title}: {paint(text, 'warning')}"
     width = max(len(victim.key) for victim in victims)
     for victim in victims:

@@ -411,7 +411,8 @@ class State(NamedTuple):
 
     def _predicted(self, text: str, edits: Mapping[str, Any]) -> PredictResult:
         manifest = File(STDIN, data=text.encode())
-        request = PredictRequest([manifest], autoscaling=self.autoscaling, **_options(edits))
+        of_rules = self.config.options
+        request = PredictRequest([manifest], autoscaling=self.autoscaling, options=of_rules, **_options(edits))
         return predicted(self.cache.snapshot(), request)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from forewarn import policies
+from forewarn.policies.application.predict import predict
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.forecast.aftermath import pending_in_order
 from forewarn.policies.forecast.placement import place
@@ -18,7 +19,7 @@ from forewarn.policies.forecast.pod_groups import group_forecast
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.profiles import Profile, SchedulerConfiguration
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.render.prediction import render
+from forewarn.policies.render.prediction import lines
 from forewarn.policies.scheduling.bulk import capacity_for
 from forewarn.policies.scheduling.configuration import InvalidConfiguration, configuration_of, scheduler_configuration
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unschedulable
@@ -267,7 +268,7 @@ def test_a_score_plugin_that_reads_what_pre_score_writes_ends_the_cycle_in_an_er
     assert (isinstance(decided, Rejected) and decided.error) is fails
     if fails:
         told = f"stays Pending: kube-scheduler's cycle ends in an error: {prediction.error}"
-        assert told in "".join(render(place(two, new), two))
+        assert told in "".join(lines(predict(two, new)))
         assert any("stays Pending: kube-scheduler's cycle ends in an error" in text for text in evaluated(two, made))
 
 
