@@ -23,7 +23,7 @@ from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.simulation.dump import not_simulated, unknown_owners
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.whatif.comparison import at_rest
+from forewarn.policies.whatif.comparison import at_rest, placeholder_workloads
 from forewarn.policies.whatif.questions import (
     Question,
     each_node_lost,
@@ -127,7 +127,8 @@ def whatif_each(
     names, tallies, world = part([*questions]), list[Tally](), world_with(cache, [], until)
 
     def counting(simulation: Simulation) -> Tally:
-        tallies.append(Tally(simulation, autoscaling))
+        pods = cluster.snapshot.pods.values()
+        tallies.append(Tally(simulation, autoscaling, placeholder_workloads(simulation, pods, cluster.config.options)))
         return tallies[0]
 
     asked, unchanged = [Question(_NOTHING), *(questions[name] for name in names)], list["Mapping[str, Any]"]()

@@ -24,15 +24,14 @@ from forewarn.policies.documents import in_json, optional_in_json, to_dict
 from forewarn.policies.findings import described, listed
 from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import group_kind, ref_of
-from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.dump import not_simulated
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Outcome, explore, summarize
+from forewarn.policies.simulation.summary import Outcome, explore, names_in, summarize
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.whatif import MAX_UNTIL, class_change
 from forewarn.policies.whatif.arrivals import Branch, End, with_new_nodes
-from forewarn.policies.whatif.comparison import ask, typical
+from forewarn.policies.whatif.comparison import ask, placeholder_workloads, typical
 from forewarn.policies.whatif.occupancy import Occupancy
 
 if TYPE_CHECKING:
@@ -239,10 +238,13 @@ def _horizon(question: Question) -> float:
 
 
 def _placeholders(answer: Answer, cluster: Cluster) -> list[str]:
-    pods, options = cluster.snapshot.pods.values(), cluster.config.options
-    reserved = {f"{pod.namespace}/{pod.name}" for pod in pods if is_placeholder(pod, options)}
-    preempted = (*answer.preempted, *(answer.of_upgrade.preempted if answer.upgrade else ()))
-    return sorted({preemption.workload for preemption in preempted if preemption.victim in reserved})
+    """The workloads of placeholder Pods that lose Pods."""
+    simulation, pods = answer.simulation, cluster.snapshot.pods.values()
+    names, workloads = names_in(simulation), placeholder_workloads(simulation, pods, cluster.config.options)
+    found = {preemption.workload for preemption in (*answer.preempted, *answer.of_upgrade.preempted)}
+    return sorted(
+        {*map(names.of, workloads)} & (found | {workload.workload for workload in answer.workloads if workload.missed})
+    )
 
 
 def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: Question) -> list[Ranked]:

@@ -73,7 +73,7 @@ def evaluate_sweep(request: SweepRequest, run: Run) -> Evaluated:
     from forewarn.policies.render.sweep import harmful
 
     harmed = harmful(sweep)
-    worst = (harmed[0].fewer, harmed[0].pending, harmed[0].preempted) if harmed else (0, sweep.before.pending, 0)
+    worst = harmed[0].others if harmed else (0, sweep.before.pending, 0)
     cells: list[str | int] = [len(sweep.rows), len(harmed), *worst, harmed[0].case if harmed else "-"]
     return Evaluated(status_of(sweep, request.fail_on), worst, cells, printed_sweep(sweep, run.output))
 

@@ -54,7 +54,10 @@ def lines(autoscalers: Autoscalers, *, over_time: bool = False) -> Iterator[str]
 
 def lines_of(answer: Answer) -> Iterator[str]:
     """The lines of a simulation."""
-    return lines(answer.autoscalers, over_time=answer.with_new_nodes is not None)
+    reaction = answer.autoscalers
+    yield from lines(reaction, over_time=answer.with_new_nodes is not None)
+    if answer.replicas and reaction.cluster_autoscaler.pending and not (reaction.node_groups or reaction.node_pools):
+        yield "needed nodes not predicted without node groups"
 
 
 def _scaled_down(down: ScaleDowns) -> Iterator[str]:

@@ -298,11 +298,11 @@ def _effects(diff: Diff) -> str:
     if not affected:
         first, *others = diff.clusters
         return f"{_title(first)}: {first.reason}" if first.reason and not others else ""
-    worst, many = _joined(_phrases(affected[0])), len(affected)
+    worst, many = whatif.joined(_phrases(affected[0]), _EFFECTS), len(affected)
     if many == 1:
         return f"{_heading(affected[0])}: {worst}"
     of_all = f"{many} of {len(diff.clusters)}" if many < len(diff.clusters) else "both" if many == 2 else f"all {many}"
-    is_alike = all(_joined(_phrases(cluster)) == worst for cluster in affected)
+    is_alike = all(whatif.joined(_phrases(cluster), _EFFECTS) == worst for cluster in affected)
     return f"{of_all} clusters{'' if is_alike else f' affected, {affected[0].cluster} most'}: {worst}"
 
 
@@ -311,11 +311,6 @@ def _most_affected_first(diff: Diff) -> list[OnCluster]:
     numbers = [(cluster, _numbers_of(cluster)) for cluster in diff.clusters if needs_attention(cluster)]
     numbers.sort(key=lambda item: [not item[0].reason, *(-item[1][name] for name in (*_COLUMNS, "placeholders"))])
     return [cluster for cluster, _ in numbers]
-
-
-def _joined(effects: Sequence[str]) -> str:
-    more = len(effects) - _EFFECTS
-    return ", ".join(effects if more < 2 else [*effects[:_EFFECTS], f"and {more} more effects"])
 
 
 def needs_comment(diff: Diff) -> bool:
@@ -332,7 +327,7 @@ def needs_attention(cluster: OnCluster) -> bool:
 def _effect(cluster: OnCluster) -> str:
     gaps = any(_lacking(cluster))
     nothing = _no_effect([cluster]) if gaps else whatif.NO_EFFECT if cluster.answer else "not concerned"
-    return cluster.reason or f"{_joined(_phrases(cluster)) or nothing}{_INCOMPLETE if gaps else ''}"
+    return cluster.reason or f"{whatif.joined(_phrases(cluster), _EFFECTS) or nothing}{_INCOMPLETE if gaps else ''}"
 
 
 def _phrases(cluster: OnCluster) -> list[str]:

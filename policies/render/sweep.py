@@ -8,6 +8,7 @@ from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.table import left_out, markdown_table, table
+from forewarn.policies.render.whatif import joined, named, on_placeholders
 from forewarn.policies.whatif import EVERY
 
 if TYPE_CHECKING:
@@ -29,7 +30,12 @@ _TEXTS: Final = ("case", SETTLED, _NEEDED, _WITH_NODES)
 def heads_of(sweep: Sweep) -> list[str]:
     """The column heads: case, counts, time of the steady state; with node groups, the needed nodes."""
     needed = [_NEEDED, _WITH_NODES] if has_groups(sweep) else []
-    return ["case", "fewer", "Pending", "preempted", "PDBs violated", SETTLED, *needed]
+    reserving = ["placeholders preempted"] if _has_placeholders(sweep) else []
+    return ["case", "fewer", "Pending", "preempted", "PDBs violated", *reserving, SETTLED, *needed]
+
+
+def _has_placeholders(sweep: Sweep) -> bool:
+    return any(row.placeholders for row in sweep.rows)
 
 
 def has_groups(sweep: Sweep) -> bool:
@@ -42,7 +48,8 @@ def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
     seconds = duration(row.settled_at)
     after = seconds if row.settled else f"not within {seconds}"
     needed = [needs_text(row.node_groups), with_nodes(row.node_groups)] if has_groups(sweep) else []
-    return [row.case, row.fewer, row.pending, row.preempted, row.violated_pdbs, after, *needed]
+    reserving = [row.placeholders.preempted if row.placeholders else 0] if _has_placeholders(sweep) else []
+    return [row.case, *row.others, row.violated_pdbs, *reserving, after, *needed]
 
 
 def needs_text(needs: Needs | None) -> str:
@@ -66,8 +73,8 @@ def harmful(sweep: Sweep) -> list[Row]:
 
 
 def _harms(row: Row, sweep: Sweep) -> bool:
-    counts = row.fewer, row.preempted, row.violated_pdbs
-    return any(counts) or row.pending > sweep.before.pending or not row.settled
+    fewer, pending, preempted = row.others
+    return bool(fewer or preempted or row.violated_pdbs) or pending > sweep.before.pending or not row.settled
 
 
 def before(sweep: Sweep) -> str:
@@ -84,6 +91,8 @@ def without(sweep: Sweep) -> str:
 
 
 def _nothing(sweep: Sweep) -> str:
+    if _has_placeholders(sweep):
+        return "only placeholder Pods lost or preempted"
     if sweep.before.pending:
         return "no Pods lost or preempted, no more Pending Pods than before"
     return "no Pods lost, Pending or preempted"
@@ -91,20 +100,29 @@ def _nothing(sweep: Sweep) -> str:
 
 def verdict(sweep: Sweep, rows: list[Row]) -> str:
     """A phrase about the cases that do harm, the `rows`."""
-    cases = plural(len(sweep.rows), "case")
+    cases = plural(len(sweep.rows), sweep.sweep)
     if not rows:
-        return f"{cases}, {_nothing(sweep)}"
+        return f"{cases}: {_nothing(sweep)} if one is lost"
     worst = rows[0]
-    counts = f"{worst.fewer} fewer, {worst.pending} Pending, {worst.preempted} preempted"
-    if end := with_nodes(worst.node_groups):
-        counts += f"; with new nodes {end}"
-    return f"{len(rows)} of {cases} {'does' if len(rows) == 1 else 'do'} harm, the worst is {worst.case} ({counts})"
+    (fewer, pending, preempted), (reserving, waiting, lost) = worst.others, worst.placeholders or (0, 0, 0)
+    more, names = pending - sweep.before.pending, named(worst.workloads)
+    effects = [
+        f"{plural(fewer, 'replica')}{names and f' of {names}'} lost" if fewer else "",
+        f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
+        f"{plural(preempted, 'Pod')} preempted" if preempted else "",
+        f"{plural(worst.violated_pdbs, 'PDB')} violated" if worst.violated_pdbs else "",
+        "" if worst.settled else "no steady state",
+        on_placeholders(reserving, waiting, lost),
+    ]
+    end = with_nodes(worst.node_groups)
+    cost = joined([effect for effect in effects if effect], 3) + (f"; with new nodes {end}" if end else "")
+    return f"{len(rows)} of {cases} {'does' if len(rows) == 1 else 'do'} harm if lost; worst: {worst.case}: {cost}"
 
 
 def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
     """The table as text lines."""
     harmed = harmful(sweep)
-    yield paint(f"{verdict(sweep, harmed)}: what if {EVERY[sweep.sweep]}", "bold")
+    yield paint(verdict(sweep, harmed), "bold")
     yield f"  before: {before(sweep)}"
     if without_event := without(sweep):
         yield f"  {without_event}"

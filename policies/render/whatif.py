@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.own_pods import sentence
-from forewarn.policies.findings import capital, cut, duration, first_of, listed, one_line, plural
+from forewarn.policies.findings import NAMED, capital, cut, duration, first_of, listed, one_line, plural
 from forewarn.policies.kinds.registry import STATEFUL_SET
 from forewarn.policies.objects.fields import int32
 from forewarn.policies.objects.pod_loss import loss_phrases
@@ -39,6 +39,7 @@ NO_EFFECT: Final = "no replica lost, no Pod preempted or newly Pending"
 _NAMED: Final = 10
 _FEW: Final = 4
 _MAX_EDGES: Final = 12
+_EFFECTS: Final = 3
 _LONGEST: Final = 300
 _LONGEST_NAME: Final = 100
 _SAME: Final = "same reason"
@@ -70,9 +71,9 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     of_class, progress = on_new_pods(change.changed) if change else [], [_progress(answer), *_moved(answer)]
     wanted = [phrase for phrase in ("" if is_told else _created(answer), *progress) if phrase]
     no_effect = NO_EFFECT.removesuffix(_creates(answer) * bool(_unscheduled(answer)) * " or newly Pending")
-    unwanted = effects_of(answer) or ([no_effect] if wanted else [])
-    parts = ([*of_class, *filter(None, [_on_added_nodes(answer)]), *wanted], unwanted)
-    effects = "; ".join(", ".join(part) for part in parts if part)
+    said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer), *wanted]))
+    unwanted = joined(effects_of(answer), _EFFECTS - bool(said)) or (no_effect if wanted else "")
+    effects = "; ".join(filter(None, (said, unwanted)))
     unread = "".join(f", {phrase}" for phrase in unfinished([answer]))
     phrases = (on_new_nodes(answer), on_removed_nodes(answer))
     new_nodes = _nodes_needed(answer) if answer.replicas else "; ".join(filter(None, phrases))
@@ -91,8 +92,8 @@ def _nodes_needed(answer: Answer) -> str:
     hit = f", limits hit: {limits}" if limits else ""
     if arrived is None or not arrived.nodes:
         is_known = reaction.node_groups is not None or reaction.node_pools is not None
-        why = "no new nodes help" if is_known else "needed nodes not predicted without node groups"
-        return f"{why}{hit}" if any(workload.pending for workload in answer.workloads) else ""
+        is_pending = any(workload.pending for workload in answer.workloads)
+        return f"no new nodes help{hit}" if is_known and is_pending else ""
     nodes = listed([f"{number} of {group}" for group, number in arrived.nodes.items()], _FEW)
     left = plural(arrived.pending, "Pod") if arrived.pending else "no Pods"
     more = f" of {arrived.nodes_not_simulated + sum(arrived.nodes.values())}" if arrived.nodes_not_simulated else ""
@@ -174,12 +175,13 @@ def _numbers(answer: Answer) -> list[str]:
     preempted, _, _, violations, _ = row(answer)
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
     losers, pdbs = [each.workload for each in own if each.missed], sorted(answer.summary.violated_pdbs)
-    victims = [key[2] for key, _ in pairs(answer.preempted) if key[2] not in answer.placeholders]
-    of_victims = "" if {*victims} == {*losers} else f" of {named(victims)}"
+    victims = dict.fromkeys(key[2] for key, _ in pairs(answer.preempted) if key[2] not in answer.placeholders)
+    whose = named(victims) if len(victims) <= NAMED else plural(len(victims), "workload")
+    of_victims = "" if {*victims} == {*losers} else f" of {whose}"
     effects = [
         _lost_replicas([each for each in own if each.missed]),
-        _starting(answer, [each for each in own if each.not_started]),
         f"{plural(preempted, 'Pod')}{of_victims} preempted" if preempted else "",
+        _starting(answer, [each for each in own if each.not_started]),
         f"{plural(violations, 'violation')} of PDB{'s' * (len(pdbs) > 1)} {named(pdbs, 'PDB')}" if violations else "",
     ]
     return [effect for effect in effects if effect]
@@ -205,24 +207,30 @@ def _starting(answer: Answer, pending: Sequence[WorkloadCount]) -> str:
 
 
 def named(names: Iterable[str], noun: str = "workload") -> str:
-    """The first different names, and the number of the others; "" without any."""
+    """The different names, of many the first and the number of the others; "" without any."""
     shown = [cut(one_line(name), _LONGEST_NAME) for name in dict.fromkeys(names)]
-    return first_of(shown, noun)
+    return first_of(shown if len(shown) <= NAMED else [shown[0], plural(len(shown) - 1, f"more {noun}")], noun)
+
+
+def joined(effects: Sequence[str], most: int) -> str:
+    """The first effects, and the number of the others."""
+    more = len(effects) - most
+    return ", ".join(effects if more < 2 else [*effects[:most], f"and {more} more effects"])
 
 
 def effects_of(answer: Answer) -> list[str]:
     """Phrases with the effects that need attention."""
     effects = [*on_new_pods(answer.new_pods), *_numbers(answer), *other_effects([answer])]
-    return [*effects, *on_placeholders([answer], is_only=not effects)]
+    reserving = on_placeholders(*_counts(answer, placeholders=True))
+    return [*effects, f"{'' if effects else 'only '}{reserving}"] if reserving else effects
 
 
-def on_placeholders(answers: Sequence[Answer], *, is_only: bool) -> list[str]:
-    """A phrase about placeholder Pods, which only reserve capacity. `is_only`: there is no other effect."""
-    counts = [_counts(answer, placeholders=True) for answer in answers]
-    preempted, pending = sum(count[0] for count in counts), sum(count[1] for count in counts)
+def on_placeholders(preempted: int, pending: int, lost: int) -> str:
+    """A phrase about placeholder Pods, which only reserve capacity; "" if none is concerned."""
     at_end = f" ({pending} Pending at the end)" if pending else ""
-    text = f"{'only ' if is_only else ''}{plural(preempted, 'placeholder Pod')} preempted{at_end}"
-    return [text] if preempted else []
+    if preempted:
+        return f"{plural(preempted, 'placeholder Pod')} preempted{at_end}"
+    return f"{plural(lost, 'placeholder Pod')} lost{at_end}" if lost else ""
 
 
 def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[str]:

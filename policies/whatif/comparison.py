@@ -18,18 +18,20 @@ from forewarn.policies.objects.fields import at, group_kind, int32, ref_of, stri
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.pod_loss import losses_of, named_loss
 from forewarn.policies.objects.workload import backoff_limit, wanted_active
+from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.simulation import Simulation, forbidden_by, remaining_on
 from forewarn.policies.simulation.summary import Levels, names_in, summarize
 from forewarn.policies.whatif import MAX_UNTIL, autoscalers, blockers, new_nodes
 from forewarn.policies.whatif.answer import Answer, BeforeAfter, Bound, Preemption, Runs, WithoutChange, WorkloadCount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.controllers.view import Key, PodState, WorkloadState
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_loss import PodLoss
+    from forewarn.policies.options import Options
     from forewarn.policies.simulation.api_server import Origin
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.simulation.summary import Names
@@ -242,7 +244,7 @@ class Losses:
         """
         return {self.names.of(workload): count for workload, count in self.by_workload(simulation).items()}
 
-    def by_workload(self, simulation: Simulation) -> dict[tuple[str, str], int]:
+    def by_workload(self, simulation: Simulation) -> Counter[tuple[str, str]]:
         """Return the number of lost replicas by (kind, `namespace/name`) of the workload, without zeros."""
         api, origins = simulation.api, simulation.timeline.origins
         lost: Counter[tuple[str, str]] = Counter()
@@ -254,7 +256,13 @@ class Losses:
             state = api.pods.get((namespace, own))
             if state is not None and _runs(state, simulation):
                 lost[origins[name].workload] -= 1
-        return {workload: lost[workload] for workload in sorted(lost, key=_by_name) if lost[workload] > 0}
+        return Counter({workload: lost[workload] for workload in sorted(lost, key=_by_name) if lost[workload] > 0})
+
+
+def placeholder_workloads(simulation: Simulation, pods: Iterable[Pod], options: Options) -> set[tuple[str, str]]:
+    """The (kind, `namespace/name`) of the workloads of the placeholder Pods among `pods`, those at the start."""
+    origins = simulation.timeline.origins
+    return {origins[pod.key].workload for pod in pods if is_placeholder(pod, options) and pod.key in origins}
 
 
 def _by_name(workload: tuple[str, str]) -> tuple[str, str]:

@@ -250,7 +250,7 @@ def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, st
         before, after = before + _replicas(cluster.workloads[target].object), after + most
         arrivals.append(_scaling(_SCALED[target[0]], *target[1:], most))
     of = f"{len(arrivals)} of " if ignored else ""
-    title = f"{of}{plural(len(autoscalers), 'HorizontalPodAutoscaler')} at maxReplicas: {before} → {after} replicas"
+    title = f"{of}{plural(len(autoscalers), 'HorizontalPodAutoscaler')} at maxReplicas"
     notes = [
         f"{plural(len(names), 'HorizontalPodAutoscaler')} not simulated: {why}: {listed(sorted(names))}"
         for why, names in sorted(ignored.items())
@@ -494,7 +494,8 @@ def _nodes_text(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
     """
     names = {node.name for node in nodes}
     pods = sum(1 for pod in cluster.pods.values() if pod.node_name in names and not pod.terminal)
-    which = f"node {nodes[0].name}" if len(nodes) == 1 else f"{len(nodes)} nodes ({listed(sorted(names), _SHOWN)})"
+    which = f"node {nodes[0].name}" if len(nodes) == 1 else f"{len(nodes)} nodes"
+    which += f" ({', '.join(sorted(names))})" if 1 < len(nodes) <= _SHOWN else ""
     return f"{which} with {plural(pods, 'Pod')}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import NoneType
@@ -18,7 +18,7 @@ from forewarn.policies.whatif.arrivals import Branch
 from forewarn.policies.whatif.comparison import Losses, pdbs_below_desired, touched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.documents import Shard
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.questions import Question
 
-_Part = TypeVar("_Part", "Row", "Needs", "RunningAndPending")
+_Part = TypeVar("_Part", "Row", "Needs", "PlaceholderPods", "RunningAndPending")
 
 
 class Needs(NamedTuple):
@@ -46,6 +46,14 @@ class Needs(NamedTuple):
     back_at: float | None = None
 
 
+class PlaceholderPods(NamedTuple):
+    """Placeholder Pods, which only reserve capacity. `pending`: number of Pods more than before."""
+
+    fewer: int
+    pending: int
+    preempted: int
+
+
 class Row(NamedTuple):
     """The effect of one case.
 
@@ -56,6 +64,8 @@ class Row(NamedTuple):
       end and had enough before.
     - `settled`: whether the cluster reached a steady state. `settledAt`: seconds until the last event.
     - `nodeGroups`: the nodes that autoscalers would add; absent if no autoscaler is simulated.
+    - `placeholders`: how many of these Pods are placeholder Pods; absent if none is.
+    - `workloads`: the other workloads that lose replicas, those of the highest priority first.
     """
 
     case: str
@@ -66,6 +76,14 @@ class Row(NamedTuple):
     settled_at: float
     settled: bool
     node_groups: Needs | None = None
+    placeholders: PlaceholderPods | None = None
+    workloads: Sequence[str] = ()
+
+    @property
+    def others(self) -> tuple[int, int, int]:
+        """`fewer`, `pending` and `preempted` without placeholder Pods."""
+        fewer, pending, preempted = self.placeholders or (0, 0, 0)
+        return self.fewer - fewer, self.pending - pending, self.preempted - preempted
 
     @property
     def name(self) -> str:
@@ -116,9 +134,13 @@ class Sweep(Result):
 class Tally:
     """Counts the differences between the start of a simulation and the end of other simulations of the same cluster."""
 
-    def __init__(self, simulation: Simulation, autoscaling: Autoscaling) -> None:
-        """Count the Pods at the start. `autoscaling`: the settings for nodes that may be added for Pending Pods."""
-        self._autoscaling = autoscaling
+    def __init__(self, simulation: Simulation, autoscaling: Autoscaling, placeholders: set[tuple[str, str]]) -> None:
+        """Count the Pods at the start. `autoscaling`: the settings for nodes that may be added for Pending Pods.
+        `placeholders`: workloads of placeholder Pods.
+        """
+        self._autoscaling, self._placeholders = autoscaling, placeholders
+        origins = simulation.timeline.origins
+        self._priorities = {origins[p.pod.key].workload: p.pod.effective_priority for p in simulation.api.pods.values()}
         self._losses, self._pdbs = Losses(simulation), pdbs_below_desired(simulation).keys()
         self._waiting = {name for name in _names(simulation) if _is_pending(name, simulation)}
         self.pending = len(self._waiting)
@@ -144,16 +166,30 @@ class Tally:
 
     def _counts(self, simulation: Simulation) -> dict[str, Any]:
         levels = Levels()
+        preempted = [event.pod for event in simulation.timeline.events if levels.next(event) is not None]
+        lost, changed = self._losses.by_workload(simulation), touched(simulation)
+        more = {name for name in changed if _is_pending(name, simulation)} - self._waiting
+        reserving = PlaceholderPods(
+            sum(count for workload, count in lost.items() if workload in self._placeholders),
+            sum(self._reserves(name, simulation) for name in more),
+            sum(self._reserves(name, simulation) for name in preempted),
+        )
+        others = sorted(lost.keys() - self._placeholders, key=lambda each: (-self._priorities[each], -lost[each], each))
         short = pdbs_below_desired(simulation).keys() - self._pdbs
         return {
-            "fewer": sum(self._losses.of(simulation).values()),
+            "fewer": lost.total(),
             "pending": self._pending(simulation),
-            "preempted": sum(levels.next(event) is not None for event in simulation.timeline.events),
+            "preempted": len(preempted),
+            "placeholders": reserving if any(reserving) else None,
+            "workloads": [self._losses.names.of(workload) for workload in others],
             "violated_pdbs": len(short | simulation.scheduler.violated_pdbs.counts.keys()),
             "settled_at": max(round(simulation.timeline.last, 4), 0.0),
             "settled": simulation.settled,
             "not_modelled": simulation.storage.not_modelled,
         }
+
+    def _reserves(self, name: str, simulation: Simulation) -> bool:
+        return simulation.timeline.origins[name].workload in self._placeholders
 
 
 def _needs(branch: Branch) -> Needs | None:
@@ -173,8 +209,10 @@ def _needs(branch: Branch) -> Needs | None:
 
 def row_of(case: str, counts: Mapping[str, Any]) -> Row:
     """Return the Row of the question `case` from the counts of `Tally.of`, also if converted to JSON and back."""
-    values, needs = {name: counts[name] for name in Row._fields if name in counts}, counts["node_groups"]
-    return Row(**{**values, "case": case, "node_groups": needs and Needs(*needs)})
+    values = {name: counts[name] for name in Row._fields if name in counts}
+    needs, reserving = counts["node_groups"], counts["placeholders"]
+    values |= {"case": case, "node_groups": needs and Needs(*needs)}
+    return Row(**values | {"placeholders": reserving and PlaceholderPods(*reserving)})
 
 
 def _names(simulation: Simulation) -> Iterable[str]:
@@ -190,14 +228,16 @@ def _is_pending(name: str, simulation: Simulation) -> bool:
 def worst_first(rows: Iterable[Row]) -> list[Row]:
     """Return the rows, worst first.
 
-    Compares lost replicas, Pending Pods, PodDisruptionBudgets, preempted Pods, then time and name.
+    Compares lost replicas, Pending Pods, PodDisruptionBudgets, preempted Pods, without placeholder Pods; then time and
+    name.
     """
     return sorted(
         rows,
         key=lambda row: (
-            -row.fewer,
-            -row.pending,
+            -row.others[0],
+            -row.others[1],
             -row.violated_pdbs,
+            -row.others[2],
             -row.preempted,
             row.settled,
             -int(row.settled_at),
@@ -212,9 +252,7 @@ def from_dict(document: Mapping[str, Any], head: AnswerHead) -> Sweep:
         before, without_change = document["before"], document.get("withoutChange")
         if document["version"] != 1 or document["sweep"] not in EVERY:
             raise ValueError("written by another version of forewarn")
-        rows, notes = [_read(Row, row) for row in document["rows"]], document.get("notes", [])
-        if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-            raise ValueError("notes must be a list of strings")
+        rows, notes = [_read(Row, row) for row in document["rows"]], _texts(document.get("notes", []))
         counts = _read(RunningAndPending, before)
         without_change = None if without_change is None else _read(Row, without_change)
         return Sweep(head, document["sweep"], counts, rows, without_change, notes)
@@ -255,12 +293,18 @@ def _of_type(of: type, value: Any) -> Any:
     return value
 
 
+def _texts(value: Any) -> list[str]:
+    return [_of_type(str, text) for text in _of_type(list, value)]
+
+
 _READERS: Final[Mapping[Any, Callable[[Any], Any]]] = {
     str: partial(_of_type, str),
     bool: partial(_of_type, bool),
     int: _integer,
     float: _seconds,
     Mapping[str, int]: _counts,
+    Sequence[str]: _texts,
     Needs: partial(_read, Needs),
+    PlaceholderPods: partial(_read, PlaceholderPods),
 }
 """Type of a field -> the function that reads and checks it in JSON."""

@@ -64,6 +64,7 @@ from forewarn.policies.whatif.risk import Preemptor as Preemptor
 from forewarn.policies.whatif.risk import Unfinished as Unfinished
 from forewarn.policies.whatif.risk import ZonesAndNodes as ZonesAndNodes
 from forewarn.policies.whatif.sweep import Needs as Needs
+from forewarn.policies.whatif.sweep import PlaceholderPods as PlaceholderPods
 from forewarn.policies.whatif.sweep import RunningAndPending as RunningAndPending
 from forewarn.policies.whatif.upgrade import UpgradedPool as UpgradedPool
 from forewarn.policies.whatif.upgrade import UpgradeRun as UpgradeRun

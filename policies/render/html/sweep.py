@@ -43,7 +43,7 @@ def _tiles(sweep: Sweep) -> Iterable[tuple[str, object, bool]]:
     return (
         ("cases", len(sweep.rows), False),
         ("with an impact", bad, bad > 0),
-        ("most replicas lost", max((row.fewer for row in sweep.rows), default=0), False),
-        ("most preempted", max((row.preempted for row in sweep.rows), default=0), False),
+        ("most replicas lost", max((row.others[0] for row in sweep.rows), default=0), False),
+        ("most preempted", max((row.others[2] for row in sweep.rows), default=0), False),
         ("longest time to steady state", duration(longest), False),
     )

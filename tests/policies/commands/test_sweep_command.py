@@ -14,7 +14,7 @@ from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
 from forewarn.policies.render.sweep import MAX_ROWS, markdown, render
-from forewarn.policies.whatif.sweep import Needs, Row, RunningAndPending, Sweep, from_dict, worst_first
+from forewarn.policies.whatif.sweep import Needs, PlaceholderPods, Row, RunningAndPending, Sweep, from_dict, worst_first
 from tests.builders import cluster_text, make_node, make_pod
 from tests.cases import cases
 from tests.in_process import forewarn
@@ -136,7 +136,15 @@ def test_each_row_is_what_its_question_comes_to(
         what, name = row["case"].split(" ")
         answer = asked(capsys, *SINGLE[kind], name, "--cluster", cluster)
         nodes = {"node": 1, "zone": zones.count(name)}[what]
-        assert {key: value for key, value in row.items() if key != "case"} == row_of(answer, nodes), name
+        lost = {
+            each["workload"].rpartition(" ")[2]: each["priority"]
+            for each in answer["workloads"]
+            if each["running"]["before"] - each["running"]["after"] > nodes * (each["workload"] == "default/agent")
+        }
+        names = [name.rpartition(" ")[2] for name in row.get("workloads", ())]
+        assert {*names} == lost.keys()
+        assert [lost[name] for name in names] == sorted(lost.values(), reverse=True)
+        assert {k: value for k, value in row.items() if k not in ("case", "workloads")} == row_of(answer, nodes), name
         assert sweep["before"]["running"] == answer["running"]["before"]
         assert ("withoutChange" in sweep) is ("withoutChange" in answer)
         if "withoutChange" in sweep:
@@ -475,6 +483,20 @@ def test_what_is_told_can_be_read_again() -> None:
     assert from_dict(json.loads(json.dumps(sweep.to_dict())), HEAD) == sweep
 
 
+def test_placeholder_pods_are_counted_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [make_node(name).has(cpu="4", memory="8Gi", pods="10").obj for name in ("n1", "n2")]
+    pause = make_pod("pause").priority(-5).request(cpu="3").on("n1")
+    pause.obj["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
+    cluster = written(tmp_path, [*nodes, pause.obj, *by_name("web", 1, "3", "", "n2")[1:]])
+    for change, first in (
+        (("--each", "node"), "2 nodes: only placeholder Pods lost or preempted if one is lost"),
+        (("node", "n1"), "only 1 placeholder Pod lost: loss of node n1 with 1 Pod"),
+        (("node", "n2"), "only 1 placeholder Pod preempted: loss of node n2 with 1 Pod"),
+    ):
+        _, out, _ = run(capsys, "whatif", "lose", *change, "--cluster", cluster)
+        assert out.partition("\n")[0] == first
+
+
 def test_a_part_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(capsys, "whatif", "lose", "--each", "node", "--cluster", SHOWN, "--shard", "0/2", "-o", "text")
     assert status == 2
@@ -545,7 +567,7 @@ def test_what_no_group_helps_and_what_is_not_worked_out_is_told() -> None:
 def test_every_field_of_a_row_is_read_again() -> None:
     """The values are not the defaults, so that a field that `merge` drops makes a difference."""
     needs = Needs({"spot": 2}, 3, True, fewer=1, pending=2, back_at=9.5)
-    row = Row("node a", 5, 4, 3, 2, 1.5, False, node_groups=needs)
+    row = Row("node a", 5, 4, 3, 2, 1.5, False, needs, PlaceholderPods(1, 0, 1), ["team/a"])
     for part in (needs, row):
         assert all(getattr(part, name) != default for name, default in part._field_defaults.items())
     sweep = Sweep(HEAD, "node", RunningAndPending(9, 1), [row], row)
