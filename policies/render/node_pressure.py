@@ -187,17 +187,21 @@ def resize_lines(result: ResizeResult) -> Iterator[str]:
     if len(result.pods) > 1:
         pods: dict[str, list[str]] = {}
         for resized in result.pods:
-            pods.setdefault(resized.verdict, []).append(resized.pod)
-        counts = ", ".join(f"{len(names)} {verdict} ({first_of(names, 'Pod')})" for verdict, names in pods.items())
+            pods.setdefault(_verdict(resized).partition("; ")[0], []).append(resized.pod)
+        counts = "; ".join(f"{len(names)} {verdict} ({first_of(names, 'Pod')})" for verdict, names in pods.items())
         yield f"{counts}: resize of {len(result.pods)} Pods"
     for resized in result.pods:
         yield from _resized(resized)
     yield from (f"note: {note}" for note in result.notes)
 
 
+def _verdict(resized: Resized) -> str:
+    return f"{resized.verdict}{f': {resized.reason}' if resized.reason else ''}"
+
+
 def _resized(resized: Resized) -> Iterator[str]:
     where = f" on {resized.node}" if resized.node else ""
-    yield f"Pod {resized.pod}{where}: {resized.verdict}{f': {resized.reason}' if resized.reason else ''}"
+    yield f"Pod {resized.pod}{where}: {_verdict(resized)}"
     if resized.insufficient:
         yield "  lacks " + ", ".join(f"{name} {_missing(name, n)}" for name, n in resized.insufficient.items())
     if resized.evicted:

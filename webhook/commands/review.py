@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 ALLOWED, DENIED, USAGE, FAILED = range(4)
 _MAX_VALUE: Final = 1000
+_MAX_REASON: Final = 160
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -83,6 +84,8 @@ def _text(ref: str, phases: Sequence[tuple[Hook, Decision]], cluster: ClusterSna
     responses = [decision.response for _, decision in phases]
     warnings = sum(len(response.warnings) for response in responses)
     verdict = "allowed" if all(response.allowed for response in responses) else "denied"
+    denied = next((f": {response.message}" for response in responses if not response.allowed), "")
+    verdict += cut(denied, _MAX_REASON)
     verdict += f" with {plural(warnings, 'warning')}" if warnings else ""
     if cluster is None:
         verdict += "; classes, quotas and preemptions are not checked. Fix: pass --cluster"

@@ -182,7 +182,7 @@ def test_the_pods_of_a_workload_in_turn(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["whatif", "resize", "sts/web", "--requests", "cpu=2500m", "--cluster", str(file)]) == 0
     lines = without_head(capsys.readouterr().out).splitlines()
     assert lines[:4] == [
-        "1 accepted (default/web-1), 1 deferred (default/web-0): resize of 2 Pods",
+        "1 accepted (default/web-1); 1 deferred: insufficient cpu (default/web-0): resize of 2 Pods",
         "Pod default/web-1 on a: accepted",
         "Pod default/web-0 on a: deferred: insufficient cpu; no Pods of lower priority free enough resources",
         "  lacks cpu 1000m",
