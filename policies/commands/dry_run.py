@@ -198,24 +198,26 @@ def _files(request: _Request, cluster: ClusterSnapshot, options: Options) -> int
     from forewarn.policies.manifests import read
 
     subjects: list[tuple[str, ReviewedObject]] = []
-    status, evaluated, others = ACCEPTED, 0, Counter[str]()
+    status, evaluated, others, unread = ACCEPTED, 0, Counter[str](), set[str]()
     for file in find_files(request.files):
         path = file.path
         try:
             reading = read(read_file(file), path, _READ, namespace=request.namespace)
         except SourceError as fault:
             status = max(status, _complain(fault, status_of(fault)))
+            unread.add(path)
             continue
         for diagnostic in reading.diagnostics:
             if diagnostic.rule in _UNREADABLE:
                 status = _complain(f"{diagnostic.location}: {diagnostic.in_one_line}", FAILED)
+                unread.add(path)
             elif diagnostic.rule == "unknown-kind":
                 status = max(status, _complain(f"{diagnostic.location}: {diagnostic.message}", REFUSED))
         subjects += [(path, subject) for subject in reading.subjects]
         others += reading.skipped
     strict = request.validation == "strict"
     answers = [*dry_run_apply((subject for _, subject in subjects), cluster, options, now=time(), strict=strict)]
-    sys.stdout.write(_verdict(request.form, answers, others))
+    sys.stdout.write(_verdict(request.form, answers, others, sorted(unread)))
     for (path, _), (subject, answer) in zip(subjects, answers, strict=True):
         if request.validation == "warn" and answer.allowed:
             _warn(subject, options.minor)
@@ -234,17 +236,22 @@ def _files(request: _Request, cluster: ClusterSnapshot, options: Options) -> int
     return status
 
 
-def _verdict(form: str, answers: Sequence[tuple[ReviewedObject, Answer]], others: Counter[str]) -> str:
-    """A line with the number of objects with each answer; "" for one object or JSON. `others`: kinds of others."""
-    if (total := len(answers) + others.total()) <= 1 or form == "json":
+def _verdict(
+    form: str, answers: Sequence[tuple[ReviewedObject, Answer]], others: Counter[str], unread: Sequence[str]
+) -> str:
+    """A line with the number of objects with each answer; "" for one object or JSON. `others`: kinds of others.
+    `unread`: the files that cannot be read.
+    """
+    if (total := len(answers) + others.total()) + len(unread) <= 1 or form == "json":
         return ""
     names: dict[str, list[str]] = {"rejected": [], "accepted": [], "not evaluated": []}
     for subject, answer in answers:
         evaluated = "accepted" if _is_evaluated(subject, answer) else "not evaluated"
         names[evaluated if answer.allowed else "rejected"].append(str(subject.ref))
     names["not evaluated"] += (kind or "no kind" for kind in others.elements())
-    counts = (f"{len(which)} {answer} ({first_of(which, 'object')})" for answer, which in names.items() if which)
-    return clean(f"{', '.join(counts)}: dry run of {total} objects", color=False) + "\n"
+    counts = [f"{len(which)} {answer} ({first_of(which, 'object')})" for answer, which in names.items() if which]
+    counts += [f"{plural(len(unread), 'file')} not read ({first_of([*unread], 'file')})"] if unread else []
+    return clean(f"{', '.join(counts)}: dry run of {plural(total, 'object')}", color=False) + "\n"
 
 
 def _print(form: str, cluster: ClusterSnapshot, path: str, subject: ReviewedObject, answer: Answer) -> None:

@@ -93,7 +93,9 @@ def test_a_limited_class_needs_a_quota(tmp_path: Path, capsys: pytest.CaptureFix
 def test_the_exit_status_says_what_went_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good, broken = files(tmp_path, good=GOLD, broken="kind: [\n")
     assert apply([good, broken]) == 3
-    assert "broken.yaml:" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "broken.yaml:" in said.err
+    assert said.out.startswith(f"1 accepted (PriorityClass gold), 1 file not read ({broken}): dry run of 1 object\n")
     assert apply([good], "--admission-config", good) == 2
     assert "must be AdmissionConfiguration" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
