@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import with_manifests
-from forewarn.policies.application.places import Places, Rejected
+from forewarn.policies.application.places import Places, Rejected, refs_of
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import cut, described, one_line
@@ -69,24 +69,27 @@ class ObjectHeadroom:
 class HeadroomLine(NamedTuple):
     """A line of `forewarn headroom`: one object.
 
-    `placeholders`: with `--placeholders`. `capacityBuffers`: if the cluster has CapacityBuffers.
+    `placeholders`: with `--placeholders`. `capacityBuffers`: if the cluster has CapacityBuffers. `notCounted`: the
+    objects that are left out because of errors.
     """
 
     head: AnswerHead
     object: Inlined[ObjectHeadroom]
+    not_counted: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HeadroomResult:
     """The headroom for each object; of several Pods of a PodGroup, only for the first.
 
-    `faults`: errors of the objects that are left out.
+    `faults`: errors of the objects that are left out, `not_counted`.
     """
 
     head: AnswerHead
     cluster: ClusterSnapshot
     objects: Sequence[ObjectHeadroom]
     faults: Sequence[Exception] = ()
+    not_counted: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return described(self, "; ".join(map(repr, self.objects)))
@@ -97,7 +100,7 @@ class HeadroomResult:
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield a JSON object for each object."""
-        yield from (to_dict(HeadroomLine(self.head, obj)) for obj in self.objects)
+        yield from (to_dict(HeadroomLine(self.head, obj, self.not_counted)) for obj in self.objects)
 
 
 def headroom(
@@ -121,7 +124,7 @@ def headroom(
             objects: Sequence[ApiObject] = workloads_of(cluster, [request.workload], request.namespace)
         else:
             objects, cluster = with_manifests(cluster, request.manifests, request.namespace, places, faults)
-        faults = [places.located(fault) for fault in faults]
+        not_counted, faults = refs_of(faults), [places.located(fault) for fault in faults]
         if not objects:
             raise Rejected(faults)
         objects = _one_of_each_group(objects)
@@ -133,7 +136,7 @@ def headroom(
             reserve = _placeholders(cluster, obj, room, request, autoscaling.cutoff, own.provisioned if own else 0)
             results.append(ObjectHeadroom(room, reserve, own))
     head = head_of(cluster, (clause for room in rooms for clause in room.assumes))
-    return HeadroomResult(head, cluster, results, faults)
+    return HeadroomResult(head, cluster, results, faults, not_counted)
 
 
 def _placeholders(

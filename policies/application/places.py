@@ -9,7 +9,7 @@ from forewarn.policies.findings import field_path
 from forewarn.policies.objects.fields import InvalidObject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from forewarn.policies.findings import ObjectRef
     from forewarn.policies.objects.reviewed_object import ReviewedObject
@@ -53,6 +53,11 @@ class Places:
         text = ": ".join(part for part in (str(fault.ref), field_path(fault.path), fault.problem) if part)
         is_in_file = where.line and where.file != API_OBJECT
         return type(fault)(f"{where.file}:{where.line}:{where.column}: {text}") if is_in_file else fault
+
+
+def refs_of(faults: Iterable[Exception]) -> list[str]:
+    """The objects that these errors are about."""
+    return [str(ref) for fault in faults if (ref := getattr(fault, "ref", None)) is not None]
 
 
 def _named(ref: ObjectRef) -> _Named:

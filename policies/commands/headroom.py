@@ -97,12 +97,16 @@ def _lacking(least: Headroom, at_least: int | None, *, preempting: bool) -> list
 
 def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, preempting: bool) -> Printed:
     from forewarn.policies.render import headroom
+    from forewarn.policies.render.head import naming_left_out
 
     asked = [headroom.answer_to_number(obj.headroom, at_least, preempting=preempting) for obj in result.objects]
 
     def lines(paint: Painter) -> Iterator[str]:
-        objects = zip(result.objects, asked, strict=True)
-        return chain.from_iterable(headroom.render(obj, paint, answer) for obj, answer in objects)
+        least = result.least(preempting=preempting)
+        objects = [list(headroom.render(*each, paint)) for each in zip(result.objects, asked, strict=True)]
+        of_least = next(lines for each, lines in zip(result.objects, objects, strict=True) if each.headroom is least)
+        first = [f"{of_least[0]}; least of {len(objects)} objects"] if objects[1:] else []
+        return naming_left_out([*first, *chain.from_iterable(objects)], "not counted", result.not_counted)
 
     def markdown() -> str:
         return "\n".join(map(headroom.markdown, result.objects, asked))

@@ -27,7 +27,7 @@ _LARGE_CPU: Final = 10**8
 """Amount of cpu in thousandths from which cores are printed without a fraction."""
 
 
-def render(result: ObjectHeadroom, paint: Painter = plain, asked: str = "") -> Iterator[str]:
+def render(result: ObjectHeadroom, asked: str = "", paint: Painter = plain) -> Iterator[str]:
     """The headroom as text lines. `asked`: the answer to `--at-least`, from `answer_to_number`."""
     headroom, reserve, buffers = result.headroom, result.placeholders, result.capacity_buffers
     pod = headroom.pod

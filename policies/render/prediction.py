@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.application.places import refs_of
 from forewarn.policies.disclosure import OPEN
-from forewarn.policies.findings import cut, first_of, listed, one_line, plural
+from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.apply_order import Attempts
 from forewarn.policies.forecast.impact import victims_of
 from forewarn.policies.forecast.placement import outcomes, waits_for_victims
 from forewarn.policies.objects.pod import wait_seconds
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.render import Painter, autoscalers, plain
+from forewarn.policies.render.head import naming_left_out
 from forewarn.policies.render.table import MAX_LINES
 from forewarn.policies.rules.support.predictions import (
     CLASS_FOR_DAEMONS,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 
-_LONGEST_NAME: Final = 100
 _WAITS: Final = "waits for"
 TOGETHER: Final = f"{ONE_BY_ONE}; replacement Pods are not included: see --cascade"
 GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
@@ -51,12 +51,7 @@ NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, spec.managedBy,
 
 def lines(result: PredictResult, paint: Painter = plain) -> Iterator[str]:
     """The result of `forewarn predict` as text lines, without the head."""
-    found = _lines(result, paint)
-    refs = [str(ref) for fault in result.faults if (ref := getattr(fault, "ref", None)) is not None]
-    which = first_of([cut(one_line(ref), _LONGEST_NAME) for ref in refs], "object")
-    without = f"; not predicted: {which}" if which else ""
-    yield from (f"{line}{without}" for line in islice(found, 1))
-    yield from found
+    yield from naming_left_out(_lines(result, paint), "not predicted", refs_of(result.faults))
 
 
 def _lines(result: PredictResult, paint: Painter) -> Iterator[str]:

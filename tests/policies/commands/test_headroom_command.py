@@ -242,6 +242,15 @@ def test_a_daemon_set_has_none(capsys: pytest.CaptureFixture[str], tmp_path: Any
     assert "does not scale" in err
 
 
+def test_the_first_line_names_rejected_objects(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "new.json").write_text(json.dumps(make_pod("new").of_class("none").obj))
+    files = ("-f", "docs/examples/headroom/cache.yaml", "-f", str(tmp_path / "new.json"))
+    status, out, _ = run(capsys, *files, "--cluster", "docs/examples/whatif/cluster.yaml")
+    assert (status, out.partition("\n")[0].partition("; ")[2]) == (3, "not counted: Pod default/new")
+    _, out, _ = run(capsys, *files, "--cluster", "docs/examples/whatif/cluster.yaml", "-o", "json")
+    assert json.loads(out)["notCounted"] == ["Pod default/new"]
+
+
 @pytest.mark.parametrize("pods", [300_000, 2_000_000_000, 2**62])
 def test_a_node_that_claims_to_hold_any_number_of_pods_costs_no_more(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, pods: int
