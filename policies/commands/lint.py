@@ -442,6 +442,7 @@ def _on_each(job: _Job, run: Run) -> int:
     """Check the manifests against each of several clusters."""
     from forewarn.policies.application.findings import counts
     from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
+    from forewarn.policies.render.report import with_worst
 
     form = run.output.form
 
@@ -460,7 +461,8 @@ def _on_each(job: _Job, run: Run) -> int:
         status = _status(job, result.given, result.findings)
         lines = _summary(job, result, head=form not in WITH_HEAD)
         printed = _printed(run, result if job.notes else _without_notes(result, form), job.most)
-        return Evaluated(status, numbers, numbers, printed, [] if job.quiet else lines, lines[0])
+        verdict = with_worst(result.findings, result.suppressed)
+        return Evaluated(status, numbers, numbers, printed, [] if job.quiet else lines, verdict)
 
     modules = ("sources.cluster", "render.report", "application.lint")
     return answered_each(Evaluation("lint", ("ERRORS", "WARNINGS", "NOTES"), evaluate, modules=modules), run)

@@ -193,7 +193,7 @@ def print_outcomes(
         color = output.color == "always"
         plain = partial(clean, color=False)
         width = table_width(sys.stdout)
-        lines = clusters.render(heads, outcomes, painter(color), plain, width=width, in_full=in_full)
+        lines = clusters.render(command, heads, outcomes, painter(color), plain, width=width, in_full=in_full)
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
     for outcome in outcomes:

@@ -11,7 +11,7 @@ from forewarn.policies.documents.findings import Difference, ReportChange
 from forewarn.policies.findings import Location, Severity, cut, one_line, plural
 from forewarn.policies.objects.fields import at
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.report import found, one_line_finding, worst_first
+from forewarn.policies.render.report import one_line_finding, with_worst
 from forewarn.policies.render.table import left_out, page_table
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ def _path(ref: ObjectRef) -> str:
 def summary(pods: int, objects: int, findings: Sequence[Finding], suppressed: int) -> str:
     """One line with the numbers of findings and of checked objects, and the worst finding."""
     checked = f"{plural(objects, 'object')} and {plural(pods, 'Pod')} checked{_on_new_nodes(findings)}"
-    worst = f": {cut(one_line_finding(worst_first(findings)[0]), _LONGEST_WORST)}" if findings else ""
-    return f"{found(findings, suppressed)}{'; worst' if worst and len(findings) > 1 else ''}{worst}; {checked}"
+    return f"{with_worst(findings, suppressed)}; {checked}"
 
 
 def _on_new_nodes(findings: Sequence[Finding]) -> str:
@@ -85,7 +84,6 @@ def _on_new_nodes(findings: Sequence[Finding]) -> str:
 
 MAX_SHOWN: Final = 20
 _LONG: Final = 200
-_LONGEST_WORST: Final = 160
 _ORDER: Final = ("new", "worse", "changed", "better", "gone")
 
 

@@ -47,6 +47,7 @@ def worst_first(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 
 def render(
+    command: str,
     heads: Sequence[str],
     outcomes: Sequence[Outcome],
     paint: Callable[[str, str], str],
@@ -58,7 +59,7 @@ def render(
     """The text, line by line; reports are complete lines. `clean`: makes a line printable. `in_full`: with the reports
     of clusters below the table, and reasons that the table cuts. `width`: as in `page_table`.
     """
-    yield paint(clean(verdict(outcomes)), "warning" if any(item.status for item in outcomes) else "good")
+    yield paint(clean(verdict(command, outcomes)), "warning" if any(item.status for item in outcomes) else "good")
     head, *rows = page_table(("CLUSTER", *heads), _rows(heads, outcomes), width)
     yield paint(head, "bold")
     for outcome, row in zip(outcomes, rows, strict=True):
@@ -74,9 +75,13 @@ def render(
             yield str(outcome.report).removesuffix("\n") or "no findings"
 
 
-def verdict(outcomes: Sequence[Outcome]) -> str:
-    """Return the verdict on the worst cluster, with the numbers of clusters, of those without a result, and of those
-    with exit status 1.
+_FIRST: Final = {"classes": "fullest", "headroom": "least headroom"}
+"""Command -> what its first cluster is, if it is not the worst."""
+
+
+def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
+    """Return the verdict on the first cluster, or on all if it is the same, with the numbers of clusters, of those
+    without a result, and of those with exit status 1.
     """
     known = [outcome for outcome in outcomes if not outcome.reason]
     failed, unknown = sum(outcome.status == 1 for outcome in known), len(outcomes) - len(known)
@@ -85,9 +90,11 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     parts = [f"{unknown} more without an answer"] if unknown else []
     parts += [f"{failed} with exit status 1"] if failed else []
     others = f" ({', '.join(parts)})" if parts else ""
-    which = (
-        f"worst of {len(known)} clusters{others}: {name_of(known[0])}" if known[1:] else f"{name_of(known[0])}{others}"
-    )
+    which = f"{name_of(known[0])}{others}"
+    if known[1:]:
+        is_same = all(outcome.verdict == known[0].verdict for outcome in known)
+        first = f"{_FIRST.get(command, 'worst')} of {len(known)} clusters{others}: {name_of(known[0])}"
+        which = f"all {len(known)} clusters{others}" if is_same else first
     return f"{which}: {cut(one_line(known[0].verdict), _LONGEST_VERDICT)}"
 
 
@@ -108,7 +115,7 @@ def _rows(heads: Sequence[str], outcomes: Sequence[Outcome]) -> list[list[str | 
 
 def markdown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
     """The same table, and with `in_full` the report of each cluster below its name."""
-    lines = [f"## forewarn {command}: {text_of(verdict(outcomes))}", ""]
+    lines = [f"## forewarn {command}: {text_of(verdict(command, outcomes))}", ""]
     lines += markdown_table(titles(["CLUSTER", *heads]), _rows(heads, outcomes))
     for outcome in outcomes if in_full else ():
         if not outcome.reason:

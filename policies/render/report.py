@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.findings import counts
 from forewarn.policies.documents import json_of, to_dict
-from forewarn.policies.findings import Severity, no_command_in_json, one_line, plural
+from forewarn.policies.findings import Severity, cut, no_command_in_json, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding
 
 
+_LONGEST_WORST: Final = 160
 ENTRIES: Final = ["\0"]
 """The placeholder in a JSON document for a list that is written entry by entry."""
 
@@ -38,8 +39,15 @@ def one_line_finding(finding: Finding) -> str:
 def found(findings: Sequence[Finding], suppressed: int = 0) -> str:
     """The numbers of findings as a phrase."""
     by_severity = counts(findings)
-    numbers = (plural(by_severity[severity], str(severity)) for severity in Severity if by_severity[severity])
-    return f"{', '.join(numbers) or 'no findings'}{f' ({suppressed} suppressed)' if suppressed else ''}"
+    numbers = [plural(by_severity[severity], str(severity)) for severity in Severity if by_severity[severity]]
+    nothing_bad = "no errors or warnings, " if by_severity[Severity.NOTE] and len(numbers) == 1 else ""
+    return f"{nothing_bad}{', '.join(numbers) or 'no findings'}{f' ({suppressed} suppressed)' if suppressed else ''}"
+
+
+def with_worst(findings: Sequence[Finding], suppressed: int = 0) -> str:
+    """The numbers of findings, and the worst finding."""
+    worst = f": {cut(one_line_finding(worst_first(findings)[0]), _LONGEST_WORST)}" if findings else ""
+    return f"{found(findings, suppressed)}{'; worst' if worst and len(findings) > 1 else ''}{worst}"
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:

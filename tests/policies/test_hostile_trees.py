@@ -90,7 +90,7 @@ TEMPLATE = "apiVersion: {}\nkind: {}\nmetadata:\n  name: {{{{ .Name }}}}-x\n"
 
 _UNTYPED = "no findings: 1 file, 1 object checked, 1 unreadable file without a kind left out"
 _UNRENDERED = "1 template not rendered (Go template 1)"
-_NOTE = ("1 note", "1 note not shown; -v shows it", _UNRENDERED)
+_NOTE = ("no errors or warnings, 1 note", "1 note not shown; -v shows it", _UNRENDERED)
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_a_report_shows_so_many_of_a_rule(capsys: pytest.CaptureFixture[str], tm
     _, out, _ = run(capsys, "-v", "--cluster", str(tmp_path / "cluster.json"))
     assert "  and 80 more of unused-priority-class; use -o json for all\n" in out
     assert len(out.splitlines()) == 24
-    assert out.startswith("100 notes; worst: PriorityClass ")
+    assert out.startswith("no errors or warnings, 100 notes; worst: PriorityClass ")
 
 
 def cells_of(text: str) -> list[list[str]]:

@@ -109,7 +109,7 @@ def test_lint_says_what_it_read_on_stderr_and_ends_with_0_on_a_note() -> None:
     done = _run("lint", "-v", "-", stdin=POD)
     assert done.returncode == 0
     assert "[priority-class-not-checked]" in done.stdout
-    assert done.stderr == "1 note: 1 file, 1 object checked\n"
+    assert done.stderr == "no errors or warnings, 1 note: 1 file, 1 object checked\n"
     assert "\033" not in done.stdout + done.stderr
 
 
@@ -232,7 +232,7 @@ def test_a_reader_that_was_gone_before_the_report_is_no_error_either() -> None:
         done = subprocess.run(
             command, input=POD, stdout=closed, stderr=subprocess.PIPE, text=True, check=False, timeout=500
         )
-    assert (done.returncode, done.stderr) == (141, "1 note: 1 file, 1 object checked\n")
+    assert (done.returncode, done.stderr) == (141, "no errors or warnings, 1 note: 1 file, 1 object checked\n")
 
 
 SAMPLE = "webhook/sample"
@@ -356,8 +356,8 @@ def test_lint_takes_limited_resources_from_the_api_servers_own_file() -> None:
 
 def test_an_admission_configuration_that_cannot_be_read_is_wrong_usage() -> None:
     done = _run("lint", "--admission-config", "none.yaml", "-", stdin=POD)
-    fix = "Fix: pass the path of an existing file or directory"
-    assert (done.returncode, done.stderr) == (2, f"forewarn lint: none.yaml: no such file or directory. {fix}\n")
+    problem = "none.yaml: no such file or directory. Fix: pass the path of an existing file or directory"
+    assert (done.returncode, done.stderr) == (2, f"forewarn lint: argument --admission-config: {problem}\n")
 
 
 def test_who_interrupts_a_command_is_told_so_in_one_line(

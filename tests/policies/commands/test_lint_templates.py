@@ -303,7 +303,7 @@ def test_text_has_notes_only_if_they_are_requested(
     assert lint.main([]) == 0
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("1 note: 1 file, 1 object checked\n1 note not shown; -v shows it")
+    assert said.err.startswith("no errors or warnings, 1 note: 1 file, 1 object checked\n1 note not shown; -v shows it")
     select = ["--select", "priority-class-not-checked"]
     for arguments, status in (["-v"], 0), (select, 0), (["--fail-on", "note"], 1):
         assert lint.main(arguments) == status

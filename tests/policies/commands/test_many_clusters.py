@@ -119,7 +119,10 @@ def test_markdown_has_the_table_and_each_report(
 ) -> None:
     line = COMMAND_LINES[command]
     out = run(capsys, *line, "--clusters", f"{snapshots}/*", "-o", "markdown")[1]
-    assert re.match(rf"## forewarn {command}: (worst of 2 clusters|prod-b) \(\d more without an answer", out)
+    assert re.match(
+        rf"## forewarn {command}: ((worst|fullest|least headroom) of 2 clusters|prod-b) \(\d more without an answer",
+        out,
+    )
     assert "| prod-c | - |" in out
     alone = run(capsys, *line, "--cluster", f"{snapshots}/prod-b.yaml", "-o", "markdown")[1]
     assert f"## prod-b\n\n{alone.strip()}" in out
