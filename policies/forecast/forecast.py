@@ -10,12 +10,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.changes import creates_no_pods, pod_change
-from forewarn.policies.controllers.new_pods import (
-    MAX_SEQUENTIAL,
-    DaemonPods,
-    are_equivalent,
-    creates_pods_later,
-)
+from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, DaemonPods, are_equivalent, creates_pods_later
 from forewarn.policies.forecast.aftermath import (
     MAX_WORK,
     NOT_KNOWN,

@@ -461,10 +461,7 @@ def _unmet(
 
 
 def _deltas(
-    old: ApiObject | None,
-    interesting: Sequence[ResourceQuota],
-    used: ResourceList,
-    evaluator: Evaluator,
+    old: ApiObject | None, interesting: Sequence[ResourceQuota], used: ResourceList, evaluator: Evaluator
 ) -> dict[str, dict[str, Quantity]]:
     """Return quota name -> usage to add; under "" if no quota applies."""
     if old is None:

@@ -38,8 +38,7 @@ class Rejection(NamedTuple):
 
 
 _OTHER_LABEL: Final = Rejection(
-    "PodOSSelectorNodeLabelDoesNotMatch",
-    "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+    "PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
 )
 _OTHER_OS: Final = Rejection("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
 _NOT_STRICT: Final = Rejection(

@@ -309,13 +309,7 @@ def read_input(request: LintRequest) -> Input:
 
 
 def _read(
-    file: File,
-    given: Input,
-    wanted: frozenset[str],
-    namespace: str,
-    *,
-    reported: bool,
-    reading: Reading | None = None,
+    file: File, given: Input, wanted: frozenset[str], namespace: str, *, reported: bool, reading: Reading | None = None
 ) -> None:
     """Read a file into the input. `reading`: the contents if already known. `reported`: report findings on the file."""
     content = b""

@@ -129,12 +129,7 @@ class ObjectFinder:
     """
 
     def __init__(
-        self,
-        wanted: Collection[str],
-        namespace: str = "",
-        texts: Texts | None = None,
-        depth: int = 0,
-        within: str = "",
+        self, wanted: Collection[str], namespace: str = "", texts: Texts | None = None, depth: int = 0, within: str = ""
     ) -> None:
         self._wanted, self._namespace, self._texts, self._depth = wanted, namespace, texts, depth
         self._within = within

@@ -15,13 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import ObjectRef
-from forewarn.policies.kinds.registry import (
-    DAEMON_SET,
-    DISRUPTION_BUDGET,
-    KINDS,
-    RELEASE_NAMESPACE,
-    removed_version,
-)
+from forewarn.policies.kinds.registry import DAEMON_SET, DISRUPTION_BUDGET, KINDS, RELEASE_NAMESPACE, removed_version
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests.diagnostics import MAX_LINES, harmless, in_block
 from forewarn.policies.manifests.documents import as_utf8
@@ -347,11 +341,7 @@ def outline(
 
 
 def _sort(
-    subjects: Iterable[ReviewedObject],
-    masked: Masked,
-    text: str,
-    objects: Outline,
-    before: Sequence[ReviewedObject],
+    subjects: Iterable[ReviewedObject], masked: Masked, text: str, objects: Outline, before: Sequence[ReviewedObject]
 ) -> None:
     """Add the objects of a masked template to an outline. `before`: see `outline`."""
     starts = {lines.start for subject in before if (lines := lines_of(subject))}

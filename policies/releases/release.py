@@ -97,13 +97,7 @@ CHANGES: Final = (
     ),
     Change(38, "PodTopologySpread", "a constraint with an empty labelSelector counts all Pods", _FIX + "141340"),
     Change(38, "GangScheduling", "has no Permit; this does not change predictions", _FIX + "141182"),
-    Change(
-        38,
-        "preemption",
-        "fixes an error with filter extenders",
-        _FIX + "135486",
-        modelled=False,
-    ),
+    Change(38, "preemption", "fixes an error with filter extenders", _FIX + "135486", modelled=False),
     Change(38, "LimitRanger", "compares quantities beyond int64 exactly", _FIX + "141348", modelled=False),
     Change(
         38,

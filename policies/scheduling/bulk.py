@@ -158,10 +158,7 @@ class _Fixed(NamedTuple):
 
 
 def capacity_in_domains(
-    names: Sequence[str],
-    by_node: NDArray[np.int64],
-    apart: Sequence[NDArray[np.int64]],
-    spread: Sequence[Spread],
+    names: Sequence[str], by_node: NDArray[np.int64], apart: Sequence[NDArray[np.int64]], spread: Sequence[Spread]
 ) -> Capacity:
     """Return how many equal Pods fit on nodes if domains have limits, too.
 

@@ -899,8 +899,7 @@ class Framework:
         """Return upstream's error for a plugin whose PreScore or PreFilter the profile lacks; otherwise ""."""
         before = {"preScore": plugin.needs_pre_score, "preFilter": plugin.scores_what_pre_filter_found}
         return next(
-            (reason for point, reason in before.items() if reason and plugin.name not in self.profile.at(point)),
-            "",
+            (reason for point, reason in before.items() if reason and plugin.name not in self.profile.at(point)), ""
         )
 
 

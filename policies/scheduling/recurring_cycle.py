@@ -417,13 +417,7 @@ class RecurringCycle:
     preempts = True
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        pod: Pod,
-        matrix: PodMatrix,
-        spec: Spec,
-        request: Request,
-        nominations: Nominations,
+        self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix, spec: Spec, request: Request, nominations: Nominations
     ) -> None:
         """Update the shared results for this Snapshot.
 

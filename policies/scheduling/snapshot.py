@@ -203,9 +203,7 @@ def loses_nomination(pod: Pod, priority: int) -> bool:
 
 
 def without_nominations(
-    nominated: Mapping[str, Sequence[Pod]],
-    places: Mapping[str, str],
-    cycles: Iterable[tuple[Pod, str, Sequence[Pod]]],
+    nominated: Mapping[str, Sequence[Pod]], places: Mapping[str, str], cycles: Iterable[tuple[Pod, str, Sequence[Pod]]]
 ) -> dict[str, tuple[Pod, ...]]:
     """Return node -> the Pods that are still nominated to the node after cycles, given as (Pod, node, victims); only
     nodes where nominations change.
@@ -322,11 +320,7 @@ class Snapshot:
     """
 
     def __init__(
-        self,
-        objects: ClusterObjects,
-        node_infos: Sequence[NodeInfo],
-        columns: Columns,
-        base: Snapshot | None = None,
+        self, objects: ClusterObjects, node_infos: Sequence[NodeInfo], columns: Columns, base: Snapshot | None = None
     ) -> None:
         """`base`: a Snapshot with the same nodes, perhaps with other Pods, whose derived values are reused."""
         self.objects = objects

@@ -247,10 +247,7 @@ class Cycle:
         if candidates is None:
             return Preemption(statuses=dropped, potential_nodes=len(rows))
         return Preemption(
-            candidates=candidates,
-            statuses=dropped,
-            best_candidates=candidates.best(),
-            potential_nodes=len(rows),
+            candidates=candidates, statuses=dropped, best_candidates=candidates.best(), potential_nodes=len(rows)
         )
 
     def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:

@@ -390,10 +390,7 @@ class SchedulingAlgorithm:
     """
 
     def __init__(
-        self,
-        nodes: NodeTree,
-        choose: Callable[[Sequence[str]], str],
-        tie: Callable[[Sequence[str]], str] | None = None,
+        self, nodes: NodeTree, choose: Callable[[Sequence[str]], str], tie: Callable[[Sequence[str]], str] | None = None
     ) -> None:
         self._nodes, self._choose, self._tie = nodes, choose, tie
         self._next_start = 0

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.documents import optional_in_json
 from forewarn.policies.findings import cut, one_line
-from forewarn.policies.kinds.registry import (
-    CRON_JOB,
-    DEPLOYMENT,
-    JOB,
-    NODE,
-    POD,
-    REPLICA_SET,
-)
+from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
 from forewarn.policies.objects.fields import NOTHING, at, group_kind
 
 if TYPE_CHECKING:

@@ -460,11 +460,7 @@ class ApiServer:
                 query["continue"] = error.continue_token
                 continue
             metadata = mapping(page.get("metadata"))
-            yield Page(
-                objects,
-                str(metadata.get("resourceVersion") or ""),
-                metadata.get("remainingItemCount") or 0,
-            )
+            yield Page(objects, str(metadata.get("resourceVersion") or ""), metadata.get("remainingItemCount") or 0)
             if not metadata.get("continue"):
                 return
             query["continue"] = str(metadata["continue"])

@@ -10,12 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from forewarn.policies.commands.cluster_command import (
-    add_cluster_option,
-    add_output_option,
-    choose_cluster,
-    loaded,
-)
+from forewarn.policies.commands.cluster_command import add_cluster_option, add_output_option, choose_cluster, loaded
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config import ConfigError

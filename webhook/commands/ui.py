@@ -11,12 +11,7 @@ from forewarn.policies.application.cluster import require_nodes, with_node_group
 from forewarn.policies.application.findings import configured
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.commands.autoscaling import recreated_by
-from forewarn.policies.commands.cluster_command import (
-    add_cluster_option,
-    answered,
-    loaded,
-    options_with_cluster,
-)
+from forewarn.policies.commands.cluster_command import add_cluster_option, answered, loaded, options_with_cluster
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config import ConfigError, find_config

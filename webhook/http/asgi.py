@@ -306,11 +306,7 @@ class Routes:
     """The ASGI application of the HTTPS port."""
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        health: Health,
-        limits: Limits = DEFAULT_LIMITS,
-        workers: Workers | None = None,
+        self, endpoint: Endpoint, health: Health, limits: Limits = DEFAULT_LIMITS, workers: Workers | None = None
     ) -> None:
         self._endpoint, self._health, self._limits = endpoint, health, limits
         self._intake = InFlightLimiter(

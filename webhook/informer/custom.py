@@ -70,11 +70,7 @@ def follow_custom(
 
 
 def _discover(
-    api: Getter,
-    wanted: dict[str, tuple[str, ...]],
-    follow: Callable[[KindSpec], object],
-    stopped: Event,
-    pause: float,
+    api: Getter, wanted: dict[str, tuple[str, ...]], follow: Callable[[KindSpec], object], stopped: Event, pause: float
 ) -> None:
     logged: dict[str, str] = {}
     while wanted and not stopped.is_set():

@@ -370,9 +370,7 @@ class GroupCache(Cache):
     """A Cache that also collects what the objects say about node groups."""
 
     def __init__(
-        self,
-        collect: Callable[[ApiObject], bool | None] | None = None,
-        templates: Collection[str] = POD_TEMPLATE_PATHS,
+        self, collect: Callable[[ApiObject], bool | None] | None = None, templates: Collection[str] = POD_TEMPLATE_PATHS
     ) -> None:
         super().__init__(collect=collect, templates=templates)
         self.discovery = Discovery()

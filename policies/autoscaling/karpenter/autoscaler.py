@@ -188,11 +188,7 @@ class Karpenter:
         return self.decide(pending, snapshot, upcoming)[0]
 
     def decide(
-        self,
-        pending: Sequence[Pod],
-        snapshot: Snapshot,
-        upcoming: Sequence[Arrival] = (),
-        choices: Choices = _FIRST,
+        self, pending: Sequence[Pod], snapshot: Snapshot, upcoming: Sequence[Arrival] = (), choices: Choices = _FIRST
     ) -> tuple[list[Arrival], dict[str, str]]:
         """Return the nodes that one round adds, and the Pods without a place -> why. Raises NotPredicted.
 

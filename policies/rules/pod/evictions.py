@@ -349,11 +349,7 @@ def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
 def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
     """Return the problem and the field of the Job's spec to report; None if there is none. Raises InvalidObject."""
-    from forewarn.policies.objects.workload import (
-        backoff_limit,
-        disruption_action,
-        wanted_active,
-    )
+    from forewarn.policies.objects.workload import backoff_limit, disruption_action, wanted_active
 
     action, per_index = disruption_action(job), int32(job, "spec", "backoffLimitPerIndex")
     if action == "FailJob":

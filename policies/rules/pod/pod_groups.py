@@ -333,11 +333,7 @@ def pod_group_missing(subject: ReviewedObject, context: Context) -> Iterator[Pro
     if template is not None and is_known_missing(template, subject, context):
         name, pods = group_name(template), "Pods are" if template.is_template else "the Pod is"
         yield Problem(
-            Text(
-                f"PodGroup {quote(name)} not found; {pods} not scheduled",
-                "create it, or correct the name",
-                (GATE,),
-            ),
+            Text(f"PodGroup {quote(name)} not found; {pods} not scheduled", "create it, or correct the name", (GATE,)),
             template.at("schedulingGroup", "podGroupName"),
             detail={"podGroup": name},
         )

@@ -6,12 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Action, Problem, Severity, cut, quote
-from forewarn.policies.kube_apiserver.priority import (
-    preemption_policy_mismatch as policy_rejection,
-)
-from forewarn.policies.kube_apiserver.priority import (
-    priority_mismatch as priority_rejection,
-)
+from forewarn.policies.kube_apiserver.priority import preemption_policy_mismatch as policy_rejection
+from forewarn.policies.kube_apiserver.priority import priority_mismatch as priority_rejection
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.priority_class import POLICIES, SYSTEM_CLASSES
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule

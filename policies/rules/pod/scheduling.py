@@ -406,23 +406,14 @@ def _scales_down(subject: ReviewedObject) -> bool:
 
 
 def _broken(
-    promise: Promise,
-    hit: list[_Preemption],
-    impact: Impact,
-    subject: ReviewedObject,
-    template: PodTemplate,
+    promise: Promise, hit: list[_Preemption], impact: Impact, subject: ReviewedObject, template: PodTemplate
 ) -> Problem:
     preempting = tuple({id(prediction): prediction for prediction, _ in hit}.values())
     protected = {victim.identity for _, victim in hit}
     victims = [victim for victim in victims_of(preempting) if victim.identity in protected]
 
     details = Preemption(
-        Cause.NEW_PODS,
-        impact,
-        preempting,
-        victims,
-        "lower requests or priority, or ask its owner",
-        expectation=promise,
+        Cause.NEW_PODS, impact, preempting, victims, "lower requests or priority, or ask its owner", expectation=promise
     )
     severity = Severity.NOTE if _scales_down(subject) else None
     return Problem(details, template.at("priorityClassName"), severity=severity)

@@ -55,9 +55,7 @@ def preemption(details: Preemption, audience: Audience) -> Text:
         shortest = f"violates expectation {_name_of(details.expectation, audience)}"
         text = text._replace(shorter=(*text.shorter, shortest))
     return text._replace(
-        fix=details.fix,
-        more=(*text.more, *loss_phrases(losses, MAX_NAMED, "Preempting"), *more),
-        caveats=gaps,
+        fix=details.fix, more=(*text.more, *loss_phrases(losses, MAX_NAMED, "Preempting"), *more), caveats=gaps
     )
 
 

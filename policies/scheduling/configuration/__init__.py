@@ -834,9 +834,7 @@ def _profile(
 
 
 def _unknown(
-    sets: Sequence[Mapping[str, PluginSet]],
-    plugins: Mapping[str, Any],
-    make: Callable[[str, frozenset[str]], Any],
+    sets: Sequence[Mapping[str, PluginSet]], plugins: Mapping[str, Any], make: Callable[[str, frozenset[str]], Any]
 ) -> dict[str, Any]:
     """Return name -> class of unknown plugins, created by `make` for the extension points that list the plugin."""
     at: dict[str, set[str]] = {}

@@ -200,11 +200,7 @@ def _requests(pod: Pod, resource: str, device_class: str) -> list[DeviceRequest]
 
 
 def _container_request(
-    index: int,
-    container: ContainerRequests,
-    resource: str,
-    device_class: str,
-    reusable: Sequence[DeviceRequest | None],
+    index: int, container: ContainerRequests, resource: str, device_class: str, reusable: Sequence[DeviceRequest | None]
 ) -> DeviceRequest | None:
     count = container.requests.get(resource, 0) // NANO
     for request in reusable:

@@ -72,15 +72,7 @@ def required_affinity(problem: NodeFit) -> RequiredAffinity | None:
         no_nodes = none > 0  # no node is in all of such topologies
         per_kind = np.zeros(len(matrix.kinds), np.int64)
         return RequiredAffinity(
-            no_nodes,
-            no_nodes,
-            len(problem.demands),
-            no_nodes,
-            per_kind,
-            none,
-            none,
-            0,
-            matches_itself=False,
+            no_nodes, no_nodes, len(problem.demands), no_nodes, per_kind, none, none, 0, matches_itself=False
         )
     selects = any(t.namespace_selector is not None for t in terms)
     keep = pod.spec, snapshot.objects.namespaces if selects else None

@@ -35,13 +35,7 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.reasons import LOWER_REQUESTS, Reason
 from forewarn.policies.scheduling.snapshot import NotValid
-from forewarn.policies.scheduling.vectorized.node_fit import (
-    MAX,
-    PASSES,
-    CapacityConstraint,
-    Present,
-    Rejections,
-)
+from forewarn.policies.scheduling.vectorized.node_fit import MAX, PASSES, CapacityConstraint, Present, Rejections
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

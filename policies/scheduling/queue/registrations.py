@@ -408,10 +408,7 @@ EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
         Registration(ClusterEvent(VOLUME, ADD | UPDATE), new_or_moved_volume),
     ),
     "PodTopologySpread": (
-        Registration(
-            ClusterEvent(POD, ADD | UPDATE_POD_LABEL | UPDATE_POD_TOLERATION | DELETE),
-            spread_after_pod,
-        ),
+        Registration(ClusterEvent(POD, ADD | UPDATE_POD_LABEL | UPDATE_POD_TOLERATION | DELETE), spread_after_pod),
         Registration(ClusterEvent(NODE, ADD | DELETE | UPDATE_NODE_LABEL | UPDATE_NODE_TAINT), spread_after_node),
     ),
     "InterPodAffinity": (

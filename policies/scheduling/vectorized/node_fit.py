@@ -806,10 +806,7 @@ def first_rejections(problem: NodeFit, static: Rejections, amounts: Present) -> 
 
 
 def count_rejections(
-    rejections: FirstRejections | Rejections,
-    nodes: NDArray[np.bool_],
-    plugins: set[str],
-    reasons: Counter[str],
+    rejections: FirstRejections | Rejections, nodes: NDArray[np.bool_], plugins: set[str], reasons: Counter[str]
 ) -> None:
     """Add the rejections of some nodes to `plugins` and to `reasons` (reason -> number of nodes).
 
