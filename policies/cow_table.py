@@ -78,9 +78,7 @@ class FrozenTable(Mapping[K, V], Generic[K, V]):
 
 
 def derived(table: Mapping[K, V], make: Callable[[Mapping[K, V]], T]) -> list[T]:
-    """Return `make(shard)` for each shard of a frozen table (cached); for any other mapping, `make(table)` (not
-    cached).
-    """
+    """Return `make(shard)` for each shard of a frozen table (cached), or `make(table)` of others (not cached)."""
     return table.derived(make) if isinstance(table, FrozenTable | FrozenGroups) else [make(table)]
 
 

@@ -242,10 +242,7 @@ class DecodedRequest:
         return RequestRejected(403, f"{self.kind.resource} {go_quote(name or self.name)} is forbidden: {problem}")
 
     def admit(self, plugin: Callable[[], T]) -> T:
-        """Return the result of `plugin`, the Priority plugin's mutation, which runs before a name is generated.
-
-        Raises RequestRejected.
-        """
+        """Return the result of `plugin`, which mutates before a name is generated. Raises RequestRejected."""
         try:
             return plugin()
         except Forbidden as rejection:
@@ -262,9 +259,7 @@ class DecodedRequest:
 def decode(
     kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, options: Options, now: float, *, strict: bool = False
 ) -> DecodedRequest:
-    """Decode a request. Raises RequestRejected if the object cannot be decoded, or the object to update does not
-    exist.
-    """
+    """Decode a request. Raises RequestRejected, also if the object to update does not exist."""
     obj = subject.object
     plain = kind.struct.name
     if obj.get("apiVersion") != kind.api_version or not _is_served(kind, cluster, options):
@@ -298,9 +293,7 @@ def _is_served(kind: Kind, cluster: ClusterSnapshot, options: Options) -> bool:
 
 
 def check_fields(subject: ReviewedObject, minor: int | None) -> None:
-    """Raise RequestRejected if the object has fields that its kind does not define. Source: handlers/create.go and
-    patch.go.
-    """
+    """Raise RequestRejected for fields that the kind does not define. Source: handlers/create.go and patch.go."""
     error = strict_error(subject.object, minor)
     if error and subject.operation is Operation.UPDATE:
         raise RequestRejected(422, f' "" is invalid: patch: Invalid value: "map[...]": {error}')
@@ -441,10 +434,7 @@ def _answer_pod(request: DecodedRequest) -> Answer:
 
 
 def _answer_group(request: DecodedRequest) -> Answer:
-    """Respond to a PodGroup or Workload: admission and validation.
-
-    The Priority plugin ignores Workloads, and updates of PodGroups.
-    """
+    """Respond to a PodGroup or Workload. The Priority plugin ignores Workloads, and updates of PodGroups."""
     semantics, old = request.cluster.semantics, request.old
     spec = defaulted_group(request.obj, semantics)
     if old is None and request.kind.struct.name == "PodGroup":

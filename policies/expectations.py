@@ -93,9 +93,7 @@ class Expectation(NamedTuple):
 
 
 def read_expectations(values: Iterable[tuple[Any, int]]) -> Iterator[Expectation]:
-    """Yield the expectations of a file, whose documents are lists or single entries. Raises ValueError, which names
-    the entry.
-    """
+    """Yield the expectations of a file's documents, lists or entries. Raises ValueError, which names the entry."""
     number = 0
     for value, line in values:
         for entry in value if isinstance(value, list) else [value]:
@@ -395,9 +393,7 @@ def _preempted(expectation: Expectation, answer: Answer) -> Iterator[str]:
 
 
 def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, None]) -> Iterator[str]:
-    """Yield a sentence for each object of the expectation's file of which too few Pods fit. `assumed`: collects
-    assumptions.
-    """
+    """Yield a sentence for each object of the file of which too few Pods fit. `assumed`: collects assumptions."""
     fit = expectation.fit
     assert fit is not None
     objects, cluster = setting.workloads(fit.file)
@@ -452,9 +448,7 @@ class Expectations(Result):
 
 
 def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Tested:
-    """Return the result for a verdict as text. `allow_empty`: parts of the expectation that select no Pod count as
-    met.
-    """
+    """Return a verdict's result as text. `allow_empty`: parts that select no Pod count as met."""
     lines, answer = list[str](), None
     if verdict.answer is not None:
         lines, answer = list(timeline_lines(verdict.answer.simulation)), json_of(verdict.answer)

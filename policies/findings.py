@@ -242,9 +242,7 @@ class Finding(NamedTuple):
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """Sort key of a report: by location, then the most severe first. The order is total, so every run prints the
-        same report.
-        """
+        """Sort key of a report: location, then the most severe. It is total, so that every run prints the same."""
         return (self.location, self.severity, self.rule, self.object, self.message, self.path)
 
 

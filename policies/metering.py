@@ -63,9 +63,7 @@ class Meter:
     __slots__ = ("_expired", "_most", "_remaining", "locks")
 
     def __init__(self, expired: Callable[[], bool], most: int = MAX_WORK) -> None:
-        """Start to count. `expired`: returns true when the time is up. `most`: maximum units of work, regardless of
-        the time.
-        """
+        """`expired`: returns true when the time is up. `most`: maximum units of work, regardless of the time."""
         self._expired = expired
         self._remaining, self._most = CHECK_INTERVAL, most
         self.locks = 0
@@ -153,9 +151,7 @@ def check_time() -> None:
 
 
 def each(items: Sequence[T], units: float = 0.3) -> Iterable[T]:
-    """Return the items; iterating charges `units` for each. Up to FEW items are free, because the caller charges for
-    its own work.
-    """
+    """Return the items; iterating charges `units` for each. Up to FEW are free: the caller charges its own work."""
     return items if len(items) <= FEW else _charged(items, units)
 
 

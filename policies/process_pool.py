@@ -120,9 +120,7 @@ class _Pool:
         return True
 
     def completed(self, most: float) -> Iterator[tuple[Any, Any]]:
-        """Wait for something to read or the next time limit, at most `most` seconds; yield what has completed, or is
-        late.
-        """
+        """Wait at most `most` seconds for something to read or a time limit; yield what has completed or is late."""
         if not self.running:
             return
         wait = min(most, min(item.until for item in self.running.values()) - monotonic())

@@ -53,10 +53,7 @@ class Requirement(NamedTuple):
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """True if the labels satisfy the condition; NotIn and DoesNotExist hold for an absent key.
-
-        Source: upstream `Requirement.Matches`.
-        """
+        """True if labels satisfy it; NotIn and DoesNotExist hold for an absent key. Source: `Requirement.Matches`."""
         if self.operator == "In":
             return labels.get(self.key) in self.values
         if self.operator == "NotIn":

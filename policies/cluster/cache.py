@@ -95,9 +95,7 @@ class ClusterSnapshot:
         return self._scheduling.is_prepared
 
     def prepare(self) -> None:
-        """Compute data now that the first prediction would otherwise compute. Raises CutShort; the next call
-        continues.
-        """
+        """Compute data for the first prediction now. Raises CutShort; the next call continues."""
         from forewarn.policies.scheduling.bulk import prepare
 
         prepare(self.scheduling)
@@ -124,9 +122,7 @@ class ClusterSnapshot:
         return _group(self.workloads, namespace, 1)
 
     def check_retained(self, namespace: str, *kinds: str) -> None:
-        """Raise TooLargeToKeep if an object of the namespace, of one of these kinds (none given: of any), is not stored
-        whole.
-        """
+        """Raise TooLargeToKeep if an object of the namespace and these kinds (default: all) is not stored whole."""
         if not self.omitted:
             return
         missing = [(kind, name) for kind, of, name in self.omitted if of == namespace and (kind in kinds or not kinds)]
@@ -138,9 +134,7 @@ class ClusterSnapshot:
         return self.namespaces.get(("", name))
 
     def node_of(self, pod: Pod) -> str:
-        """Return the node whose capacity a Pod uses: its node, or the nominated node while the Pod is being bound;
-        otherwise "".
-        """
+        """Return the node whose capacity a Pod uses: its own, or the nominated one while it is being bound; or ""."""
         return pod.node_name or (pod.nominated_node_name if being_bound(pod, self.objects.claims) else "")
 
     def quotas_of(self, namespace: str) -> list[ResourceQuota]:
@@ -265,10 +259,7 @@ class Cache:
                 self._put(kind, key, view)
 
     def _take(self, kind: str, key: Key, obj: ApiObject) -> None:
-        """Decode an object and store its view. Raises InvalidObject.
-
-        For a namespaced object that is too large, only the name is recorded.
-        """
+        """Decode and store an object; of a too large one in a namespace, only the name. Raises InvalidObject."""
         try:
             view: Any = decoded(kind, obj)
             is_kept = kind != POD or view.terminal or not view.spec.hides
@@ -287,9 +278,7 @@ class Cache:
             self._omitted = frozenset(others) if is_kept else self._omitted | {(kind, *key)}
 
     def _read_minor(self, version: str) -> None:
-        """Read the minor from the `gitVersion` of `kubectl version -o json` or of a cluster snapshot. Raises
-        InvalidObject.
-        """
+        """Read the minor from the `gitVersion` of a version or cluster snapshot. Raises InvalidObject."""
         try:
             self.reported_minor = minor_of(version)
         except UnknownRelease as error:
@@ -409,11 +398,7 @@ class Cache:
         return NOTHING if self.listed is None else self._on_unknown_nodes
 
     def _not_listed(self) -> frozenset[str]:
-        """Return the `group/Kind` of objects that may exist in the cluster but were not listed and are not in the
-        cache.
-
-        Equal results are the same object.
-        """
+        """Return the `group/Kind` of objects not listed and not in the cache. Equal results are the same object."""
         absent = set[str]()
         if self.listed is not None:
             absent = {kind for kind in VIEWS.keys() - self.listed if not self._tables[kind]}

@@ -24,10 +24,7 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def load_limited_resources(path: Path | str) -> tuple[LimitedResource, ...]:
-    """The limitedResources of an AdmissionConfiguration file. Raises ConfigError.
-
-    A `path` in the file is relative to the file.
-    """
+    """The limitedResources of an AdmissionConfiguration, whose `path` is relative to it. Raises ConfigError."""
     file = Path(path)
     entry = parse(contents(file), str(path))
     fields = dict(entry.items())

@@ -145,18 +145,14 @@ class Config(NamedTuple):
         return self._replace(options=self.options._replace(limited_resources=limited))
 
     def runs(self, rule: Rule) -> bool:
-        """Whether linter and webhook run a rule: selected (by default all are, except those `ON_REQUEST`) and not
-        disabled.
-        """
+        """Whether a rule runs: selected (by default, all but those `ON_REQUEST`) and not disabled."""
         if rule.ID in self.disabled_rules:
             return False
         wanted = not rule.ON_REQUEST or rule.ID in self.severities or rule.ID in self.actions
         return rule.ID in self.selected if self.selected else wanted
 
     def linter_severity(self, rule: Rule) -> Severity | None:
-        """The linter's severity for findings of a rule; None if the linter does not run the rule or its action is
-        off.
-        """
+        """The linter's severity of a rule's findings; None if the rule does not run or its action is off."""
         off = self.actions.get(rule.ID) is Action.OFF
         return self.severity(rule) if self.runs(rule) and not off else None
 
@@ -165,9 +161,7 @@ class Config(NamedTuple):
         return None if rule.SEVERITY is None else self.severities.get(rule.ID, rule.SEVERITY)
 
     def exemption(self, user: User | None, namespace: Namespace | None, now: datetime) -> str | None:
-        """Return why a request is exempt: an exemption, or the namespace's annotation forewarn.dev/exempt-until; None
-        if not exempt.
-        """
+        """Return why a request is exempt: an exemption or forewarn.dev/exempt-until; None if not exempt."""
         for exemption in self.exemptions:
             if exemption.covers(user, namespace):
                 return exemption.reason

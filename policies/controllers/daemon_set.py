@@ -108,9 +108,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def is_rolled_out(view: View, key: Key) -> bool:
-    """Report whether all Pods of a synced DaemonSet have its current revision. Source: upstream `manage`,
-    `rollingUpdate`.
-    """
+    """Report whether all Pods of a synced DaemonSet have its revision. Source: `manage`, `rollingUpdate`."""
     state = view.workload(key)
     if state is None or not isinstance(state.status, DaemonSetStatus):
         return False
@@ -160,10 +158,7 @@ def node_of(pod: Pod) -> str:
 
 
 def on_node(anywhere: Pod, node: str) -> Pod:
-    """Return a DaemonSet's Pod (`anywhere`) with node affinity for one node.
-
-    Source: `ReplaceDaemonSetPodNodeNameNodeAffinity`.
-    """
+    """Return a DaemonSet's Pod with affinity for a node. Source: `ReplaceDaemonSetPodNodeNameNodeAffinity`."""
     required = anywhere.spec.node_affinity.required
     terms = () if required is None else required.terms
     here = FieldRequirement("metadata.name", "In", node)

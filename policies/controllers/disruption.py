@@ -52,10 +52,7 @@ def pdb_status(view: View, state: WorkloadState) -> PdbStatus:
 
 
 def _selector(pdb: ApiObject) -> LabelSelector | None:
-    """Return the selector of a PDB. Raises InvalidObject.
-
-    An empty selector matches all Pods; a missing or invalid one (None) matches none.
-    """
+    """Return the selector of a PDB; None, if missing or invalid, matches no Pod. Raises InvalidObject."""
     try:
         nil = at(pdb, "spec", "selector") is None
         return None if nil else parse_label_selector(mapping(pdb, "spec", "selector"))

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 
 def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
-    """Return the running or Pending Pods of a workload: by owner; if there are none, by selector among Pods with
-    unknown owners.
-    """
+    """Return a workload's running or Pending Pods: by owner, else by selector among Pods with unknown owners."""
     pods = [pod for pod in owned_pods_of(cluster, obj) if _is_there(pod)]
     selector = selector_of(obj)
     if pods or selector.empty:
@@ -44,9 +42,7 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
 
 
 def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
-    """Return the Pods of a workload, including terminal and terminating Pods, and those of workloads that it
-    controls.
-    """
+    """Return a workload's Pods, including terminal and terminating ones and those of workloads it controls."""
     ref = ref_of(obj, "default")
     of_it = {(group_kind(obj), ref.name), *(_identity(workload) for workload in controlled(cluster, obj))}
     parts = derived(cluster.pods_of(ref.namespace), _by_owner)
@@ -171,9 +167,7 @@ def has_lost_owner(pod: Pod, runs: Callable[[str, str], bool]) -> bool:
 
 
 def sentence(what: Recreator, kind: str) -> str:
-    """Return a sentence about a deleted Pod whose controller has the `group/Kind` `kind`; "" if the controller
-    recreates the Pod.
-    """
+    """Return a sentence about a deleted Pod of a controller of this `group/Kind`; "" if it recreates the Pod."""
     name = kind.removeprefix("/")
     texts = {
         Recreator.CONTROLLER: "",

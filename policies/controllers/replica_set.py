@@ -34,10 +34,7 @@ class ReplicaSetStatus(NamedTuple):
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
-    """Return the writes of one sync of a ReplicaSet or ReplicationController. Upstream `syncReplicaSet`.
-
-    Raises InvalidObject.
-    """
+    """Return one sync's writes, also of a ReplicationController. Raises InvalidObject. Upstream `syncReplicaSet`."""
     state = view.workload(key)
     if state is None:
         return []
@@ -77,9 +74,7 @@ def min_ready_seconds(state: WorkloadState) -> int:
 
 
 def _plain(obj: ApiObject, name: str) -> int | None:
-    """Return an integer field of the spec, as a fast path; None if the field is missing or not a natural 32-bit
-    number.
-    """
+    """Return an integer field of the spec, as a fast path; None if missing or not a natural 32-bit number."""
     spec = obj.get("spec")
     number = spec.get(name) if type(spec) is dict else None
     return number if type(number) is int and number in _NATURAL else None
@@ -137,10 +132,7 @@ def pods_to_delete(pods: Sequence[PodState], related: Sequence[PodState], count:
 
 
 def by_rank(ranked: Iterable[tuple[PodState, int]], now: float) -> list[PodState]:
-    """Return the Pods in the order of deletion. `ranked`: (Pod, number of related Pods on its node).
-
-    Source: pkg/controller `ActivePodsWithRanks`.
-    """
+    """Sort Pods for deletion. `ranked`: (Pod, related Pods on its node). Source: `ActivePodsWithRanks`."""
 
     def compare(one: tuple[PodState, int], other: tuple[PodState, int]) -> int:
         return _compare(one, other, now)
@@ -200,10 +192,7 @@ def _caveats(pod: PodState, rank: int) -> tuple[bool, int, bool, int, int]:
 
 
 def _younger_first(one: float, other: float, now: float) -> int:
-    """Compare times by their age on a logarithmic scale: negative if the younger is first; 0 means no time.
-
-    Source: `logarithmicRankDiff`, `afterOrZero`.
-    """
+    """Compare ages on a logarithmic scale, younger first; 0: no time. Source: `logarithmicRankDiff`, `afterOrZero`."""
     if not one or not other:
         return -1 if not one else 1
     return _magnitude(now - one) - _magnitude(now - other)

@@ -54,9 +54,7 @@ def _equal(pods: Iterable[ApiObject]) -> Iterable[tuple[ApiObject, int]]:
 
 
 def slow_start_batches(count: int) -> Iterator[int]:
-    """Yield the sizes of the batches in which controllers create `count` Pods. Source: pkg/controller/replicaset
-    `slowStartBatch`.
-    """
+    """Yield the batch sizes in which controllers create `count` Pods. Source: replicaset `slowStartBatch`."""
     size = min(count, SLOW_START)
     while size > 0:
         yield size

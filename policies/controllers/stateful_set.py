@@ -359,10 +359,7 @@ def _new_pod(sts: _Set, ordinal: int) -> CreatePod:
 
 
 def with_claims(pod: Pod, templates: Iterable[str]) -> Pod:
-    """Return the Pod with a volume for each claim template, which replaces the Pod's volume of the same name.
-
-    Source: `updateStorage`.
-    """
+    """Return the Pod with a volume for each claim template, replacing one of its name. Source: `updateStorage`."""
     claims = {name: Volume(name, claim_name=claim_name(name, pod.name)) for name in templates}
     if not claims:
         return pod

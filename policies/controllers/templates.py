@@ -42,10 +42,7 @@ def template_hash(template: ApiObject) -> str:
 
 
 def without_hash(template: ApiObject) -> ApiObject:
-    """Return the template without the label `pod-template-hash`, which the Deployment's controller adds.
-
-    Source: deployment util `EqualIgnoreHash`.
-    """
+    """Return the template without `pod-template-hash`, which the controller adds. Source: `EqualIgnoreHash`."""
     labels = at(template, "metadata", "labels")
     if not isinstance(labels, Mapping) or TEMPLATE_HASH not in labels:
         return template
@@ -59,10 +56,7 @@ def pod_of_template(view: View, key: Key, obj: ApiObject, template: ApiObject) -
 
 
 def made_of(namespace: str, owner: ApiObject, template: ApiObject) -> dict[str, Any]:
-    """Return the API object of a Pod of this template, without a name.
-
-    `owner`: the controller, for the owner reference.
-    """
+    """Return a Pod of this template as an API object without a name. `owner`: its controller."""
     ref = ref_of(owner)
     reference = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "controller": True}
     if uid := at(owner, "metadata", "uid"):

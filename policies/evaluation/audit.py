@@ -88,9 +88,7 @@ def audit(
 def unsuppressed(
     findings: list[Finding], subjects: Sequence[ReviewedObject], config: Config, now: datetime
 ) -> tuple[list[Finding], int]:
-    """Return the findings that no annotation or configuration suppresses, the most severe first, and the number of
-    suppressed findings.
-    """
+    """Return (the findings that nothing suppresses, the most severe first; the number of the others)."""
     from forewarn.policies.evaluation.suppressions import of_annotations, of_configuration, suppress
 
     suppressions = [*of_annotations(subjects), *of_configuration(config.options.ignored)]

@@ -154,9 +154,7 @@ def count_open(
     now: datetime,
     evaluated: Sequence[ReviewedObject] | None = None,
 ) -> int:
-    """Return the number of objects that class-not-allowed cannot evaluate, because the result depends on the user or
-    on unknown labels.
-    """
+    """Return how many objects class-not-allowed cannot evaluate: it depends on the user or on unknown labels."""
     if not config.options.allowed_classes:
         return 0
     context = Context(change_set, cluster, config.options, Phase.LINT, now, lambda: False, _exempt(config, now))

@@ -201,9 +201,7 @@ def _fault(suppression: Suppression, today: date) -> str:
 
 
 def _idle(s: Suppression, used: set[tuple[int, str]], with_cluster: bool, read: Collection[str]) -> list[str]:
-    """Return the rules for which a suppression is unused. A rule that did not run, or whose files were not read, does
-    not count.
-    """
+    """Return the rules for which a suppression is unused: only rules that ran, with their files read."""
     if (
         s.lines is None
         and s.object is None

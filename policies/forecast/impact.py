@@ -169,9 +169,7 @@ class Impact(NamedTuple):
 
     @property
     def by_timing(self) -> bool:
-        """Whether new Pods preempt Pods of their workload only if they are scheduled before the rollout deletes
-        old Pods.
-        """
+        """Whether new Pods preempt the workload's Pods only if scheduled before the rollout deletes old Pods."""
         return self.keeps_old and self.deleted_first > 0 and self.preempts_own
 
     @property

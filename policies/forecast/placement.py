@@ -157,10 +157,7 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
 
 
 def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> tuple[NewPods, str]:
-    """Return the new Pods of a Pod or workload before any prediction, and the display name of the object.
-
-    Arguments and errors: see `place`.
-    """
+    """Return (the new Pods before any prediction, the object's display name). Arguments and errors: see `place`."""
     ref = ref_of(obj, "default")
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
     if template is None:
@@ -182,10 +179,7 @@ def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
 
 
 def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Prediction, ...]:
-    """Predict Pods one after the other.
-
-    Each prediction includes the Pods before: bound, or nominated while their victims terminate.
-    """
+    """Predict Pods in turn, each with those before it: bound, or nominated while their victims terminate."""
     predictions: list[Prediction] = []
     for pod in pods:
         snapshot = predictions[-1].snapshot_after() if predictions else cluster.scheduling

@@ -202,10 +202,7 @@ def is_snapshot_version(obj: Mapping[str, Any]) -> bool:
 
 
 def incomplete_list(obj: Any) -> str:
-    """Return the problem of a List that is one page of several; an empty string for any other value.
-
-    Source: apimachinery `ListMeta`.
-    """
+    """Return the problem of a List that is one page of several, or "". Source: apimachinery `ListMeta`."""
     if not isinstance(obj, dict) or "items" not in obj or not isinstance(metadata := obj.get("metadata"), dict):
         return ""
     for field in ("continue", "remainingItemCount"):

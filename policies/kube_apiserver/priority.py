@@ -53,10 +53,7 @@ def _default_of(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
 
 
 def establish_priority(class_name: str, classes: Mapping[str, PriorityClass]) -> Resolved:
-    """The priority fields for a PriorityClass name, or for "" (the global default).
-
-    Raises Forbidden if the class does not exist (`establishPriority`).
-    """
+    """The priority fields for a PriorityClass, or "" (the default). Raises Forbidden (`establishPriority`)."""
     if class_name:
         priority_class = classes.get(class_name)
         if priority_class is None:

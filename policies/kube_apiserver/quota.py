@@ -548,9 +548,7 @@ class RemainingQuota:
         return not self.rejection(namespace, pod)
 
     def rejection(self, namespace: str, pod: ApiObject) -> str:
-        """Add a Pod to the used amounts, and return ""; if a quota rejects the Pod, return upstream's message. Raises
-        InvalidObject.
-        """
+        """Charge a Pod and return "", or return upstream's message if a quota rejects it. Raises InvalidObject."""
         charge(_CHECKING * len(self._of(namespace)))
         check = check_request(pod, self._of(namespace), evaluator=self._evaluator)
         rejected = next((fault for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), None)

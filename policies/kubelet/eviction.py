@@ -96,9 +96,7 @@ def _usage(pod: KubeletPod, used: PodStats, signal: str, inodes: bool, images: s
 
 
 def _key(place: Place) -> tuple[int, int, int, int]:
-    """Return the sort key: unknown usage first, then Pods above their requests, then by lowest priority, then by
-    excess.
-    """
+    """Sort key: unknown usage first, then Pods above their requests, then lowest priority, then excess."""
     if place.usage is None:
         return (0, 0, place.pod.priority, 0)
     return (1, 0 if place.usage.exceeds else 1, place.pod.priority, -place.usage.over)

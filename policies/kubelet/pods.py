@@ -73,9 +73,7 @@ def read_pod(obj: ApiObject) -> KubeletPod:
 
 
 def is_critical_pod(priority: int, *, of_node: bool) -> bool:
-    """Report whether the kubelet evicts other Pods for a Pod, and never evicts this one. Source: pkg/kubelet/types
-    `IsCriticalPod`.
-    """
+    """Report whether the kubelet evicts others for a Pod, and never evicts it. Source: `IsCriticalPod`."""
     return of_node or priority >= _SYSTEM_CRITICAL
 
 

@@ -35,10 +35,7 @@ _KIND: Final = later(rb"kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)")
 
 
 def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -> dict[str, Reading]:
-    """Return the contents of some of these files by path; the caller must read the other files.
-
-    `wanted`: the kinds of checked objects.
-    """
+    """Return the contents of some files by path; the caller reads the others. `wanted`: kinds of checked objects."""
     helpers = min(cores() - 1, _MAX_PROCESSES)
     large = _large(files) if helpers > 0 and _is_alone() else []
     if not large:
@@ -116,9 +113,7 @@ def _helper(large: Sequence[File], tickets: int, wanted: Collection[str]) -> tup
 
 
 def skimmed(file: File, wanted: Collection[str]) -> Reading | None:
-    """Return the counts of a file's objects; None if the file may contain objects of the `wanted` kinds, or is
-    unreadable.
-    """
+    """Return the counts of a file's objects; None if unreadable, or if it may contain `wanted` kinds."""
     kinds = {kind.rpartition("/")[2] for kind in wanted}
     try:
         content = read_file(file)

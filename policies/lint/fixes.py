@@ -96,9 +96,7 @@ def _indent(line: str) -> int:
 
 
 def edits_of(findings: Iterable[Finding], data: bytes, classes: Collection[str]) -> list[tuple[Finding, Edit]]:
-    """Return the edits of one file, each with a finding that it fixes; none if the file is not plain UTF-8. `data`:
-    the file's contents.
-    """
+    """Return a file's edits, each with the finding that it fixes; none if not plain UTF-8. `data`: its contents."""
     lines = _lines(data)
     if lines is None:
         return []

@@ -183,9 +183,7 @@ class Origins:
                 self._by_kind[group_kind(part.object)].append(part)
 
     def of(self, built: ReviewedObject) -> Sequence[ReviewedObject]:
-        """Return the objects from which an object may be built: those with the longest name that is part of its
-        name.
-        """
+        """Return the objects of which one may be built: those with the longest name that is part of its name."""
         name = built.ref.name
         by_kind = [part for part in self._by_kind[group_kind(built.object)][:_MAX_PARTS] if part.ref.name in name]
         longest = max((len(part.ref.name) for part in by_kind), default=0)

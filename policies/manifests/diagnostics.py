@@ -122,9 +122,7 @@ _A_LINE: Final = 1_000
 def of_yaml(
     document: Document, root: Node, repeats: Sequence[Repeated], subjects: Sequence[ReviewedObject]
 ) -> Iterator[FileDiagnostic]:
-    """Yield the problems of a parsed YAML document: repeated keys (everywhere) and ambiguous scalars in the
-    subjects.
-    """
+    """Yield a YAML document's problems: repeated keys everywhere, ambiguous scalars in the subjects."""
     owner_at = _yaml_owners(root, subjects)
     keys_of_root = {id(key) for key in root.children[::2]} if repeats and isinstance(root, Collection) else ()
     repeats_of_root = [kept.key for _, kept in repeats if id(kept.key_node) in keys_of_root]

@@ -101,9 +101,7 @@ class Document:
         return self.text.split("\n")
 
     def location(self, start: int, end: int | None = None) -> Location:
-        """Return the location of a span of characters, cut at the end of its first line. `end`: default: the end of
-        that line.
-        """
+        """Return the location of a span of characters, cut at the end of its first line (the default `end`)."""
         if self.at is not None:
             return self.at
         text = self.text

@@ -274,9 +274,7 @@ class _FileReader:
             self._diagnostics += diagnostics.of_yaml(document, root, construction.repeated, finder.subjects[before:])
 
     def json(self, data: bytes) -> None:
-        """Read a stream of JSON values; if the first or second value is invalid, read the rest as YAML, as kubectl
-        does.
-        """
+        """Read a stream of JSON values; if the first or second is invalid, the rest as YAML, as kubectl does."""
         from forewarn.policies.manifests.json_text import JsonReader, NotJson, Spans
 
         document = Document(data, self._file)

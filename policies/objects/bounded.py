@@ -46,10 +46,7 @@ class _Omitted:
     """
 
     def __init__(self, what: str, digest: bytes, most: int = MAX_RETAINED) -> None:
-        """`what`: the object that contains the part.
-
-        `digest`: of the part. `most`: the maximum bytes stored of the object.
-        """
+        """`what`: the object with the part. `digest`: of the part. `most`: maximum bytes stored of the object."""
         super().__init__()
         self.what, self.digest, self.most = what, digest, most
 

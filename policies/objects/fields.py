@@ -186,9 +186,7 @@ def namespace_of(obj: ApiObject) -> str:
 
 
 def group_kind(obj: ApiObject) -> str:
-    """Return the `group/Kind` of an object, with an empty group for core kinds: `apps/Deployment`, `/Pod`; "" if
-    unreadable.
-    """
+    """Return the `group/Kind`, with an empty group for core kinds: `apps/Deployment`, `/Pod`; "" if unreadable."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return ""

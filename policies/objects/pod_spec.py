@@ -197,10 +197,7 @@ class PodAffinity:
 
     @classmethod
     def from_api(cls, pod: ApiObject, labels: Mapping[str, str]) -> PodAffinity:
-        """Read the Pod affinity of a Pod's API object.
-
-        `labels`: the result of `merged_labels`. Raises InvalidObject.
-        """
+        """Read an API object's Pod affinity. `labels`: the result of `merged_labels`. Raises InvalidObject."""
         if (
             at(pod, "spec", "affinity", "podAffinity") is None
             and at(pod, "spec", "affinity", "podAntiAffinity") is None

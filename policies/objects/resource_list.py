@@ -22,10 +22,7 @@ def resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
 
 
 def exact_resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
-    """Return the amounts at a path as written, before the API server's rounding; empty if absent or null.
-
-    Raises InvalidObject.
-    """
+    """Return the amounts at a path as written, not rounded; empty if absent or null. Raises InvalidObject."""
     work = meter()
     amounts = {}
     for name, value in mapping(obj, *path).items():

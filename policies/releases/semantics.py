@@ -105,9 +105,7 @@ class Semantics:
 
     @property
     def pods_are_grouped(self) -> bool | None:
-        """Whether Pods belong to PodGroups: by the gate GenericWorkload if set; None: not set, so the stored objects
-        decide.
-        """
+        """Whether Pods belong to PodGroups, by the gate GenericWorkload; None: not set, so stored objects decide."""
         return self.minor >= 35 and dict(self.gates).get("GenericWorkload")
 
     pods_have_scheduling_groups = _Property(since=36)
@@ -160,10 +158,7 @@ class Semantics:
 
     @property
     def device_taint_rules_apply(self) -> bool:
-        """Whether stored DeviceTaintRules add taints to devices.
-
-        Before 1.37, the API serves no DeviceTaintRules unless the gate is on.
-        """
+        """Whether DeviceTaintRules taint devices. Before 1.37, the API serves none unless the gate is on."""
         return dict(self.gates).get("DRADeviceTaintRules", True)
 
     device_taint_rules_are_served = _Property(gate="DRADeviceTaintRules")

@@ -584,10 +584,7 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
 
 
 def _preempts(plugins: Any) -> bool:
-    """Report whether a profile runs DefaultPreemption, or another PostFilter plugin.
-
-    Source: framework runtime `expandMultiPointPlugins`.
-    """
+    """Report whether a profile runs DefaultPreemption or another PostFilter. Source: `expandMultiPointPlugins`."""
 
     def names(point: str, field: str) -> set[object]:
         entries = at(plugins, point, field)

@@ -58,9 +58,7 @@ _DEFAULT: Final = Options().autoscaler_cutoff
 
 
 def autoscaler_cutoff(context: Context) -> int:
-    """Return the configured cutoff; by default the flag of a cluster-autoscaler Deployment in the change set (the
-    lowest of several).
-    """
+    """Return the configured cutoff, or that of a cluster-autoscaler in the change set (the lowest of several)."""
     configured = context.options.autoscaler_cutoff
     return configured if configured != _DEFAULT else context.once(_of_apply)
 

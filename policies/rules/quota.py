@@ -335,9 +335,7 @@ def _covered(
 
 
 def _how_covered(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the reasons and fixes why this quota should not cover this class. `selector`: the scope that covers the
-    class.
-    """
+    """Yield reasons and fixes why this quota should not cover this class. `selector`: the covering scope."""
     from forewarn.policies.kube_apiserver.quota import matching_resources
     from forewarn.policies.rules.support.quota_scopes import matches
 

@@ -63,9 +63,7 @@ class Capacity:
         self.by_node: dict[str, int] | None = None if tiers else self.in_one_order()
 
     def in_one_order(self) -> dict[str, int]:
-        """Return node name -> number of Pods, for one possible order: Pods are spread evenly over the parts of
-        each domain.
-        """
+        """Return node name -> number of Pods, for one order: spread evenly over the parts of each domain."""
         added, tiers = self._added
         for tier in reversed(tiers):
             added = tier.dealt(added)
@@ -361,10 +359,7 @@ def without_lower(node_fit: NodeFit) -> list[CapacityConstraint]:
 
 
 def _capacity(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int) -> Capacity:
-    """Return the capacity within the constraints `demands`.
-
-    `own`: number of the Pod's equivalence class. Raises NotValid.
-    """
+    """Return the capacity within `demands`. `own`: number of the Pod's equivalence class. Raises NotValid."""
     by_node, spread = np.where(node_fit.open, _PLENTY, 0), []
     if node_fit.affinity is not None:
         if not node_fit.affinity.settled:
@@ -393,10 +388,7 @@ def _capacity(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int
 
 
 def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray[np.int64]:
-    """Return [node]: how many Pods fit within the limit of one constraint.
-
-    `own`: number of the Pod's equivalence class.
-    """
+    """Return [node]: how many Pods fit within one constraint. `own`: number of the Pod's equivalence class."""
     free = demand.limit - demand.present
     if demand.constraint is not None:
         return np.where(free >= 0, _PLENTY, 0)
@@ -486,10 +478,7 @@ _MAX_TRIED: Final = 16
 
 
 def prepare(snapshot: Snapshot) -> None:
-    """Compute the values that the first prediction needs.
-
-    Raises CutShort if the work exceeds its limit; the next call continues.
-    """
+    """Compute the values of the first prediction. Raises CutShort beyond the limit; the next call continues."""
     with snapshot.derived.locked():
         kinds = pod_matrix_of(snapshot).kinds
         kinds.priority.values()
@@ -498,9 +487,7 @@ def prepare(snapshot: Snapshot) -> None:
 
 
 def prepare_for_all(snapshot: Snapshot) -> None:
-    """Compute the values that predictions for Pods similar to those on the nodes need, including preemption by
-    frequent priorities.
-    """
+    """Compute values for Pods similar to those on nodes, including preemption by frequent priorities."""
     prepare(snapshot)
     with snapshot.derived.locked():
         matrix = pod_matrix_of(snapshot)

@@ -75,10 +75,7 @@ class PodsByNode:
     """The Pods on each node and nominated to each node, and the names of nodes that changed since the last Snapshot."""
 
     def __init__(self, *, in_place: bool = False) -> None:
-        """Start without Pods.
-
-        `in_place`: each new Snapshot takes over the tables of the previous one, which must not be used afterwards.
-        """
+        """`in_place`: each Snapshot takes over the tables of the previous one, which must not be used afterwards."""
         self._in_place = in_place
         self._by_node: Table[str, tuple[Pod, ...]] = Table()
         self._nominated: Table[str, tuple[Pod, ...]] = Table()
@@ -115,9 +112,7 @@ class PodsByNode:
                 self._binding[new.namespace, new.name] = new
 
     def set_schedulers(self, names: Collection[str], pods: Iterable[Pod]) -> None:
-        """Set the scheduler names of the profiles. Nominations of Pods of other schedulers do not count. `pods`: all
-        Pods.
-        """
+        """Set the profiles' scheduler names: nominations of other schedulers' Pods do not count. `pods`: all Pods."""
         if frozenset(names) == self._schedulers:
             return
         nominated = [pod for pod in pods if pod.nominated_node_name and not pod.node_name]

@@ -202,10 +202,7 @@ def run_pre_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node
 
 
 def run_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Run Bind plugins until one binds or rejects the Pod.
-
-    Returns None after success, SKIP if all skip. Source: upstream `RunBindPlugins`.
-    """
+    """Run Bind plugins until one binds (None) or rejects the Pod; SKIP if all skip. Source: `RunBindPlugins`."""
     status: Status | None = SKIP
     for plugin in framework.binds:
         status = plugin.bind(state, pod, node_name)

@@ -37,10 +37,7 @@ UNKNOWN: Final = "is not one of kube-scheduler's own, and no Python plugin of th
 
 
 def with_installed() -> dict[str, type]:
-    """Return name -> class of all plugins: those of kube-scheduler, and those of installed distributions.
-
-    Raises InvalidPlugin.
-    """
+    """Return name -> class of kube-scheduler's and installed distributions' plugins. Raises InvalidPlugin."""
     from importlib.metadata import entry_points
 
     result: dict[str, type] = dict(IN_TREE)
@@ -59,10 +56,7 @@ def with_installed() -> dict[str, type]:
 
 
 def guarded(plugin: Any) -> Any:
-    """Return a subclass of a plugin whose methods raise PluginFault for errors, missed deadlines and invalid results.
-
-    Raises InvalidPlugin.
-    """
+    """Return a subclass that raises PluginFault for errors, late and invalid results. Raises InvalidPlugin."""
     check_plugin(plugin)
     checks = {name: check for name, check in _CHECKS.items() if hasattr(plugin, name)}
     body: dict[str, Any] = {

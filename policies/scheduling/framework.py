@@ -690,9 +690,7 @@ class Framework:
 
     @cached_property
     def extensions(self) -> list[PreFilterExtensions]:
-        """The PreFilter plugins with `add_pod` and `remove_pod`, which update their state in dry runs
-        (PreFilterExtensions).
-        """
+        """The PreFilter plugins with `add_pod` and `remove_pod` (PreFilterExtensions), which track dry runs."""
         return [self.plugin(name) for name in self.plan.extensions]
 
     @cached_property
@@ -851,10 +849,7 @@ class Framework:
     def prioritize_nodes(
         self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]
     ) -> dict[str, dict[str, int]] | Status:
-        """Return node -> plugin -> weighted score, with the sum as `total`; a Status if a plugin fails.
-
-        Source: upstream `prioritizeNodes`.
-        """
+        """Return node -> plugin -> weighted score, and `total`; a Status on failure. Source: `prioritizeNodes`."""
         return self.run_pre_score_plugins(state, pod, nodes) or self.run_score_plugins(state, pod, nodes)
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
@@ -876,10 +871,7 @@ class Framework:
     def run_score_plugins(
         self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]
     ) -> dict[str, dict[str, int]] | Status:
-        """Return node -> plugin -> weighted score, with the sum as `total`; a Status if a plugin fails.
-
-        Source: upstream `RunScorePlugins`.
-        """
+        """Return node -> plugin -> weighted score, and `total`; a Status on failure. Source: `RunScorePlugins`."""
         table: dict[str, dict[str, int]] = {node.name: {} for node in nodes}
         weights = self.profile.weights
         for plugin in self.scores:
@@ -904,10 +896,7 @@ class Framework:
 
 
 def run_pre_enqueue_plugins(plugins: Iterable[PreEnqueuePlugin], pod: Pod) -> Status | None:
-    """Return the status of the first plugin that keeps the Pod out of the queue, or None.
-
-    Source: scheduling queue `runPreEnqueuePluginsForPod`.
-    """
+    """Return the first Status that keeps the Pod out of the queue, or None. Source: `runPreEnqueuePluginsForPod`."""
     for plugin in plugins:
         status = plugin.pre_enqueue(pod)
         if status is not None:

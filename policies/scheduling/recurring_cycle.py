@@ -292,9 +292,7 @@ def _resources_are_first(framework: Framework) -> bool:
 
 
 def has_constraints(spec: PodSpec, framework: Framework) -> bool:
-    """Report whether filters after NodeResourcesFit, besides those by demands, may reject nodes for a Pod with this
-    spec and any labels.
-    """
+    """Report whether filters after NodeResourcesFit may reject nodes for this spec, besides those by demands."""
     affinity = spec.pod_affinity
     if affinity.required_affinity or affinity.required_anti_affinity or spec.has_storage:
         return True
@@ -396,10 +394,7 @@ class RecurringCycles:
 
 
 def recurring_cycles_of(snapshot: Snapshot) -> RecurringCycles:
-    """Return the cached cycles that all simulations of the same nodes share.
-
-    Hold `snapshot.derived.locked()` while you use them.
-    """
+    """Return the cached cycles of all simulations of these nodes. Hold `snapshot.derived.locked()` meanwhile."""
     derived = snapshot.derived
     with derived.locked():
         if derived.recurring is None:
@@ -494,9 +489,7 @@ class RecurringCycle:
         return pod_eligible_to_preempt_others(self.pod, self.snapshot, lambda name: not self._spec.open[rows[name]])
 
     def best_nodes(self) -> list[str]:
-        """Return the names of the nodes that preemption may nominate; empty if preemption does not help. Raises
-        NotValid.
-        """
+        """Return the names of nodes that preemption may nominate; empty if it does not help. Raises NotValid."""
         matrix, snapshot, priority = self._matrix, self.snapshot, self.pod.effective_priority
         if snapshot.may_preempt_groups(priority):  # the priority of a PodGroup may be lower than that of its Pods
             raise NotValid("of Pods that belong to PodGroups")
@@ -571,10 +564,7 @@ class RecurringCycle:
         return [Occupancy(lower.amounts(c.resource, self._matrix), c.present, c.limit) for c in self._constraints()]
 
     def candidate_on(self, name: str) -> Candidate:
-        """Return the preemption candidate on the node `name`, with its victims.
-
-        The node must be one that may be nominated.
-        """
+        """Return the candidate on the node `name`, with victims. The node must be one that may be nominated."""
         if self.constrained:
             return self._cycle.candidate_on(name)
         snapshot, matrix = self.snapshot, self._matrix

@@ -87,10 +87,7 @@ class Filtered:
 
 
 def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -> Filtered:
-    """Run PreFilter, then Filter on every remaining node.
-
-    Source: upstream `findNodesThatFitPod`, which stops after enough feasible nodes.
-    """
+    """Run PreFilter and Filter on all nodes; upstream stops after enough. Source: `findNodesThatFitPod`."""
     node_infos = framework.snapshot.node_infos
     result, plugins = framework.run_pre_filter_plugins(state, pod)
     if result.status is not None:
@@ -122,9 +119,7 @@ def excluded_reason(restricting: Sequence[str]) -> Reason:
 
 
 def num_feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:
-    """Return the number of feasible nodes after which kube-scheduler stops searching. Source: upstream
-    `numFeasibleNodesToFind`.
-    """
+    """Return the feasible nodes after which the search stops. Source: upstream `numFeasibleNodesToFind`."""
     if percentage == NOT_SCORED:
         return 1
     percentage = percentage or max(50 - nodes // 125, _LEAST_PERCENT)
@@ -185,10 +180,7 @@ def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:
 
 
 def framework_in_columns(snapshot: Snapshot, pod: Pod) -> Framework:
-    """Return the framework of the Pod's profile.
-
-    Raises NotValid if the numpy implementation does not support the profile.
-    """
+    """Return the framework of the Pod's profile. Raises NotValid if numpy does not support the profile."""
     configuration = configuration_of(snapshot.semantics)
     profile = configuration.profile(pod.spec.scheduler_name)
     if profile is None or configuration.extenders:

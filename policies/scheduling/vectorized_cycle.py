@@ -222,10 +222,7 @@ class Cycle:
         return Filtered(nodes, statuses, restricting=restricting)
 
     def preempt(self) -> Preemption:
-        """Run a dry run of preemption on every node that other Pods keep from fitting.
-
-        Source: upstream `Preempt`, `DryRunPreemption`.
-        """
+        """Dry-run preemption on nodes that Pods keep from fitting. Source: upstream `Preempt`, `DryRunPreemption`."""
         pod, snapshot = self.pod, self.snapshot
         (left, _, static), rejections = self.rejections
         potential = rejections.where(Code.UNSCHEDULABLE) & left

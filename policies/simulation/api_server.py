@@ -355,9 +355,7 @@ class StoredClaims:
         return self._claims.freeze()
 
     def note_unlisted(self) -> None:
-        """Set `unlisted`: running Pods must have claims and volumes, so missing ones are not in the cluster
-        snapshot.
-        """
+        """Set `unlisted`: running Pods must have claims and volumes, so missing ones were not listed."""
         used = (
             key
             for key, pods in self.pods_of_claim.items()
@@ -672,9 +670,7 @@ class ApiServer:
         self._put(state, replace(state, pod=running, ready=float(floor(self.seconds))))
 
     def patch_pod_status(self, key: PodKey, condition: tuple[str, str] | None, nominated: str | None) -> None:
-        """Set the condition PodScheduled (reason, message) and the nominated node ("" clears it) of a Pod; None:
-        no change.
-        """
+        """Set PodScheduled (reason, message) and the nominated node ("" clears it); None: no change."""
         state = self.pods.get(key)
         if state is None:
             return
@@ -751,9 +747,7 @@ class ApiServer:
         return True
 
     def complete_pod(self, key: PodKey, uid: str) -> None:
-        """Let the containers of a Pod exit with status 0, unless the Pod is terminating, or it or its node no longer
-        exists.
-        """
+        """Let a Pod's containers exit with status 0, unless it is terminating, or it or its node is gone."""
         state = self.pods.get(key)
         if state is None or state.pod.uid != uid or not state.active or state.pod.node_name not in self.nodes:
             return
@@ -764,10 +758,7 @@ class ApiServer:
         self._put(state, replace(state, pod=done, ready=None, finished=self.seconds))
 
     def remove_pod(self, key: PodKey, uid: str = "", *, disrupted: bool = False) -> None:
-        """Remove a Pod from the stored objects.
-
-        `uid`: only if the Pod has this uid; "": any. `disrupted`: see `delete_pod`.
-        """
+        """Remove a Pod. `uid`: only if it has this uid; "": any. `disrupted`: see `delete_pod`."""
         state = self.pods.get(key)
         if state is None or (uid and state.pod.uid != uid):
             return

@@ -106,10 +106,7 @@ class ControllerView:
         self._admitted.clear()
 
     def keep(self, key: Key, state: PodState) -> None:
-        """Store a Job's removed Pod until the Job has counted the Pod.
-
-        Does nothing if the Job has counted the Pod already.
-        """
+        """Store a Job's removed Pod until the Job has counted it; do nothing if it has already."""
         released = self._released.get(key, set())
         if state.pod.uid in released:
             released.discard(state.pod.uid)
@@ -133,10 +130,7 @@ class ControllerView:
         return self._api.owned(key)
 
     def pods_of(self, key: Key, /) -> Sequence[PodState]:
-        """Return the Pods of a workload.
-
-        Of a Job, includes removed Pods, and excludes Pods that the Job has counted.
-        """
+        """Return a workload's Pods; of a Job also removed Pods, but none that it has counted."""
         present = self._api.by_controller.get(key, {}).values()
         deleted, released = self._deleted.get(key, {}), self._released.get(key)
         if not deleted and not released:
@@ -188,10 +182,7 @@ class _Selected:
         self._looked_at, self._found = 0, list["Tally"]()
 
     def of(self, tallies: Mapping[int, Tally]) -> Sequence[Tally]:
-        """Return the matching tallies.
-
-        `tallies`: all tallies of the namespace, which includes those of the last call.
-        """
+        """Return the matching tallies. `tallies`: all of the namespace, including those of the last call."""
         if self._selector is not None and self._looked_at < len(tallies):
             new = islice(tallies.values(), self._looked_at, None)
             self._found += [tally for tally in new if self._selector.matches(tally.labels)]
@@ -326,10 +317,7 @@ def reader_of(api: ApiServer, key: Key) -> Key | None:
 
 
 def error_message(api: ApiServer, key: Key, error: InvalidObject) -> str:
-    """Return the message of an error in a workload.
-
-    If a Pod without a name has the error, the message names the top workload.
-    """
+    """Return an error's message, which names the top workload if a Pod without a name has the error."""
     if error.ref is not None and error.ref.name:
         return str(error)
     state = api.workloads.get(key)

@@ -989,9 +989,7 @@ class DeviceClaims:
             yield special.namespace, special.name
 
     def deallocate_unavailable(self, snapshot: Snapshot, pod: Pod) -> list[ClaimUpdate]:
-        """Deallocate one idle claim of a rejected Pod whose devices some nodes cannot use. Source: upstream
-        `PostFilter`.
-        """
+        """Deallocate one idle claim of a rejected Pod whose devices some nodes cannot use. Source: `PostFilter`."""
         labels = [(info.node.labels, info.name) for info in snapshot.node_infos]
         for wanted in pod.device_claims:
             claim = None if wanted.claim is None else self._cache.resource_claim((pod.namespace, wanted.claim))

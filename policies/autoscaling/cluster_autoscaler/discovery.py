@@ -298,10 +298,7 @@ class Discovery:
         )
 
     def unready(self, time: str) -> frozenset[str]:
-        """Return the nodes that are not ready and not starting. `time`: of the cluster state in RFC 3339, or "".
-
-        Source: clusterstate, `updateReadinessStats`.
-        """
+        """Return nodes neither ready nor starting. `time`: in RFC 3339, or "". Source: `updateReadinessStats`."""
         startup = _duration(dict(self._flags).get("max-node-startup-time", ""))
         least = _STARTUP_TIME if startup is None else startup
         now, is_ready = timestamp({"time": time}, "time") or inf, self._tells_ready()

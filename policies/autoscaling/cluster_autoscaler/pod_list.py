@@ -133,10 +133,7 @@ class _Packing:
         return self._snapshot
 
     def place(self, pod: Pod, which: int, hint: str | None) -> str:
-        """Place a Pod on the node `hint`, otherwise on the next node on which it fits; return the node, or "".
-
-        `which`: equal for equal Pods.
-        """
+        """Place a Pod on `hint` or the next node on which it fits; return the node, or "". `which`: for equal Pods."""
         suitable = self._suitable.get(which)
         rows = self._search(pod, which) if suitable is None else self._update(suitable, pod)
         if not rows:

@@ -283,9 +283,7 @@ class Disruption:
         return started + pool.consolidate_after
 
     def drifting(self) -> list[str]:
-        """Return the nodes of an older version of their NodePool that are not marked as drifted yet. Source:
-        `areStaticFieldsDrifted`.
-        """
+        """Return the nodes of older NodePool versions not marked as drifted. Source: `areStaticFieldsDrifted`."""
         hashes = {text(pool, "metadata", "name"): _hashes(pool) for pool in self._node_pools}
         claims = [(node.name, node.claim.obj) for node in self._state.nodes if node.claim is not None]
         return [
@@ -481,9 +479,7 @@ class Disruption:
         return None
 
     def _consolidated(self, candidates: Sequence[Candidate]) -> Command | None:
-        """Return the removal of nodes if their Pods fit elsewhere, or on one cheaper node. Source:
-        `computeConsolidation`.
-        """
+        """Return the removal of nodes whose Pods fit elsewhere or on a cheaper node. Source: `computeConsolidation`."""
         result = self._simulated(candidates, consolidation=True)
         problem, new = _no_place(result) if result.problems else "", result.new
         if not problem and len(new) > 1:

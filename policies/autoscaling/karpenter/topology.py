@@ -306,10 +306,7 @@ class Topology:
     def add_requirements(
         self, pod: KarpenterPod, taints: Sequence[Taint], strict: Requirements, node: Requirements
     ) -> Requirements | Problem:
-        """Return a node's requirements, restricted to domains in which a Pod can run, or why there are none.
-
-        `strict`: the requirements of the Pod without preferences.
-        """
+        """Return a node's requirements in domains for a Pod, or why there are none. `strict`: without preferences."""
         restricted = node.copy()
         charge(len(self._inverse))
         inverse = [g for g in self._inverse.values() if g.counts(pod.pod, taints, node)]

@@ -82,9 +82,7 @@ _COMPARED: Final[Mapping[str, object]] = {
 
 
 def validate_pod_create(pod: ApiObject) -> list[FieldError]:
-    """Return all errors of a new Pod in upstream's order (`ValidatePodCreate`). The Pod must be decodable and have a
-    namespace.
-    """
+    """Return all errors of a decodable new Pod in a namespace, in upstream's order (`ValidatePodCreate`)."""
     errors = validate_object_meta(pod, namespaced=True) + _validate_spec(pod)
     if at(pod, "spec", "nodeName") and at(pod, "spec", "schedulingGates"):
         detail = "cannot be set until all schedulingGates have been cleared"
@@ -140,9 +138,7 @@ def _validate_spec(pod: ApiObject) -> list[FieldError]:
 
 
 def validate_scheduling_group(spec: ApiObject) -> list[FieldError]:
-    """Return the errors of `schedulingGroup`, which names a PodGroup (`validateSchedulingGroup`). The spec must be
-    decodable.
-    """
+    """Return the errors of `schedulingGroup` in a decodable spec (`validateSchedulingGroup`)."""
     group = spec.get("schedulingGroup")
     if group is None:
         return []
@@ -345,10 +341,7 @@ def _decoded(tagged: Tagged, package: str) -> Type:
 def validate_tags(
     tags: Tags, new: ApiObject, old: ApiObject | None, path: Path, *, is_update: bool
 ) -> list[FieldError]:
-    """Return all errors of a new object, or of a change.
-
-    `new`, `old`: results of `Tags.encoded`; `old` is None on CREATE.
-    """
+    """Return the errors of a new object or a change. `new`, `old`: of `Tags.encoded`; `old` is None on CREATE."""
     errors = _validate_union(tags, new, old, path) if tags.union else []
     for name, tagged in tags.fields.items():
         value, before = tagged.value(new, name), tagged.value(old, name) if old is not None else None

@@ -88,10 +88,7 @@ def name_faults(name: str) -> list[str]:
 
 
 def system_class_fault(name: str, value: int, global_default: bool) -> str:
-    """Return why a class must not have a name with the system prefix; "" for a valid system class.
-
-    Source: `IsKnownSystemPriorityClass`.
-    """
+    """Return why a class must not have a system name, or "". Source: `IsKnownSystemPriorityClass`."""
     for system_class in SYSTEM_CLASSES:
         if system_class.name == name:
             if system_class.value != value:

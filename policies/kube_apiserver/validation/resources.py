@@ -109,10 +109,7 @@ def validate_quantity_value(name: str, value: Quantity, path: Path, field: str) 
 def validate_requirements(
     limits: ResourceList, requests: ResourceList, path: Path, *, pod_level: bool = False
 ) -> list[FieldError]:
-    """The errors of a container's or Pod's requests and limits, by name (`validateResourceRequirements`).
-
-    Does not check claims.
-    """
+    """The errors of requests and limits, by name, without claims (`validateResourceRequirements`)."""
     errors: list[FieldError] = []
     charge(5 * (len(limits) + len(requests)))
     for name, quantity in sorted(limits.items()):

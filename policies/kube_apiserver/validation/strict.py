@@ -104,9 +104,7 @@ def minors_of(unknown: Unknown) -> tuple[int, ...]:
 
 
 def homes(name: str, root: str) -> Iterator[Path]:
-    """Yield the paths of structs below `root` that have a field of this name, nearest to the root first; item 0 in
-    lists.
-    """
+    """Yield the paths of structs below `root` with a field of this name, nearest first; item 0 in lists."""
     level: list[tuple[str, Path]] = [(root, ())]
     seen = {root}
     while level:

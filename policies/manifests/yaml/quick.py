@@ -108,10 +108,7 @@ class _OpenNodes:
         self._anchored[anchor] = value
 
     def enter(self, event: Any, current: Any, slot: Any) -> tuple[Any, Any]:
-        """Put the alias or collection of an event into `current`; return the next `current` and slot.
-
-        Raises _Unusual.
-        """
+        """Put an event's alias or collection into `current`; return the next `current` and slot. Raises _Unusual."""
         kind = type(event)
         if slot is None or len(self.parents) == MAX_DEPTH:
             raise _Unusual

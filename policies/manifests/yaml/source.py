@@ -113,9 +113,7 @@ class Tree:
             return None
 
     def child(self, node: Node, step: str | int) -> tuple[Node, MappingEntry | None] | None:
-        """Find a child as `_child` does, with a cached index for large mappings, about which there may be thousands
-        of findings.
-        """
+        """Find a child as `_child`, with a cached index for large mappings, which may have thousands of findings."""
         parent = followed(node)
         if isinstance(step, int) or not isinstance(parent, Collection) or len(parent.children) < _WIDE:
             return _child(parent, step)

@@ -382,10 +382,7 @@ def _against(promise: Promise, preempted: dict[tuple[_Pods, _Pods], list[_Preemp
 
 
 def _preemptor(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot) -> _Pods:
-    """Return the properties of a new Pod that expectations select: namespace, PriorityClass, workload.
-
-    The workload is the top-level workload.
-    """
+    """Return what expectations select of a new Pod: namespace, PriorityClass, top-level workload."""
     if not template.is_template:
         return pod.namespace, pod.priority_class_name, cluster.top_workload_of(pod)
     from forewarn.policies.objects.pod import Owner  # the linter starts without it

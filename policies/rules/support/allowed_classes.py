@@ -21,10 +21,7 @@ CONTROLLERS: Final = frozenset(
 def is_allowed(
     subject: ReviewedObject, name: str, namespace: str, context: Context, *, had: bool = False
 ) -> bool | None:
-    """Report whether a subject's Pods may use a class in a namespace; None if unknown.
-
-    `had`: the stored object already has this class.
-    """
+    """Report whether Pods may use a class; None if unknown. `had`: the stored object already has this class."""
     # A class that was allowed earlier stays so, and controllers need no permission: autoscalers change workloads.
     is_exempt = subject.user is not None and (had or subject.user.name in CONTROLLERS)
     answers = [permits(entry, subject, namespace, context, is_exempt=is_exempt) for entry in entries_of(name, context)]

@@ -114,9 +114,7 @@ class Context:
 
     @property
     def stored_classes(self) -> Mapping[str, PriorityClass]:
-        """The PriorityClasses of the cluster by name; without a cluster, the two system classes, and the classes of
-        the preset.
-        """
+        """The cluster's PriorityClasses by name; without a cluster, the system classes and those of the preset."""
         if self.cluster:
             return self.cluster.priority_classes
         return {c.name: c for c in (*SYSTEM_CLASSES, *HOSTED_CLASSES.get(self.options.preset, ()))}
@@ -174,9 +172,7 @@ class Context:
         return self.cluster is not None or bool(self.options.known_classes) or self.options.closed
 
     def is_known(self, name: str) -> bool:
-        """Report whether a class exists, including names that only the configuration lists and of which forewarn
-        knows nothing else.
-        """
+        """Report whether a class exists, including names that only the configuration lists."""
         options = self.options
         return name in self.classes or name in options.template_classes or one_of(options.known_classes, name)
 
@@ -222,10 +218,7 @@ class Context:
         return bool(self.of_kind(RESOURCE_QUOTA))
 
     def namespace(self, name: str) -> Namespace | None:
-        """Return the Namespace after the change set; None if unknown.
-
-        An exempt namespace is returned without annotations, because forewarn ignores them.
-        """
+        """Return the Namespace after the change set, or None; an exempt one without annotations, which are ignored."""
         namespace = None
         for subject in self._namespaces.get(name, ()):
             with suppress(InvalidObject):
@@ -267,16 +260,12 @@ class Context:
         return ranges
 
     def default_before(self, subject: ReviewedObject) -> Defined | None:
-        """Return the global default when the API server receives this subject, in the order of the change set; None
-        if there is none.
-        """
+        """Return the global default when the API server receives this subject, in the change set's order; or None."""
         return self._defaults_before.get(id(subject))
 
     @cached_property
     def _defaults_before(self) -> Mapping[int, Defined]:
-        """The global default before each class of the change set, by the `id` of the subject; subjects without a
-        default before are absent.
-        """
+        """The global default before each class of the change set, by `id` of the subject; absent without one."""
         before, current = {}, {c.name: Defined(c, None) for c in self.stored_classes.values() if c.global_default}
         ranked = [(d.priority_class.value, name, -1, d) for name, d in current.items()]
         heapify(ranked)

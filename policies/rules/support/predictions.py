@@ -157,9 +157,7 @@ def volume_fix(prediction: Prediction) -> str:
 
 
 def needs_class(prediction: Prediction) -> bool:
-    """Report whether a Pending Pod of a DaemonSet would fit on its node if it could preempt all Pods there, except
-    those of the highest system class.
-    """
+    """Report whether a Pending DaemonSet Pod would fit by preempting all but Pods of the highest system class."""
     from forewarn.policies.scheduling.schedule_one import Prediction
 
     pod, snapshot = prediction.pod, prediction.snapshot
@@ -201,9 +199,7 @@ _PAUSE: Final = later(r"(?:.*/)?pause(?:-[a-z0-9]+)?(?:[:@].*)?", re.DOTALL)
 
 
 def is_placeholder(pod: Pod, options: Options) -> bool:
-    """Report whether a Pod is a placeholder: by the configured labels; by default, by a negative priority and the
-    pause image.
-    """
+    """Report whether a Pod is a placeholder: by configured labels, else by negative priority and the pause image."""
     if options.placeholder_pods is not None:
         return options.placeholder_pods.matches(pod.labels)
     images = pod.spec.images

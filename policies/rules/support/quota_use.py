@@ -113,9 +113,7 @@ class QuotaUse:
         return max(use.first - 1 - use.present, 0)
 
     def beside_old(self, subject: ReviewedObject) -> Use | None:
-        """Return the use of quotas if the Pods of an object exceed one while its old Pods exist; None if they do not,
-        or if unknown.
-        """
+        """Return the quota use if an object's Pods exceed one while its old Pods exist; None if not, or unknown."""
         try:
             use = self.of(subject)
             if use is None or not use.present:  # else the quotas admit them beside old Pods, or it has none
@@ -131,10 +129,7 @@ class QuotaUse:
         return self._up_to(self._place(subject) - 1, namespace)
 
     def after(self, subject: ReviewedObject, namespace: str) -> Quotas:
-        """Return a namespace's quotas with the use of this object's Pods and of earlier ones.
-
-        Raises InvalidObject, CutShort.
-        """
+        """Return a namespace's quotas with this object's Pods and earlier ones. Raises InvalidObject, CutShort."""
         return self._up_to(self._place(subject), namespace)
 
     def _place(self, subject: ReviewedObject) -> int:

@@ -75,9 +75,7 @@ def _failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
 
 
 def _head(details: Preemption, audience: Audience) -> str:
-    """Return the start of the sentence, before the number of victims: `during its rollout, 2 of 3 new Pods would
-    preempt`.
-    """
+    """Return the sentence before the number of victims: `during its rollout, 2 of 3 new Pods would preempt`."""
     impact = details.impact
     if details.cause is Cause.RESTART:
         return "a restart now would preempt"

@@ -29,9 +29,7 @@ def of_namespaces(pods: ShownPods) -> str:
 
 
 def priorities(band: Range) -> str:
-    """Return a phrase for a range of priorities: `priority 100`, `priority 100 to 500`, `priority below 0`, or
-    `priority 1000 or more`.
-    """
+    """Return `priority 100`, `priority 100 to 500`, `priority below 0`, or `priority 1000 or more`."""
     lowest, highest = band
     if lowest is None:
         return f"priority {'below 0' if highest == -1 else 'of any value' if highest is None else f'up to {highest}'}"

@@ -22,9 +22,7 @@ _LONGEST: Final = 30
 
 
 def preemption(details: GroupPreemption, audience: Audience) -> Text:
-    """The text of a preemption: `PodGroup trainer (minCount 8): would preempt 2 PodGroups (16 Pods): ml/a, ml/b
-    (priority 100)`.
-    """
+    """The text: `PodGroup trainer (minCount 8): would preempt 2 PodGroups (16 Pods): ml/a, ml/b (priority 100)`."""
     group, more = details.group, capitalized(unfinished(details.impact, audience))
     whole = [unit for unit in group.units if len(unit.pods) > 1]
     in_whole = sum(len(unit.pods) for unit in whole)

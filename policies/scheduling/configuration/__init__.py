@@ -307,10 +307,7 @@ def node_affinity(args: ApiObject, path: Path, faults: list[FieldError], _: Sema
 def balanced_allocation(
     args: ApiObject, path: Path, faults: list[FieldError], _: Semantics
 ) -> NodeResourcesBalancedAllocationArgs:
-    """Return the arguments of NodeResourcesBalancedAllocation; add errors to `faults`.
-
-    Upstream `ValidateNodeResourcesBalancedAllocationArgs`.
-    """
+    """Read the arguments; add errors to `faults`. Upstream `ValidateNodeResourcesBalancedAllocationArgs`."""
     resources = _resources(args)
     seen: set[str] = set()
     for index, resource in enumerate(resources):

@@ -96,10 +96,7 @@ class ConsumedCounters:
         self._consumed: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
 
     def take(self, pool: Pool, device: Device) -> bool:
-        """Consume the counters of a device and return True; return False without changes if the pool has too few.
-
-        Source: upstream `checkAvailableCounters`.
-        """
+        """Consume a device's counters; False, without changes, if too few. Source: `checkAvailableCounters`."""
         if pool.counters is None:
             return False
         key = pool.driver, pool.name
@@ -218,10 +215,7 @@ class Allocator:
         self._selectable: dict[tuple[int, int, int, DeviceId], bool] = {}
 
     def allocate(self) -> list[Allocation] | None:
-        """Return the allocation of each claim; None if not all claims can be allocated.
-
-        Raises AllocationError, NodeFailure and NotWorkedOut.
-        """
+        """Return each claim's allocation; None if not all fit. Raises AllocationError, NodeFailure and NotWorkedOut."""
         for claim_index, claim in enumerate(self._claims):
             self._prepare(claim_index, claim)
         if not self._claim(0):

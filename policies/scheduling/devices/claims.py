@@ -38,9 +38,7 @@ _TOO_LARGE: Final = "amounts of devices of this size"
 
 
 def first_not_modelled(claims: Iterable[ResourceClaim], slices: Iterable[ResourceSlice], semantics: Semantics) -> str:
-    """Return the first part of claims or slices that forewarn does not model, as a sentence; "" if all parts are
-    modelled.
-    """
+    """Return the first part of claims or slices that is not modelled, as a sentence; or ""."""
     of_claims = (what for claim in claims for what in _of_claim(claim, semantics))
     offered = (what for part in slices for what in _of_slice(part, semantics))
     reason = next(filter(None, of_claims), "") or next(filter(None, offered), "")
@@ -143,10 +141,7 @@ def classes_of_resources(classes: Mapping[tuple[str, str], DeviceClass]) -> dict
 
 
 def claim_of_an_earlier_cycle(pod: Pod, objects: ClusterObjects) -> ResourceClaim | None:
-    """Return the claim that an earlier cycle created for the Pod's extended resources, or None.
-
-    Source: upstream `findExtendedResourceClaim`.
-    """
+    """Return the claim of an earlier cycle for extended resources, or None. Source: `findExtendedResourceClaim`."""
     if not pod.uid:
         return None
     charge(len(objects.resource_claims) // 16)
@@ -338,10 +333,7 @@ class Pools:
         return None if self._shared else self._by_node
 
     def of_node(self, labels: Mapping[str, str], name: str) -> list[Pool]:
-        """Return the pools with slices for a node, by (driver, name); pools with binding conditions last.
-
-        Source: upstream `GatherPools`.
-        """
+        """Return a node's pools by (driver, name), those with binding conditions last. Source: `GatherPools`."""
         slices: dict[tuple[str, str], list[ResourceSlice]] = {}
         for part in each((*self._by_node.get(name, ()), *self._shared), 1):
             if (part.counter_sets and self._everywhere) or _relevant(part, labels, name):

@@ -30,16 +30,11 @@ class DefaultPreemption(Plugin):
     args: DefaultPreemptionArgs
 
     def pre_enqueue(self, pod: Pod) -> Status | None:  # noqa: ARG002
-        """Return None: every Pod enters the queue.
-
-        Upstream `PreEnqueue` holds a Pod while its own preemption is in progress.
-        """
+        """Return None. Upstream `PreEnqueue` holds a Pod while its own preemption is in progress."""
         return None
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:
-        """Return the node and victims of a preemption without evicting Pods; `details` is a Preemption. Upstream
-        `PostFilter`.
-        """
+        """Return the node and victims without evicting; `details` is a Preemption. Upstream `PostFilter`."""
         reason = pod_eligible_to_preempt_others(pod, self.snapshot, statuses.is_unresolvable)
         if reason:
             return PostFilterResult(unschedulable(reason), details=Preemption(eligible=False, ineligible_reason=reason))

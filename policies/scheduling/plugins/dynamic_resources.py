@@ -253,9 +253,7 @@ class DynamicResources(Plugin, FilterInColumns):
         return state
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:  # noqa: ARG002
-        """Return an unschedulable result. Upstream `PostFilter` may deallocate an idle claim, which affects later
-        cycles only.
-        """
+        """Return an unschedulable result. Upstream may deallocate an idle claim, which affects later cycles only."""
         return PostFilterResult(unschedulable())
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002

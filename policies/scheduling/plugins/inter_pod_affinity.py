@@ -160,10 +160,7 @@ def anti_affinity(problem: NodeFit) -> Iterator[Constraint]:
 def anti_affinity_of_its_own(
     problem: NodeFit, demands: Sequence[CapacityConstraint], amounts: Present
 ) -> NDArray[np.bool_]:
-    """Return [node], bool: whether the Pod's own anti-affinity terms reject the node.
-
-    `demands`: the constraints from `anti_affinity`.
-    """
+    """Return [node], bool: whether the Pod's own anti-affinity rejects it. `demands`: of `anti_affinity`."""
     counts = np.zeros(len(problem.possible), np.bool_)
     for demand in demands:
         constraint = demand.constraint
@@ -189,10 +186,7 @@ class Against:
         self._known = 0
 
     def learn(self, pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str, str]) -> None:
-        """Evaluate equivalence classes that were added since the last call.
-
-        `namespace_labels`: of the Pod's namespace.
-        """
+        """Evaluate classes that were added since the last call. `namespace_labels`: of the Pod's namespace."""
         for number in matrix.repelling.near(pod.labels, self._known):
             other = matrix.kinds.members[number]
             assert other is not None

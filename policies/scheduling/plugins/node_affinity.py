@@ -118,9 +118,7 @@ def preference(preferred: Sequence[PreferredSchedulingTerm], node: Node) -> int:
 
 
 def named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
-    """Return the names of the nodes that required terms name; None if there are no terms, or if a term names no
-    node.
-    """
+    """Return the nodes that required terms name; None without terms, or if a term names no node."""
     if required is None or not required.terms:
         return None
     if any(term.names is None for term in each(required.terms)):

@@ -241,10 +241,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         return _HALF + int((_HALF + with_pod - without) / 2)
 
     def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int | None:
-        """Return the scores of the nodes for cpu and memory; None for other arguments.
-
-        See `Plugin.scores_in_columns`.
-        """
+        """Return the scores for cpu and memory; None for other arguments. See `Plugin.scores_in_columns`."""
         if self.args.resources != CPU_AND_MEMORY:
             return None
         requests, columns = tuple(self._requests(pod).values()), self.snapshot.columns
@@ -271,10 +268,7 @@ def _balance_in_columns(used: NDArray[np.int64], has: NDArray[np.int64]) -> NDAr
 
 
 def balance(used: Iterable[float]) -> int:
-    """Return 100 minus the standard deviation of the used fractions (0…1) in percent.
-
-    Source: upstream `balancedResourceScore`.
-    """
+    """Return 100 minus the standard deviation of the fractions in percent. Source: `balancedResourceScore`."""
     fractions = [min(fraction, 1.0) for fraction in used]
     deviation = 0.0
     if len(fractions) == 2:

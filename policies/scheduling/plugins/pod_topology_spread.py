@@ -55,9 +55,7 @@ _GROUPS: Final = {"v1": "", "apps/v1": "apps"}
 
 
 def default_selector(pod: Pod, objects: ClusterObjects) -> LabelSelector:
-    """Return the combined selector of the Pod's Services and controller (ReplicationController, ReplicaSet,
-    StatefulSet).
-    """
+    """Return the selector of the Pod's Services and ReplicationController, ReplicaSet or StatefulSet combined."""
     labels: dict[str, str] = {}
     for service in objects.services.values():
         if service.namespace == pod.namespace and service.matches(pod.labels):
@@ -385,10 +383,7 @@ class PodTopologySpread(Plugin, FilterInColumns):
         _update_with_pod(state.data[self.name], pod, removed, node_info.node, -1)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """Reject a node if (matching Pods of its domain + this Pod - minimum of all domains) exceeds maxSkew.
-
-        Upstream `Filter`.
-        """
+        """Reject a node if its domain's matching Pods + this Pod - the minimum exceeds maxSkew. Upstream `Filter`."""
         filter_state: _FilterState = state.data[self.name]
         labels = node_info.node.labels
         for index, constraint in enumerate(each(filter_state.constraints, 0.5)):
@@ -418,10 +413,7 @@ class PodTopologySpread(Plugin, FilterInColumns):
         return None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
-        """Return the weighted number of matching Pods in the node's domains; a lower number is better.
-
-        Upstream `Score`.
-        """
+        """Return the weighted matching Pods in the node's domains; lower is better. Upstream `Score`."""
         score_state: _ScoreState = state.data[self.name]
         if node_info.name in score_state.ignored:
             return 0

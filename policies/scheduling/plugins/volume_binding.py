@@ -82,10 +82,7 @@ NO_VOLUMES: Final = PodVolumes()
 
 
 def storage_score(volumes: PodVolumes, shape: Shape) -> int:
-    """Return the storage score of a node, 0 to 100: the mean of the storage classes.
-
-    If there are existing volumes, only they count.
-    """
+    """Return 0 to 100: the mean of the storage classes. If there are existing volumes, only they count."""
     classes: dict[str, tuple[int, int]] = {}
     for score in volumes.bindings or volumes.provisions:
         requested, capacity = classes.get(score.storage_class, (0, 0))
@@ -430,11 +427,7 @@ class VolumeBinding(Plugin, FilterInColumns):
         """(namespace, name) of a claim -> the volumes that fit the claim, on any node."""
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Find the Pod's claims. Reject the Pod if a claim is missing, or is unbound although its class binds
-        immediately.
-
-        Upstream `PreFilter`.
-        """
+        """Find the claims; reject a missing one, or an unbound one of immediate binding. Upstream `PreFilter`."""
         claims = []
         for volume in pod.spec.volumes:
             name = volume.claim_of(pod.name)
@@ -456,10 +449,7 @@ class VolumeBinding(Plugin, FilterInColumns):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Reject a node that cannot provide the Pod's volumes; otherwise, record the volumes to bind.
-
-        Upstream `Filter`, `FindPodVolumes`.
-        """
+        """Reject a node without the Pod's volumes, or record those to bind. Upstream `Filter`, `FindPodVolumes`."""
         claims: _State = state.data[self.name]
         reasons: list[str] = []
         matched, exist = self._check_bound_claims(claims.bound, node_info)
@@ -697,9 +687,7 @@ def _problem(claim: PersistentVolumeClaim | None, name: str, pod: Pod, *, epheme
 
 
 def could_hold(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Report whether a volume suits the claim by size, mode and attributes class, and is not reserved for another
-    claim.
-    """
+    """Report whether a volume suits by size, mode and attributes class, and is not reserved for others."""
     return (
         (volume.claim is None or volume.bound_to(claim))
         and volume.capacity >= (claim.request or 0)

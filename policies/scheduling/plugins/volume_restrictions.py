@@ -97,10 +97,7 @@ class VolumeRestrictions(Plugin, FilterInColumns):
         state.data[self.name].update(removed, -1)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """Reject a node where a disk of the Pod is in use, or any node while a ReadWriteOncePod claim is.
-
-        Upstream `Filter`.
-        """
+        """Reject a node with a used disk, or any while a ReadWriteOncePod claim is used. Upstream `Filter`."""
         disks = [volume.disk for volume in each(pod.spec.volumes, 0.2) if volume.disk]
         if disks:
             for other in node_info.pods:

@@ -65,9 +65,7 @@ class VolumeZone(Plugin, FilterInColumns):
         return PreFilterResult()
 
     def in_columns(self, problem: NodeFit) -> None:
-        """Add the rejected nodes to `problem`. Raises NotValid if a claim rejects the Pod before any node is
-        evaluated.
-        """
+        """Add the rejected nodes. Raises NotValid if a claim rejects the Pod before any node is evaluated."""
         topologies, fault = self._of_pod(problem.pod)
         if fault:
             raise NotValid("whose PreFilter rejects the pod")

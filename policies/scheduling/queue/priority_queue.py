@@ -298,10 +298,7 @@ class PodGroupQueue:
             self.add(info)
 
     def update_group(self, group: PodGroup) -> None:
-        """Replace the object of a PodGroup.
-
-        The position of the PodGroup in the queue does not change. Source: upstream `UpdatePodGroup`.
-        """
+        """Replace a PodGroup's object; its position does not change. Source: upstream `UpdatePodGroup`."""
         key = group_key(group.namespace, group.name)
         self._groups[key] = group
         entity = self._queue.entity(key)
@@ -421,9 +418,7 @@ class PriorityQueue:
     # What the scheduling loop does
 
     def pop(self) -> Entity | None:
-        """Remove and return the next Pod or PodGroup of activeQ, or of backoffQ if activeQ is empty; None if both
-        are empty.
-        """
+        """Remove and return the next entity of activeQ, or of backoffQ if it is empty; None if both are."""
         info = self.active.pop() or self.backoff.pop()
         if info is not None:
             if isinstance(info, QueuedPodGroupInfo):
@@ -534,10 +529,7 @@ class PriorityQueue:
             self.take((pod.namespace, pod.name))
 
     def take(self, key: Key) -> tuple[Entity | None, Strategy]:
-        """Remove a Pod or PodGroup: return (it or None, the strategy of the queue that contained it).
-
-        Source: upstream `deleteFromAnyQueue`.
-        """
+        """Remove an entity: return (it or None, the strategy of its queue). Source: upstream `deleteFromAnyQueue`."""
         if (entity := self.active.take(key)) is not None:
             return entity, Strategy.IMMEDIATELY
         if (entity := self.backoff.delete(key)) is not None:
@@ -605,9 +597,7 @@ class PriorityQueue:
             self.to_active(info, None, from_backoff=True)
 
     def flush_unschedulable_leftover(self) -> None:
-        """Retry Pods that have been unschedulable for MAX_IN_UNSCHEDULABLE_PODS. Upstream does this every
-        FLUSH_PERIOD.
-        """
+        """Retry Pods after MAX_IN_UNSCHEDULABLE_PODS. Upstream does this every FLUSH_PERIOD."""
         now = self.now()
         due = [i for i in self.unschedulable.values() if now - i.unschedulable_since > MAX_IN_UNSCHEDULABLE_PODS]
         if due:

@@ -69,10 +69,7 @@ class ClusterEvent(NamedTuple):
         return self.resource == WILD_CARD and self.action == ALL
 
     def covers(self, incoming: ClusterEvent) -> bool:
-        """Report whether this event, for which a plugin registered, includes an event that occurred.
-
-        Source: `MatchClusterEvents`.
-        """
+        """Report whether this registered event includes one that occurred. Source: `MatchClusterEvents`."""
         if self.is_wild_card:
             return True
         same = self.resource in (WILD_CARD, incoming.resource)

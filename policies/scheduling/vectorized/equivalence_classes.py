@@ -195,9 +195,7 @@ class KindsWithTerms:
         return numbers[-1] if numbers else 0
 
     def near(self, labels: Mapping[str, str], after: int) -> Iterator[int]:
-        """Yield the numbers above `after` of the classes whose terms may match a Pod with these labels, in ascending
-        order.
-        """
+        """Yield the numbers above `after` of classes whose terms may match these labels, in ascending order."""
         if after == self.last:
             return
         every = [self._by_label[label] for label in (None, *labels.items()) if label in self._by_label]

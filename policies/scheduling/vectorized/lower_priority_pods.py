@@ -510,9 +510,7 @@ class LowerPriorityPods:
         self.serials[some], self.stale[some] = matrix.serials[some], True
 
     def stale_of(self, nodes: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.intp]:
-        """Return those of these nodes whose Pods are unsorted, or were sorted before a PDB that matters for them
-        changed.
-        """
+        """Return those of these nodes with unsorted Pods, or sorted before a PDB that matters for them changed."""
         behind = nodes[self._noticed[nodes] < len(self._changes)]
         if len(behind):
             changed = self._changes[int(self._noticed[behind].min()) :]
@@ -647,10 +645,7 @@ class LowerPriorityPods:
         return AmountsOfFew(per_kind, self.kind, counts, total, violating)
 
     def bounds(self, resource: str, matrix: PodMatrix) -> Bounds:
-        """Return the Bounds of one resource, which narrow the selection of victims; cached.
-
-        `levels` must not be empty.
-        """
+        """Return the Bounds of a resource, which narrow the selection of victims; cached. `levels`: not empty."""
         if resource not in self._bounds:
             by_rank = self.amounts(resource, matrix).by_rank
             self._bounds[resource] = Bounds(

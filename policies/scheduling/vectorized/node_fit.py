@@ -568,10 +568,7 @@ class NodeFit:
         return rejections.where(Code.UNSCHEDULABLE)
 
     def candidates(self, nodes: NDArray[np.intp]) -> Sequence[Candidate]:
-        """Return the preemption candidates among these nodes.
-
-        `nodes`: row numbers; only Pods may prevent scheduling on them.
-        """
+        """Return the candidates among these nodes. `nodes`: row numbers; only Pods may prevent scheduling there."""
         if not self.framework.plan.preempts or self.ineligible_reason:
             return ()
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)

@@ -176,9 +176,7 @@ class Topology:
 
 
 def is_large(spec: PodSpec) -> bool:
-    """Report whether a spec is so large that a mask for it would be too expensive to update on every change of a
-    node.
-    """
+    """Report whether a spec is so large that updating its mask at every node change would be too expensive."""
     if spec.size > _LARGE:
         return True
     affinity = spec.node_affinity
@@ -316,19 +314,14 @@ class NodeTables:
         return mask
 
     def mask(self, what: Hashable, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
-        """Return [node], bool: whether `holds` is true, which depends only on `what`, the Pod's spec and the
-        node; cached.
-        """
+        """Return [node], bool: `holds`, which depends only on `what`, the Pod's spec and the node; cached."""
         if is_large(spec):
             return Mask(self.known(), holds, spec).values
         cached = self._masks.get((what, id(spec)))
         return (cached or self._keep((what, id(spec)), Mask(self.known(), holds, spec))).values
 
     def amounts(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int]) -> NDArray[np.int64]:
-        """Return [node]: the number `of`, which depends only on `what`, the Pod's spec and the node; cached.
-
-        Do not modify.
-        """
+        """Return [node]: `of`, which depends only on `what`, the Pod's spec and the node; cached. Do not modify."""
         if is_large(spec):
             return Amounts(self.known(), of, spec).values
         totals = self._amounts.get((what, id(spec)))
@@ -431,9 +424,7 @@ class Selectors:
         """The terms of each other selector, one of which must hold."""
 
     def add(self, *terms: tuple[Requirement, ...]) -> None:
-        """Add a selector. `terms`: the requirements of each term; a node matches if all requirements of one term
-        hold.
-        """
+        """Add a selector. `terms`: the requirements of each; a node matches if all of one term hold."""
         if len(terms) == 1 and len(terms[0]) <= 1:
             if not terms[0]:
                 self._everywhere += 1
@@ -561,9 +552,7 @@ class Users:
         return sum(not present.isdisjoint(own) for own in of_claim)
 
     def with_disks(self, matrix: PodMatrix, disks: Iterable[Disk]) -> NDArray[np.int64]:
-        """Return [class]: 1 if a Pod of the class has a disk that conflicts with one of `disks` on the same node;
-        otherwise 0.
-        """
+        """Return [class]: 1 if a Pod of the class has a disk that conflicts with `disks` on its node, else 0."""
         amounts = np.zeros(len(matrix.kinds), np.int64)
         for disk in each(tuple(disks), 1):
             same = self._disks.get((disk.kind, disk.id), ())
@@ -732,10 +721,7 @@ class PodCounts:
                 counts[number] += amount
 
     def by_domain(self, topology: Topology) -> NDArray[np.int64]:
-        """Return [number of a domain]: the sum over the domain's nodes.
-
-        The last entry is 0, for nodes without the label.
-        """
+        """Return [number of a domain]: the sum over its nodes; a last entry 0 for nodes without the label."""
         counts = self._domains.get(topology)
         if counts is None:
             if len(self._domains) >= _MAX_TOPOLOGIES:
