@@ -174,9 +174,7 @@ def act_of(pod: ApiObject) -> Act | None:
 
 
 def differs(expected: Expectation, act: Act, victims: Iterable[Victim]) -> bool:
-    """Report whether kube-scheduler's decision differs from the prediction. `victims`: the victims on the node of the
-    decision.
-    """
+    """Report whether the decision differs from the prediction. `victims`: those on the node of the decision."""
     if act.outcome != expected.outcome or (expected.nodes and act.node not in expected.nodes):
         return True
     if expected.outcome != PREEMPTS or expected.victims is None or act.node != expected.node:

@@ -568,9 +568,7 @@ class WorkloadAccuracy:
         self._results.differ(f"{kind} {namespace}/{name}", str(expected), happened, change)
 
     def _others(self, rollout: _Rollout) -> dict[Key, str]:
-        """Return workload -> one of its Pods, for workloads without part in the rollout whose Pods were created or
-        deleted during it.
-        """
+        """Return workload -> one of its Pods, for other workloads whose Pods changed during the rollout."""
         part = {
             rollout.expected.key,
             *(preemption.workload for preemption in self._preempted if preemption.at >= rollout.since),
@@ -605,9 +603,7 @@ class WorkloadAccuracy:
         return bool(near) and near <= others.keys()
 
     def _change_by_others(self, rollout: _Rollout) -> str:
-        """Return a change since the request that neither the rollout nor the prediction includes; "" if there is
-        none.
-        """
+        """Return a change that neither the rollout nor the prediction includes, or ""."""
         others = self._others(rollout)
         if others:
             return next(reversed(others.values()))

@@ -128,9 +128,7 @@ def certificates_in(pem: bytes) -> list[bytes]:
 
 
 def names_of(pem: bytes) -> tuple[str, ...]:
-    """Return the DNS names and addresses of the first certificate in a PEM; empty if there are none, or if
-    unreadable.
-    """
+    """Return the DNS names and addresses of the first certificate; empty if there are none, or if unreadable."""
     try:
         names = _load(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
@@ -149,10 +147,7 @@ class Caller(NamedTuple):
 
 
 def rejections(chain: bytes, caller: Caller, now: datetime) -> Iterator[str]:
-    """Yield why an API server rejects the first certificate of the chain, as crypto/x509 verifies it.
-
-    Raises NoCertificate.
-    """
+    """Yield why an API server rejects the first certificate (as crypto/x509). Raises NoCertificate."""
     if why := validity_of(chain).fault(now):
         yield why
     names = names_of(chain)

@@ -723,10 +723,7 @@ class WaitingPods:
                 self._tasks[uid].wake()
 
     def wait(self, uid: str, task: Task | None) -> Generator[float | None, None, str]:
-        """Wait until a Pod is allowed (returns "") or rejected (returns the reason).
-
-        `task`: the waiting actor, which is woken.
-        """
+        """Wait until a Pod is allowed (""), or rejected (the reason). `task`: the waiting actor, which is woken."""
         while (why := self._answers[uid]) is None:
             if task is not None:
                 self._tasks[uid] = task

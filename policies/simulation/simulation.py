@@ -94,9 +94,7 @@ def is_skipped(state: PodState) -> bool:
 
 
 def evict(api: ApiServer, state: PodState, message: str) -> bool:
-    """Evict a Pod, and charge its PDB at once; return False if the Pod no longer exists or a PDB blocks the
-    eviction.
-    """
+    """Evict a Pod and charge its PDB at once; False if the Pod no longer exists or a PDB blocks the eviction."""
     key = state.pod.namespace, state.pod.name
     stored = api.pods.get(key)
     if stored is None or stored.pod.uid != state.pod.uid or not _is_allowed(api, stored):
@@ -271,9 +269,7 @@ class Recreation:
         self._api.watchers.append(self.handle)
 
     def handle(self, change: Change) -> None:
-        """Recreate a removed Pod if its controller is not simulated but known to recreate its Pods (see
-        `ApiServer.recreated`).
-        """
+        """Recreate a removed Pod if its controller is known but not simulated (see `ApiServer.recreated`)."""
         if change.kind != "Pod" or change.new is not None or change.old.pod.terminal:
             return
         pod: Pod = change.old.pod

@@ -32,9 +32,7 @@ class Names:
     """The display names of workloads: `namespace/name`, or `Kind namespace/name` if several kinds share the name."""
 
     def __init__(self, workloads: Iterable[tuple[str, str]] = ()) -> None:
-        """`workloads`: (`group/Kind`, `namespace/name`) of each workload; the kind is "" for a Pod without a
-        controller.
-        """
+        """`workloads`: (`group/Kind`, `namespace/name`); the kind is "" for a Pod without a controller."""
         kinds: dict[str, set[str]] = {}
         for kind, group in workloads:
             kinds.setdefault(group, set()).add(kind)
@@ -229,10 +227,7 @@ def _assumptions(simulation: Simulation) -> Sequence[str]:
 
 
 def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missing]:
-    """Return (kind, `namespace/name`) of a top-level workload -> the Pods that a quota rejects.
-
-    The ReplicaSets of a Deployment are combined.
-    """
+    """Return a top-level workload -> the Pods that a quota rejects, those of a Deployment's ReplicaSets together."""
     counts: dict[tuple[str, str], Missing] = {}
     rejections = simulation.controllers.rejections.by_workload()
     for workload, rejected in sorted(rejections, key=lambda item: (item[0][::-1], item[1])):

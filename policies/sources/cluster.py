@@ -280,9 +280,7 @@ def contexts_of(source: str) -> list[str]:
 
 
 def _attribute(source: str, attribute: str) -> Callable[..., Any] | None:
-    """Return a function that is an attribute of a named source, bound to the source's argument; None for files, or
-    without this attribute.
-    """
+    """Return a function of a named source, bound to its argument; None for files, or without this attribute."""
     named = None if source == STDIN or os.path.exists(source) else _named(source)
     function = getattr(named[0], attribute, None) if named is not None else None
     return None if named is None or function is None else partial(function, named[1])

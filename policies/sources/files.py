@@ -98,9 +98,7 @@ def _real(path: str, directories: dict[str, str], *, is_link: bool) -> str:
 
 
 def real_directory(path: str, directories: dict[str, str]) -> str:
-    """Return the real path of a directory, starting at the nearest cached parent: trees may be thousands of levels
-    deep.
-    """
+    """Return a directory's real path from the nearest cached parent: trees may be thousands of levels deep."""
     way = []
     while path not in directories:
         parent, name = os.path.split(path)
@@ -144,9 +142,7 @@ class _Walk:
                 yield File(entry.path, self._root), entry.is_symlink()
 
     def _children(self, path: str) -> list[os.DirEntry[str]] | None:
-        """Return the entries of a directory, sorted; an empty list for a directory that was read before; None if
-        unreadable.
-        """
+        """Return a directory's sorted entries; none for one that was read before; None if it is unreadable."""
         try:
             status = os.stat(path)
             if (status.st_dev, status.st_ino) in self._seen:
@@ -273,9 +269,7 @@ def open_file(file: File | str) -> Iterator[IO[bytes]]:
 
 
 def _read(stream: IO[bytes], most: int) -> bytes:
-    """Read at most `most` bytes. Does not rely on the file size, which the system may report wrongly for special
-    files.
-    """
+    """Read at most `most` bytes, whatever file size the system reports: it may be wrong for special files."""
     parts, left, wanted = [], most, _length(stream) + 1
     while left > 0:
         part = stream.read(min(wanted, left))

@@ -97,9 +97,7 @@ def _git_directory(top: str) -> str:
 
 
 def tracked_names(data: bytes) -> list[bytes] | None:
-    """Return the sorted names in an index; None for an index that is damaged, too large, or unsupported (a split
-    index).
-    """
+    """Return the sorted names in an index; None if it is damaged, too large or unsupported (a split index)."""
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:_HEAD], "big")
     if data[:4] != b"DIRC" or version not in (2, 3, 4) or count > len(data) // _TIMES_AND_MODE:
         return None
@@ -112,9 +110,7 @@ def tracked_names(data: bytes) -> list[bytes] | None:
 
 
 def _names(data: bytes, version: int, count: int, size: int) -> Iterator[bytes]:
-    """Yield the names of an index whose hashes have `size` bytes. Raises ValueError or IndexError for another
-    length.
-    """
+    """Yield the names of an index with hashes of `size` bytes. Raises ValueError or IndexError for another length."""
     at, total, name = _HEAD, 0, b""
     for _ in range(count):
         start, at = at, at + _TIMES_AND_MODE + size

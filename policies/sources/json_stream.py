@@ -56,9 +56,7 @@ def json_objects(stream: Text) -> Iterator[Located]:
 
 
 def _object(window: _Window, line: int) -> Iterator[Located]:
-    """Yield the items of an object with `items` while they are read; for other objects, and an empty typed list, the
-    object.
-    """
+    """Yield the items of an object while they are read; other objects and empty typed lists as a whole."""
     window.take("{")
     head: dict[str, Any] = {}
     has_items = False

@@ -697,10 +697,7 @@ class Evidence:
         return name == self.name or name.startswith(f"{self.name}-")
 
     def owns(self, pod: str) -> bool:
-        """Report whether the Pod with this name belongs to the workload.
-
-        If the Pod no longer exists, its name decides.
-        """
+        """Report whether a Pod belongs to the workload: by its name if the Pod no longer exists."""
         record = self.pods.get(pod)
         owner = record.owner[1] if record is not None else pod.rpartition("-")[0]
         between = _OWNERS.get(self.kind)
@@ -725,9 +722,7 @@ class Evidence:
         return [name for name in (self.name, owner, owner.rpartition("-")[0]) if name]
 
     def node(self) -> str:
-        """Return the node of a Pod that has terminated, from its spec or its Events; "" if unknown, or for other
-        Pods.
-        """
+        """Return the node of a Pod that has terminated, from its spec or its Events; "" for other Pods."""
         record = self.pods.get(self.name)
         if self.kind != POD or (record is not None and not record.has_terminated):
             return ""

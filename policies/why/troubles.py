@@ -143,10 +143,7 @@ def _failed_probe(evidence: Evidence, pod: PodRecord, container: Container) -> t
 
 
 def causes(evidence: Evidence, pod: PodRecord, now: float | None = None) -> Iterator[Trouble]:
-    """Yield the reasons why a Pod ended, terminates or restarted, the cause first.
-
-    `now`: None for a snapshot of unknown age.
-    """
+    """Yield why a Pod ended, terminates or restarted, the cause first. `now`: None for a snapshot of unknown age."""
     end = _end(evidence, pod)
     main = list(end)
     yield from main
@@ -548,9 +545,7 @@ def of_where(event: Event) -> str:
 
 
 def by_preemptor(cluster: ClusterSnapshot, event: Event | None) -> str:
-    """Return a phrase with the preemptor, such as ` by shop/web (priority 1000)`; "" if no Event names the
-    preemptor.
-    """
+    """Return a phrase such as ` by shop/web (priority 1000)`; "" if no Event names the preemptor."""
     if event is None or not any(event.by):
         return ""
     preemptor = _named_by(cluster, event)
@@ -1054,9 +1049,7 @@ class Timeline(NamedTuple):
 
 
 def kind_named(given: str) -> str:
-    """Return the `group/Kind` of a Pod or workload by a name that kubectl accepts: `deploy`, `deployments.apps`;
-    "" if unknown.
-    """
+    """Return the `group/Kind` of a name that kubectl accepts: `deploy`, `deployments.apps`; "" if unknown."""
     name, _, group = given.lower().partition(".")
     for kind in (POD, *POD_TEMPLATE_PATHS):
         spec = BY_GROUP_KIND[kind]

@@ -111,9 +111,7 @@ class BlockingPods:
         self._found: dict[tuple[str, str], list[tuple[str, Pod]]] | None = None
 
     def on(self, node_name: str) -> tuple[str, str] | None:
-        """Return the reason why preemption does not help on a node, and an example; None if no Pod blocks the new
-        Pod.
-        """
+        """Return why preemption does not help on a node, and an example; None if no Pod blocks the new Pod."""
         node_info = self._snapshot.get(node_name)
         labels = node_info.node.labels if node_info else {}
         pods = self._by_topology()
@@ -149,9 +147,7 @@ class BlockingPods:
 
 
 def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[str]:
-    """Yield lines that explain surprising outcomes. Source: the Kubernetes documentation, troubleshooting
-    preemption.
-    """
+    """Yield lines that explain surprising outcomes. Source: the documentation, troubleshooting preemption."""
     highest = _priority_for_pdb(prediction) if prediction.outcome == "preempts" else None
     if highest is not None:
         yield (

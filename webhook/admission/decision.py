@@ -134,9 +134,7 @@ def is_shortened(finding: Finding) -> bool:
 
 
 def shortened(text: Text, most: int) -> str:
-    """Return the printable problem in at most `most` characters: the first version that fits, or the start of the
-    shortest version.
-    """
+    """Return the problem in at most `most` characters: the first version that fits, or the start of the shortest."""
     if len(text.problem) <= most:
         return text.problem
     versions = (text.problem, *map(one_line, text.shorter))
@@ -186,9 +184,7 @@ def audit_key(text: str) -> str:
 
 
 def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
-    """Return the message of a denial (one problem for each field, with the ids of its rules), and the causes for
-    programs.
-    """
+    """Return a denial's message (a problem for each field, with its rules), and the causes for programs."""
     ordered = worst_first(finding.as_shown for finding in findings)
     by_field: dict[str, list[Finding]] = {}
     for finding in ordered:

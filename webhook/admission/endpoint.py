@@ -398,9 +398,7 @@ class Endpoint(Services):
         return self.admitted_pods.of(request.user.name, key_of_object(subject), cluster)
 
     def unsupported_headers(self, content_type: str, content_encoding: str) -> Reply | None:
-        """Return the rejection of a request because of its headers; None if valid. A missing content type counts as
-        JSON.
-        """
+        """Return the rejection of invalid headers, or None. A missing content type counts as JSON."""
         if content_type.partition(";")[0].strip().lower() not in ("", "application/json"):
             return rejection(415, f'the content type must be application/json, not "{content_type[:80]}"')
         if content_encoding.lower() not in ("", "identity"):

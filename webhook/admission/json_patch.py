@@ -35,9 +35,7 @@ def pointer(path: Path) -> str:
 
 
 def set_value(obj: ApiObject, path: Path, value: Any) -> PatchOperation:
-    """Return the operation that sets one value in nested objects. The operation adds absent parents, because the API
-    server does not.
-    """
+    """Return the operation that sets a value; it adds absent parents, because the API server does not."""
     depth = 1
     while depth < len(path) and isinstance(at(obj, *path[:depth]), Mapping):
         depth += 1

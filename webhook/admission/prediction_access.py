@@ -136,10 +136,7 @@ class PredictionProcess:
     """One forked process, used by one thread."""
 
     def __init__(self, run: Callable[[Any], Any]) -> None:
-        """Fork the process. Raises OSError if the fork fails.
-
-        `run`: computes the answer to a question; both must be picklable.
-        """
+        """Fork the process. Raises OSError. `run`: computes the answer to a question; both must be picklable."""
         ours, theirs = socket.socketpair()
         try:
             with warnings.catch_warnings():
@@ -398,9 +395,7 @@ class _Bucket(NamedTuple):
         return Level.COARSE if self.coarse + COST <= budget.coarse else Level.NOTHING
 
     def after_call(self, level: Level, budget: Budget) -> _Bucket:
-        """Return the bucket after one more prediction. A coarse prediction uses the exact budget if the coarse budget
-        is empty.
-        """
+        """Return the bucket after one more prediction; a coarse one uses the exact budget if its own is empty."""
         takes_exact = level is Level.EXACT or self.coarse + COST > budget.coarse
         exact = min(self.exact + COST * takes_exact, budget.exact)
         coarse = min(self.coarse + COST * (not takes_exact), budget.coarse)
@@ -431,10 +426,7 @@ class PredictionBudget:
             return self._level(self._now(wanted), wanted)
 
     def take(self, wanted: Mapping[str, Budget]) -> Level:
-        """Take one prediction from each of these buckets, and return the level that all of them allow.
-
-        `wanted`: bucket key -> its budget.
-        """
+        """Take a prediction from these buckets; return the level that all allow. `wanted`: key -> its budget."""
         with self._lock:
             buckets = self._now(wanted)
             level = self._level(buckets, wanted)
@@ -498,9 +490,7 @@ class RequestAccess:
     """How much of predictions the readers of one response see. Only the first prediction takes from the budget."""
 
     def __init__(self, shared: PredictionAccess, request: AdmissionRequest, config: Config, *, annotates: bool) -> None:
-        """Prepare the access for one request. `annotates`: true if predictions are for the annotation instead of the
-        requester.
-        """
+        """`annotates`: true if predictions are for the annotation instead of the requester."""
         self._shared, self._user, self._namespace = shared, request.user, request.namespace
         self._config = config
         self._is_controller = _is_controller(request.user)

@@ -197,10 +197,7 @@ class WarningLimiter:
         self._lock = Lock()
 
     def count(self, user: str, rule: str, dry_run: bool = False) -> int:
-        """Count one more warning. Return 0 to show it in full, otherwise the number of consecutive short ones.
-
-        Dry runs are counted separately.
-        """
+        """Count a warning; return 0 to show it in full, or the number of short ones in a row. Dry runs count apart."""
         key = _digest(rule, str(dry_run), user)
         with self._lock:
             count = self._counts.pop(key, WarningCount()).next(self._clock())

@@ -29,9 +29,7 @@ class LiveClasses:
         self._failed: tuple[float, ApiError] | None = None
 
     def __call__(self) -> Mapping[str, PriorityClass]:
-        """Return the PriorityClasses by name. Raises ApiError without a valid response, or shortly after a failed
-        read.
-        """
+        """Return the PriorityClasses by name. Raises ApiError, also shortly after a failed read."""
         failed = self._failed
         if failed is not None and self._clock() - failed[0] < _REST:
             raise failed[1]

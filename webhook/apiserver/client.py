@@ -494,10 +494,7 @@ class ApiServer:
         return obj if most <= SMALL else self._keep(obj)
 
     def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
-        """Watch a kind from this resource version, for about `seconds`.
-
-        The watch raises Silent after `silence` seconds without an event or a bookmark.
-        """
+        """Watch a kind for about `seconds`. It raises Silent after `silence` seconds without an event or bookmark."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -683,9 +680,7 @@ class Connection:
         self._lock = Lock()
 
     def open(self, call: HttpCall) -> Any:
-        """Send a request, and return the urllib3 response before its body is read. Raises ApiError if there is no
-        response.
-        """
+        """Send a request; return the urllib3 response with its body unread. Raises ApiError without a response."""
         import urllib3
 
         try:

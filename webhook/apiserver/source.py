@@ -65,10 +65,7 @@ class Live:
     """The cluster source `live`."""
 
     def __call__(self, context: str = "") -> Iterator[dict[str, Any]]:
-        """All objects that forewarn reads, from the context `context` (default: the current one).
-
-        Raises SourceError.
-        """
+        """All objects that forewarn reads, from a context (default: the current one). Raises SourceError."""
         api = ApiServer(partial(connect, context))
         yield from read_all(api, _name(context))
         yield from version_of(api)

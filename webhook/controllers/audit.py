@@ -148,9 +148,7 @@ class Throttle:
         used: Callable[[], float] = process_time,
         rest: Callable[[float], object] = sleep,
     ) -> None:
-        """Start to measure. `share`: of one core, in (0, 1]. `until`: deadline by `clock`. `used`: returns seconds of
-        CPU time.
-        """
+        """`share`: of one core, in (0, 1]. `until`: deadline by `clock`. `used`: returns seconds of CPU time."""
         self._share, self._until, self._clock, self._used, self._rest = share, until, clock, used, rest
         self._began, self._used_before = clock(), used()
         self.is_over = False
@@ -241,9 +239,7 @@ class Auditor:
         return end
 
     def elect(self) -> None:
-        """Acquire or renew the Lease; withdraw the findings of a replica that has lost the Lease. Raises
-        ObjectApiError.
-        """
+        """Acquire or renew the Lease; if it is lost, withdraw this replica's findings. Raises ObjectApiError."""
         if self._stop.is_set():
             return
         self._election.reconcile()

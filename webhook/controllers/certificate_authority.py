@@ -79,9 +79,7 @@ class CertificateAuthorities:
         return b"".join([a.certificate for a in (self.current, self.successor) if a] + list(self.retired))
 
     def advanced(self, now: datetime, announced: Collection[bytes]) -> CertificateAuthorities:
-        """Return the CAs that the Secret should contain now. `announced`: the CAs that every webhook configuration
-        contains.
-        """
+        """Return the CAs that the Secret should contain. `announced`: those in every webhook configuration."""
         retired = tuple(pem for pem in self.retired if validity_of(pem).not_after > now)
         current, successor = self.current, self.successor
         if successor and (successor.validity.not_after <= now):

@@ -102,10 +102,7 @@ class Election:
         return self._renewed is not None and self._clock() - self._renewed < ELECTION_SECONDS
 
     def reconcile(self) -> bool:
-        """Renew the Lease, or acquire a Lease without valid holder; return true if this replica is the leader.
-
-        Raises ObjectApiError.
-        """
+        """Renew the Lease, or acquire one without a valid holder; return whether it is held. Raises ObjectApiError."""
         started = self._clock()
         lease = Lease(self._api.get(self._path))
         mine = lease.holder == self._identity
@@ -140,10 +137,7 @@ class Tasks:
         """Reasons of the last failures, by task."""
 
     def attempt(self, task: str, seconds: float, run: Callable[[], object]) -> None:
-        """Run a task if it is due; the next run is due after `seconds`, or immediately after a failure.
-
-        Raises nothing.
-        """
+        """Run a task if it is due: after `seconds`, or immediately after a failure. Raises nothing."""
         now = self._clock()
         if now < self._due.get(task, now):
             return

@@ -218,10 +218,7 @@ class Strangers:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Yield when the request of a caller that is not an API server may proceed; the slot is free after the block.
-
-        Raises NoCapacity.
-        """
+        """Yield when a caller that is no API server may proceed; free the slot after the block. Raises NoCapacity."""
         if self._waiting >= self._most:
             raise NoCapacity
         self._waiting += 1

@@ -68,10 +68,7 @@ class Connections:
         return 2 * self.count > self._most
 
     def enter(self, address: str) -> Connection | None:
-        """Register a connection from an address, if necessary by evicting another one.
-
-        Returns None if all others are busy.
-        """
+        """Register a connection, if necessary by evicting another one. Returns None if all others are busy."""
         connection = Connection(network_of(address), monotonic())
         self._add(connection)
         if self.count > self._most and not self.evict(connection):

@@ -590,9 +590,7 @@ class Protocol(HttpToolsProtocol):
         self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Check the client certificate's names, and start the idle timeout, so that a connection without requests
-        ends.
-        """
+        """Check the client certificate's names; start the idle timeout, which ends connections without requests."""
         super().connection_made(transport)
         self._connection.end = transport.abort
         if self._client_names:
@@ -602,10 +600,7 @@ class Protocol(HttpToolsProtocol):
         self._rest()
 
     def data_received(self, data: bytes) -> None:
-        """Pass data to the parser, and check the size and time of the header.
-
-        Rejects clients whose certificate has none of the allowed names.
-        """
+        """Pass data to the parser; check the size and time of the header, and the names of the certificate."""
         if self._stranger:
             self._reject(403, f"the client certificate for {self._stranger} is not allowed by --client-name")
             return
@@ -1033,10 +1028,7 @@ def serve_health(
     pages: Callable[[], Path] | None = None,
     connections: int = MAX_HEALTH_CONNECTIONS,
 ) -> Callable[[], None]:
-    """Serve the plain health port on a separate thread; returns a function that stops it.
-
-    `pages`: the Unix socket of the operators' pages.
-    """
+    """Serve the plain health port on a thread; return what stops it. `pages`: Unix socket of the operators' pages."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
     probes, others = (cast("Application", WSGIMiddleware(cast("Any", app), workers=1)) for _ in range(2))
     own = HealthPaths(probes, others)
@@ -1133,10 +1125,7 @@ def raise_limit() -> int:
 
 
 def divide(limit: int, used: int) -> Shares:
-    """Divide what a limit on open files leaves for connections. Raises TooFewDescriptors.
-
-    `used`: descriptors for everything else.
-    """
+    """Divide what a limit on open files leaves. Raises TooFewDescriptors. `used`: descriptors for other things."""
     least_tls, least_health = _LEAST
     left = limit - used
     if limit == resource.RLIM_INFINITY:

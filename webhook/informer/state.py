@@ -119,9 +119,7 @@ class ClusterState:
         return self._missing
 
     def ages(self) -> dict[KindSpec, float]:
-        """Return kind -> seconds since the API server's last response, infinite before the first; without optional
-        kinds.
-        """
+        """Return kind -> seconds since the last response, infinite before the first; without optional kinds."""
         now = self._clock()
         return {
             resource: now - heard for resource, heard in tuple(self._last_response.items()) if not resource.optional
