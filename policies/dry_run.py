@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from forewarn.policies.documents import Document, in_json
+from forewarn.policies.documents import Always, Document, Hidden, Inlined, in_json
 from forewarn.policies.kinds import registry as kinds
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
@@ -67,19 +67,16 @@ from forewarn.policies.kube_apiserver.validation.resource_quota import (
     validate_resource_quota_update,
 )
 from forewarn.policies.kube_apiserver.validation.strict import strict_error
-from forewarn.policies.objects.fields import NOTHING, at, group_kind
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_NAMES, PriorityClass
 from forewarn.policies.objects.resource_quota import ResourceQuota
-from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options
 from forewarn.policies.releases.semantics import Semantics
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents import Always, Hidden, Inlined
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
     Key = tuple[str, str]
 

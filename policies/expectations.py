@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.cluster.answer_head import Result
 from forewarn.policies.controllers.own_pods import sentence
-from forewarn.policies.documents import in_json, json_of
+from forewarn.policies.documents import Shard, in_json, json_of
 from forewarn.policies.findings import cut, described, listed, one_line, plural
-from forewarn.policies.objects.fields import InvalidObject, json_type
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, json_type
 from forewarn.policies.objects.node import ZONE
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.selectors import PodPattern
-from forewarn.policies.simulation.scenario import EntryFault, seconds
+from forewarn.policies.simulation.scenario import Arrival, EntryFault, World, seconds
 from forewarn.policies.simulation.summary import timeline_lines, unsettled
 from forewarn.policies.whatif import questions
 from forewarn.policies.whatif.comparison import ask
@@ -26,9 +26,6 @@ from forewarn.policies.whatif.headroom import headroom
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents import Shard
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.simulation.scenario import Arrival, World
     from forewarn.policies.whatif.answer import Answer, Bound, Preemption, WorkloadCount
     from forewarn.policies.whatif.questions import Question
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
-from forewarn.policies.documents import in_json, optional_in_json
+from forewarn.policies.documents import Always, Hidden, in_json, optional_in_json
 from forewarn.policies.light import NamedTuple, later
-
-if TYPE_CHECKING:
-    from forewarn.policies.documents import Always, Hidden
 
 
 class Severity(IntEnum):

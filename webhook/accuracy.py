@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.documents import to_dict
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, KINDS, POD, SERVICE
-from forewarn.policies.objects.fields import InvalidObject, at, items, sequence
-from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, items, sequence
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.scheduling.preemption import rank_of
 from forewarn.webhook.workload_accuracy import (
     LAG,
@@ -47,9 +47,7 @@ from forewarn.webhook.workload_accuracy import (
 
 if TYPE_CHECKING:
     from forewarn.policies.forecast.impact import Impact
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.webhook.workload_accuracy import AccuracyExample, WorkloadTable
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from forewarn.policies.copies import replace
 from forewarn.policies.findings import ObjectRef
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
-from forewarn.policies.objects.fields import InvalidObject, at, mapping, ref_of, text
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, mapping, ref_of, text
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.scheduling.schedule_one import Prediction

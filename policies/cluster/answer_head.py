@@ -6,15 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from forewarn.policies.documents import Document
-from forewarn.policies.findings import described, listed
+from forewarn.policies.documents import Always, Document, Inlined
+from forewarn.policies.findings import Finding, described, listed
 from forewarn.policies.scheduling.caveats import assumptions
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.cluster.origin import Origin
-    from forewarn.policies.documents import Always, Inlined
-    from forewarn.policies.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)

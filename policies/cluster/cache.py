@@ -25,7 +25,7 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.objects.bounded import TooLargeToRetain, max_retained
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.releases.release import UnknownRelease, minor_of
@@ -34,7 +34,6 @@ from forewarn.policies.scheduling.cache import LazySnapshot, PodsByNode, being_b
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import LimitRange, ResourceQuota

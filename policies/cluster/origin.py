@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from forewarn.policies.documents import in_json
-
-if TYPE_CHECKING:
-    from forewarn.policies.documents import Always, Hidden
+from forewarn.policies.documents import Always, Hidden, in_json
 
 TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 """The format of times in UTC, as in metav1.Time."""

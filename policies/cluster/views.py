@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEFAULT_NAMESPACE, POD, PRIORITY_CLASS, is_namespaced
 from forewarn.policies.objects.bounded import retained_part
-from forewarn.policies.objects.fields import group_kind, text
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
+from forewarn.policies.objects.fields import ApiObject, group_kind, text
 
 WORKLOADS: Final = "workloads"
 """The name of the table of all workloads; other tables have the `group/Kind` as name."""

@@ -10,19 +10,15 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import Action, Severity
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import ForewarnError
-from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, exempt_until, not_honoured
-from forewarn.policies.options import Options
-from forewarn.policies.rules.support.context import Target
-from forewarn.policies.selectors import one_of
+from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, Namespace, exempt_until, not_honoured
+from forewarn.policies.options import LimitedResource, Options
+from forewarn.policies.rules.support.context import Rule, Target
+from forewarn.policies.selectors import LabelSelector, one_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.reviewed_object import User
-    from forewarn.policies.options import LimitedResource
-    from forewarn.policies.rules.support.context import Rule
-    from forewarn.policies.selectors import LabelSelector
 
 
 _NO_OPTIONS: Final = Options()

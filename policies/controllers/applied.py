@@ -27,19 +27,17 @@ from forewarn.policies.kinds.registry import (
     VOLUME,
 )
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind
 from forewarn.policies.objects.namespace import NAME_LABEL
 from forewarn.policies.objects.resource_list import mask
-from forewarn.policies.objects.storage import default_storage_class
+from forewarn.policies.objects.storage import PersistentVolumeClaim, default_storage_class
 from forewarn.policies.scheduling.caveats import lists_storage
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot, Key
     from forewarn.policies.controllers.view import Key as WorkloadKey
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.storage import PersistentVolumeClaim
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.selectors import LabelSelector
 

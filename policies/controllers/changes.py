@@ -34,15 +34,13 @@ from forewarn.policies.controllers.stateful_set import (
 )
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.kinds.registry import JOB_TEMPLATE, ROLLED_OUT
-from forewarn.policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
-from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.objects.fields import ApiObject, at, group_kind, int32, mapping, ref_of, text
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.objects.workload import contains, pod_template_of, wanted_active
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 
 _MAX_STEPS: Final = 500

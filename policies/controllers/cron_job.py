@@ -9,11 +9,10 @@ from zoneinfo import ZoneInfo
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import Action, CreateWorkload, DeleteWorkload, Report, Requeue, SetStatus
 from forewarn.policies.kinds.registry import JOB_TEMPLATE
-from forewarn.policies.objects.fields import boolean, int32, mapping, ref_of, text
+from forewarn.policies.objects.fields import ApiObject, boolean, int32, mapping, ref_of, text
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key, View, WorkloadState
-    from forewarn.policies.objects.fields import ApiObject
 
 
 _MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -18,12 +18,11 @@ from forewarn.policies.controllers.templates import (
 from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, Requeue, SetStatus, controller_of
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, items, mapping, sequence, text
-from forewarn.policies.objects.node import NO_EXECUTE, tolerations_tolerate_taint, untolerated_taint
+from forewarn.policies.objects.node import NO_EXECUTE, Node, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.objects.node_selector import FieldRequirement, NodeAffinity, NodeSelector
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key, PodState, View, WorkloadState
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
 
 BURST_REPLICAS: Final = 250

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.controllers.templates import scaled
-from forewarn.policies.controllers.view import Action, SetStatus
-from forewarn.policies.objects.fields import at, mapping
+from forewarn.policies.controllers.view import Action, Key, SetStatus, Tally, View, WorkloadState
+from forewarn.policies.objects.fields import ApiObject, at, mapping
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
-
-if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import Key, Tally, View, WorkloadState
-    from forewarn.policies.objects.fields import ApiObject
 
 
 class PdbStatus(NamedTuple):

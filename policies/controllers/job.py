@@ -9,12 +9,11 @@ from forewarn.policies.controllers.replica_set import ordered_for_deletion
 from forewarn.policies.controllers.templates import labelled, pod_of_template, template_of
 from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, ReleasePod, Report, Requeue, SetStatus
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import at, boolean, int32, items, text, timestamp
+from forewarn.policies.objects.fields import ApiObject, at, boolean, int32, items, text, timestamp
 from forewarn.policies.objects.workload import backoff_limit, is_managed_elsewhere, matches_disruption, wanted_active
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key, PodState, View, WorkloadState
-    from forewarn.policies.objects.fields import ApiObject
 
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 JOB_NAME: Final = "batch.kubernetes.io/job-name"

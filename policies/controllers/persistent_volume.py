@@ -9,12 +9,11 @@ from forewarn.policies.controllers.templates import claim_of_template
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import items, mapping, text
 from forewarn.policies.objects.pod import Owner
-from forewarn.policies.objects.storage import NO_PROVISIONER
+from forewarn.policies.objects.storage import NO_PROVISIONER, PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.scheduling.plugins.volume_binding import available_for, could_hold
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import PodState, View
-    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 
 class Bind(NamedTuple):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from forewarn.policies.controllers.view import DeletePod
-
-if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import PodState
+from forewarn.policies.controllers.view import DeletePod, PodState
 
 CHECK_PERIOD: Final = 20.0
 """Seconds between two rounds of garbage collection."""

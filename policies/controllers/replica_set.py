@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.templates import pod_of_template, template_of
 from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, Requeue, SetStatus
-from forewarn.policies.objects.fields import INT32, NOTHING, int32, mapping
+from forewarn.policies.objects.fields import INT32, NOTHING, ApiObject, int32, mapping
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key, PodCounts, PodState, View, WorkloadState
-    from forewarn.policies.objects.fields import ApiObject
 
 _NATURAL: Final = range(2**31)
 BURST_REPLICAS: Final = 500

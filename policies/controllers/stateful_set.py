@@ -27,12 +27,11 @@ from forewarn.policies.controllers.view import (
 )
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import NOTHING, ApiObject, int32, items, mapping, text
-from forewarn.policies.objects.pod import Owner
+from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.volumes import Volume
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key, PodState, View, WorkloadState
-    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.storage import PersistentVolumeClaim
     from forewarn.policies.releases.semantics import Semantics
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from forewarn.policies.controllers.view import DeletePod
+from forewarn.policies.controllers.view import DeletePod, PodState
 from forewarn.policies.objects.devices import DeviceId
-from forewarn.policies.objects.node import NO_EXECUTE
+from forewarn.policies.objects.node import NO_EXECUTE, Taint, Toleration
 
 if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import PodState
     from forewarn.policies.objects.devices import (
         AllocatedDevice,
         DeviceTaint,
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
         ResourceClaim,
         ResourceSlice,
     )
-    from forewarn.policies.objects.node import Taint, Toleration
     from forewarn.policies.objects.pod import Pod
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.disclosure import EXACT, OPEN, Disclose, Shown
+from forewarn.policies.disclosure import EXACT, OPEN, Audience, Disclose, Shown
 from forewarn.policies.findings import INCOMPLETE, NO_OBJECT, Action, Finding, Problem, Severity, Text, cut, field_path
 from forewarn.policies.kinds.registry import (
     GROUP_TEMPLATES,
@@ -28,21 +28,17 @@ from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import parse_error
 from forewarn.policies.rules.pod.classes import class_not_allowed, is_class_use_unknown
 from forewarn.policies.rules.support.audience import audience_of
-from forewarn.policies.rules.support.context import Context, Phase, Target
-from forewarn.policies.rules.support.predictions import Predicted
-from forewarn.policies.rules.support.restarts import Restarts
+from forewarn.policies.rules.support.context import Context, Phase, Rule, Target
+from forewarn.policies.rules.support.predictions import Predicted, Recall
+from forewarn.policies.rules.support.restarts import Restarts, Simulations
 from forewarn.policies.rules.support.rule_text import is_variable
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
-    from forewarn.policies.disclosure import Audience
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.kinds.class_paths import ClassPath
     from forewarn.policies.objects.namespace import Namespace
-    from forewarn.policies.rules.support.context import Rule
-    from forewarn.policies.rules.support.predictions import Recall
-    from forewarn.policies.rules.support.restarts import Simulations
 
 __all__ = ["EvaluationRequest", "Phase", "count_open", "evaluate", "impact_of"]
 

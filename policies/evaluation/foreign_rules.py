@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.findings import Problem, Severity, cut
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.rules.support.context import NOTHING_STORED, DependsOn, Rule, Target
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, DependsOn, Rule, Target
 from forewarn.policies.rules.support.documentation import documentation_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.config.model import Config
     from forewarn.policies.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.rules.support.context import Context
 
 GROUP: Final = "forewarn.rules"
 _ID: Final = re.compile(r"[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*")

@@ -23,7 +23,7 @@ from forewarn.policies.controllers.job import JOB_BACKOFF, only_replaces_failed
 from forewarn.policies.controllers.own_pods import Recreator, again, has_lost_owner, selector_of
 from forewarn.policies.controllers.stateful_set import blocking_ordinal, ordinal_of
 from forewarn.policies.controllers.templates import made_of, template_of
-from forewarn.policies.controllers.view import controller_of
+from forewarn.policies.controllers.view import Key, controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.disclosure import count_range
 from forewarn.policies.findings import listed, plural
@@ -32,9 +32,9 @@ from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kube_apiserver.quota import RemainingQuota
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, mapping
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, mapping
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.objects.workload import fails_with_one_pod
+from forewarn.policies.objects.workload import Workload, fails_with_one_pod
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.scheduling.framework import CycleState
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
@@ -46,12 +46,9 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.controllers.view import Key
     from forewarn.policies.documents import Sparse
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
-    from forewarn.policies.objects.workload import Workload
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 

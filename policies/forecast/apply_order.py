@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, creates_pods_later
 from forewarn.policies.forecast.placement import ChargedQuotas, Placement, new_pods_of, place_pods
-from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.scheduling.queue.priority_queue import Nominator, PriorityQueue, le_priority_pre_check
 from forewarn.policies.scheduling.queue.registrations import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, QueueingHints
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.queue.pod_info import Key, QueuedPodInfo
     from forewarn.policies.scheduling.snapshot import Snapshot

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.changes import creates_no_pods, pod_change
+from forewarn.policies.controllers.changes import PodChange, creates_no_pods, pod_change
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, DaemonPods, are_equivalent, creates_pods_later
 from forewarn.policies.forecast.aftermath import (
     MAX_WORK,
@@ -39,10 +39,10 @@ from forewarn.policies.forecast.pod_groups import (
 )
 from forewarn.policies.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.metering import CutShort, each, limited, meter, metered, never
-from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, mapping
 from forewarn.policies.objects.node import HOSTNAME
 from forewarn.policies.objects.reviewed_object import ReviewedObject
-from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
+from forewarn.policies.scheduling.bulk import OnEachNode, capacity_for, on_each_node
 from forewarn.policies.scheduling.caveats import assumptions, lists_storage
 from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
 from forewarn.policies.scheduling.preemption import Decision
@@ -51,13 +51,10 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.controllers.changes import PodChange
     from forewarn.policies.forecast.aftermath import Waiting
     from forewarn.policies.forecast.rehearsal import Rehearsal
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
-    from forewarn.policies.scheduling.bulk import OnEachNode
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 

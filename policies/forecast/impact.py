@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from forewarn.policies.disclosure import OPEN, count_range, shown_pods
-from forewarn.policies.documents import to_dict
+from forewarn.policies.disclosure import OPEN, Audience, count_range, shown_pods
+from forewarn.policies.documents import Always, Sparse, to_dict
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import CutShort, Excess, TooLarge, excess_of
 
 if TYPE_CHECKING:
-    from forewarn.policies.disclosure import Audience
-    from forewarn.policies.documents import Always, Sparse
     from forewarn.policies.forecast.aftermath import Aftermath
     from forewarn.policies.forecast.pod_groups import GroupForecast, GroupImpact
     from forewarn.policies.objects.pod import Pod

@@ -13,7 +13,7 @@ from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.quota import InvalidScope, Pods, first_rejected, matches
 from forewarn.policies.objects.extent import check_quota_extent, check_quotas
-from forewarn.policies.objects.fields import InvalidObject, ref_of
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, ref_of
 from forewarn.policies.objects.resource_list import add, mask
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.scheduling.schedule_one import Prediction
@@ -21,7 +21,6 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.impact import Impact
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
 

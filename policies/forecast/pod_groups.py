@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.new_pods import replicas_of
-from forewarn.policies.disclosure import OPEN, shown_pods
-from forewarn.policies.documents import in_json, optional_in_json
+from forewarn.policies.disclosure import OPEN, Audience, shown_pods
+from forewarn.policies.documents import Hidden, Sparse, in_json, optional_in_json
 from forewarn.policies.findings import plural
 from forewarn.policies.metering import TooLarge, limited
 from forewarn.policies.objects.fields import InvalidObject, at
@@ -22,8 +22,6 @@ from forewarn.policies.scheduling.queue.pod_info import order_of_member
 from forewarn.policies.scheduling.responsible import CLAIMS, is_scheduled_by_group, why_group_not_predicted
 
 if TYPE_CHECKING:
-    from forewarn.policies.disclosure import Audience
-    from forewarn.policies.documents import Hidden, Sparse
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.objects.reviewed_object import ReviewedObject

@@ -15,40 +15,34 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.own_pods import controlled, owned_pods_of, pods_of
 from forewarn.policies.controllers.templates import template_of
-from forewarn.policies.controllers.view import PodState, controller_of
+from forewarn.policies.controllers.view import Key, PodState, WorkloadState, controller_of
 from forewarn.policies.cow_table import derived
-from forewarn.policies.forecast.aftermath import Aftermath
+from forewarn.policies.forecast.aftermath import Aftermath, Waiting
 from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, NODE
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
-from forewarn.policies.objects.fields import InvalidObject, at, int32, mapping, text
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, int32, mapping, text
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.scheduling.caveats import victims_tie
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.scheduling.preemption import Candidate, Decision
 from forewarn.policies.scheduling.recurring_cycle import recurring_cycles_of
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import changed_pdbs
+from forewarn.policies.scheduling.snapshot import Snapshot, changed_pdbs
 from forewarn.policies.simulation.clock import Clock
 from forewarn.policies.simulation.dump import MINUTE, QUIET, completed
 from forewarn.policies.simulation.scenario import Arrival, World, read_workload
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS
-from forewarn.policies.simulation.scheduler_cache import SchedulerCache
+from forewarn.policies.simulation.scheduler_cache import Rejected, SchedulerCache
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Levels
+from forewarn.policies.simulation.summary import Eviction, Levels
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.controllers.view import Key, WorkloadState
-    from forewarn.policies.forecast.aftermath import Waiting
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.simulation.scheduler_cache import Rejected
-    from forewarn.policies.simulation.summary import Eviction
 
 
 _CLONING: Final = 8

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, items, mapping, sequence, text
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, items, mapping, sequence, text
 from forewarn.policies.objects.node import NO_EXECUTE, Toleration, read_tolerations
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resource_list import ResourceList
     from forewarn.policies.objects.resource_quota import LimitRange
     from forewarn.policies.releases.semantics import Semantics

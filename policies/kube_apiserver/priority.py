@@ -7,14 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
-from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
+from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, Namespace
+from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY, PriorityClass
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.namespace import Namespace
-    from forewarn.policies.objects.priority_class import PriorityClass
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 

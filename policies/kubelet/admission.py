@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.documents import in_json
+from forewarn.policies.documents import Hidden, in_json
 from forewarn.policies.kube_apiserver.validation.resources import is_extended
-from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, CPU, GUARANTEED, MEMORY
-from forewarn.policies.objects.node import LABEL_OS, NO_EXECUTE, untolerated_taint
+from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, CPU, GUARANTEED, MEMORY, KubeletPod
+from forewarn.policies.objects.node import LABEL_OS, NO_EXECUTE, Node, untolerated_taint
 from forewarn.policies.scheduling.plugins import node_affinity, node_name, node_ports
 from forewarn.policies.scheduling.plugins.node_resources_fit import InsufficientResource, insufficient_resources
 from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleration
 
 if TYPE_CHECKING:
-    from forewarn.policies.documents import Hidden
-    from forewarn.policies.kubelet.pods import KubeletPod
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from forewarn.policies.documents import in_json
+from forewarn.policies.documents import Hidden, Inlined, in_json
 from forewarn.policies.findings import cut
-from forewarn.policies.kubelet.pods import EPHEMERAL_STORAGE, MEMORY
+from forewarn.policies.kubelet.pods import EPHEMERAL_STORAGE, MEMORY, KubeletPod
 from forewarn.policies.objects.fields import InvalidObject, at, json_type
 from forewarn.policies.quantity import NANO
-
-if TYPE_CHECKING:
-    from forewarn.policies.documents import Hidden, Inlined
-    from forewarn.policies.kubelet.pods import KubeletPod
-
 
 _ALL: Final = ("root", "logs", "volumes")
 _PARTS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from forewarn.policies.kube_apiserver.validation.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, pod_qos
-from forewarn.policies.objects.fields import at, int32, items, mapping, text
+from forewarn.policies.objects.fields import ApiObject, at, int32, items, mapping, text
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.objects.pod_spec import pod_requests
-from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, ResourceList
 from forewarn.policies.quantity import NANO
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.resources import ResourceList
 
 _SYSTEM_CRITICAL: Final = 2_000_000_000
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"

@@ -6,10 +6,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from forewarn.policies.documents import in_json
+from forewarn.policies.documents import Hidden, in_json
 
 if TYPE_CHECKING:
-    from forewarn.policies.documents import Hidden
     from forewarn.policies.kubelet.pods import KubeletPod
 
 

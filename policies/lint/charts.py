@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from forewarn.policies.findings import Action, Severity
+from forewarn.policies.findings import Action, Finding, Severity
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.rules.support.rule_text import is_fixture
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.files import File
-
-if TYPE_CHECKING:
-    from forewarn.policies.findings import Finding
 
 CHART: Final = "Chart.yaml"
 

@@ -12,7 +12,7 @@ from difflib import get_close_matches, unified_diff
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
-from forewarn.policies.lint.input import wanted_kinds
+from forewarn.policies.lint.input import Input, wanted_kinds
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_NAMES, PriorityClass
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
     from forewarn.policies.findings import Finding, Location
-    from forewarn.policies.lint.input import Input
 
 
 _LIKE: Final = 0.75

@@ -11,8 +11,8 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.evaluation.suppressions import of_annotations, of_comments
-from forewarn.policies.kinds.class_paths import CRD, PRESETS, class_paths_of
+from forewarn.policies.evaluation.suppressions import Suppression, of_annotations, of_comments
+from forewarn.policies.kinds.class_paths import CRD, PRESETS, ClassPath, class_paths_of
 from forewarn.policies.kinds.registry import (
     DEFAULT_NAMESPACE,
     GROUP_TEMPLATES,
@@ -25,23 +25,18 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests import BROKEN, NO_KIND, Fault, is_definition, is_typed, named_kinds, read, values
-from forewarn.policies.manifests.groups import Grouping, Member, grouped, matches
-from forewarn.policies.objects.fields import at, group_kind
+from forewarn.policies.manifests.groups import Group, Grouping, Kustomization, Member, grouped, matches
+from forewarn.policies.objects.fields import ApiObject, at, group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from forewarn.policies.sources import SourceError, find_files, read_file
-from forewarn.policies.sources.files import TEMPLATES, real_directory
+from forewarn.policies.sources.files import TEMPLATES, File, real_directory
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
-    from forewarn.policies.evaluation.suppressions import Suppression
     from forewarn.policies.findings import Finding, Location, ObjectRef
-    from forewarn.policies.kinds.class_paths import ClassPath
     from forewarn.policies.lint.templates import Engine
     from forewarn.policies.manifests import Reading
-    from forewarn.policies.manifests.groups import Group, Kustomization
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.sources.files import File
 
 
 ASSERTION: Final = "test assertion"

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from forewarn.policies.findings import cut
@@ -22,13 +22,9 @@ from forewarn.policies.lint.input import KUSTOMIZATIONS
 from forewarn.policies.lint.tools import Outside, Trees, refuse_option
 from forewarn.policies.manifests.documents import MAX_DEPTH, Document, Fault, as_utf8, split
 from forewarn.policies.manifests.yaml.grammar import leniently
-from forewarn.policies.manifests.yaml.nodes import Scalar, compose, followed
+from forewarn.policies.manifests.yaml.nodes import Node, Scalar, compose, followed
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.files import File
-
-if TYPE_CHECKING:
-    from forewarn.policies.manifests.yaml.nodes import Node
-
 
 _PLUGINS: Final = frozenset(("generators", "transformers", "validators"))
 _LISTS: Final = frozenset(("apiversion", "kind", "metadata", "resources", "bases"))

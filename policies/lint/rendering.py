@@ -17,7 +17,7 @@ from glob import glob
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.evaluation.suppressions import ANNOTATION
-from forewarn.policies.findings import Location, Severity, cut, plural
+from forewarn.policies.findings import Location, Path, Severity, cut, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, REMOVED
 from forewarn.policies.lint.charts import CHART, Charts
 from forewarn.policies.lint.input import KUSTOMIZATIONS, RENDERED, Input, Rendered, is_excluded, is_in, wanted_kinds
@@ -34,9 +34,9 @@ from forewarn.policies.lint.tools import (
     write_gate,
 )
 from forewarn.policies.manifests import Fault, read, values
-from forewarn.policies.manifests.groups import Member, reached, read_kustomization
-from forewarn.policies.objects.fields import at, group_kind
-from forewarn.policies.objects.reviewed_object import FileDiagnostic
+from forewarn.policies.manifests.groups import Kustomization, Member, reached, read_kustomization
+from forewarn.policies.objects.fields import ApiObject, at, group_kind
+from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject, Source
 from forewarn.policies.options import ANY_FILE, ENABLE_HELM, NETWORK, Rendering
 from forewarn.policies.releases.minors import NEWEST
 from forewarn.policies.rules.support.rule_text import is_test_file
@@ -46,11 +46,7 @@ from forewarn.policies.sources.gitignore import Ignores
 
 if TYPE_CHECKING:
     from forewarn.policies.config.model import Config
-    from forewarn.policies.findings import Path
     from forewarn.policies.lint.input import LintRequest, RenderRequest
-    from forewarn.policies.manifests.groups import Kustomization
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.reviewed_object import ReviewedObject, Source
 
     _Part = Callable[[str], str]
     _Numbers = Mapping[str, Sequence[int]]

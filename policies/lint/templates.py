@@ -11,9 +11,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from forewarn.policies.findings import Location, listed, plural
+from forewarn.policies.findings import Location, Path, listed, plural
 from forewarn.policies.kinds.class_paths import ANYWHERE, PRESETS, found_at
 from forewarn.policies.kinds.registry import ONLY_LINTED, POD_TEMPLATE_PATHS
 from forewarn.policies.light import NamedTuple, later
@@ -21,15 +21,9 @@ from forewarn.policies.manifests import Fault, values
 from forewarn.policies.manifests.documents import Document, as_utf8
 from forewarn.policies.manifests.templates import lines_of
 from forewarn.policies.manifests.yaml.source import Tree, YamlSource
-from forewarn.policies.objects.fields import InvalidObject, group_kind, text_at
-from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, text_at
+from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 from forewarn.policies.objects.workload import PodTemplate, parts_of, pod_template_of
-
-if TYPE_CHECKING:
-    from forewarn.policies.findings import Path
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.reviewed_object import FileDiagnostic
-
 
 RULE: Final = "template-braces"
 _PIPE: Final = "pipe the rendered output into `forewarn lint -`"

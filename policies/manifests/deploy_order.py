@@ -10,14 +10,11 @@ import os
 from collections.abc import Iterable
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.findings import cut
 from forewarn.policies.light import NamedTuple, later
-from forewarn.policies.objects.fields import at, text_at
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
+from forewarn.policies.objects.fields import ApiObject, at, text_at
 
 _ARGO_HOOK, _WAVE = "argocd.argoproj.io/hook", "argocd.argoproj.io/sync-wave"
 _ARGO_OPTIONS, _FLUX_FORCE = "argocd.argoproj.io/sync-options", "kustomize.toolkit.fluxcd.io/force"

@@ -16,17 +16,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from forewarn.policies.kinds.registry import FLUX_KUSTOMIZATION, RELEASE_NAMESPACE
 from forewarn.policies.manifests.deploy_order import FluxOrder
 from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.values import values
-from forewarn.policies.objects.fields import OBJECT, at, group_kind, text_at
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
+from forewarn.policies.objects.fields import OBJECT, ApiObject, at, group_kind, text_at
 
 NAMED_IN: Final = (b"argoproj.io/", b"kustomize.toolkit.fluxcd.io/")
 """Texts in every file that `destinations` reads."""

@@ -8,22 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import Severity, quote
+from forewarn.policies.findings import Location, ObjectRef, Severity, quote
 from forewarn.policies.light import later
-from forewarn.policies.manifests.documents import NOT_TEXT, Fault
-from forewarn.policies.manifests.yaml.construct import scalar_value
-from forewarn.policies.manifests.yaml.nodes import UNREAD, Collection, Scalar
+from forewarn.policies.manifests.documents import NOT_TEXT, Document, Fault
+from forewarn.policies.manifests.yaml.construct import Repeated, scalar_value
+from forewarn.policies.manifests.yaml.nodes import UNREAD, Collection, Node, Scalar
 from forewarn.policies.manifests.yaml.scalars import doubtful
 from forewarn.policies.manifests.yaml.source import YamlSource, node_at, span
-from forewarn.policies.objects.reviewed_object import FileDiagnostic
+from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Location, ObjectRef
-    from forewarn.policies.manifests.documents import Document
     from forewarn.policies.manifests.json_text import Spans
-    from forewarn.policies.manifests.yaml.construct import Repeated
-    from forewarn.policies.manifests.yaml.nodes import Node
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _BRACES: Final = later(
     r"(?=[{%<@$]|^[ \t])(?:\{\{.*?(?:\}\}|$)|\{%.*?(?:%\}|$)|%\{.*?(?:\}|$)|<%.*?(?:%>|$)"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from forewarn.policies.findings import cut
+from forewarn.policies.findings import ObjectRef, cut
 from forewarn.policies.kinds.registry import (
     APPLIED,
     DISRUPTION_BUDGET,
@@ -25,15 +25,13 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.manifests.deploy_order import position_of
 from forewarn.policies.manifests.object_finder import items_of
-from forewarn.policies.objects.fields import NOTHING, OBJECT, InvalidObject, at, group_kind
+from forewarn.policies.objects.fields import NOTHING, OBJECT, ApiObject, InvalidObject, at, group_kind
 from forewarn.policies.objects.pod_spec import pod_requests
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.quantity import Format, Quantity, parse_quantity
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import ObjectRef
     from forewarn.policies.manifests.groups import Identity, Member
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {

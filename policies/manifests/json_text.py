@@ -11,12 +11,11 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.manifests.documents import Fault
+from forewarn.policies.manifests.documents import Document, Fault
 from forewarn.policies.manifests.yaml.scalars import as_integer
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Location, Path
-    from forewarn.policies.manifests.documents import Document
 
 
 _SPACE: Final = re.compile(r"\s*")

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from forewarn.policies.findings import quote
+from forewarn.policies.findings import Path, quote
 from forewarn.policies.kinds.class_paths import (
     CONFIG_MAP,
     CRD,
@@ -24,12 +24,10 @@ from forewarn.policies.kinds.class_paths import (
 from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS, is_namespaced, removed_version
 from forewarn.policies.light import later
 from forewarn.policies.objects.fields import at, group_kind, ref_of
-from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
+from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject, Source
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Path
     from forewarn.policies.kinds.class_paths import ClassPath
-    from forewarn.policies.objects.reviewed_object import Source
 
 
 _VARIABLE: Final = later(r"\$\{\{?(?P<name>\w+)\}\}?|\$\([\w.\-]+\)|\{\{.*\}\}", re.DOTALL)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import cut, listed
+from forewarn.policies.findings import Path, cut, listed
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests import sniff
 from forewarn.policies.manifests.comments import Comment, comments_of
@@ -16,13 +16,11 @@ from forewarn.policies.manifests.object_finder import NO_KIND, ObjectFinder
 from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar, leniently
 from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
 from forewarn.policies.manifests.yaml.source import Tree, YamlSource
-from forewarn.policies.objects.reviewed_object import FileDiagnostic
+from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject, Source
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Path
     from forewarn.policies.manifests.embedded import Place
     from forewarn.policies.manifests.json_text import JsonReader, Spans
-    from forewarn.policies.objects.reviewed_object import ReviewedObject, Source
 
 MAX_FILE: Final = 64 * 1024 * 1024
 """Maximum bytes of a file of manifests; larger files need too much memory."""

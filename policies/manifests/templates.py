@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import ObjectRef
+from forewarn.policies.findings import Location, ObjectRef, Path
 from forewarn.policies.kinds.registry import DAEMON_SET, DISRUPTION_BUDGET, KINDS, RELEASE_NAMESPACE, removed_version
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests.diagnostics import MAX_LINES, harmless, in_block
@@ -22,11 +22,9 @@ from forewarn.policies.manifests.documents import as_utf8
 from forewarn.policies.manifests.object_finder import intended_type
 from forewarn.policies.manifests.reading import read
 from forewarn.policies.manifests.yaml.source import YamlSource
-from forewarn.policies.objects.fields import at, group_kind
+from forewarn.policies.objects.fields import ApiObject, at, group_kind
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Location, Path
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from forewarn.policies.objects.fields import at, int32, mapping, text
+from forewarn.policies.objects.fields import ApiObject, at, int32, mapping, text
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
 
 

@@ -7,13 +7,10 @@ a Pod above the limits is rejected at low cost. Offline commands have no limits.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from forewarn.policies.metering import TooLarge, limited
-from forewarn.policies.objects.fields import OBJECT
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
+from forewarn.policies.objects.fields import OBJECT, ApiObject
 
 MAX_CONTAINERS: Final = 500
 """Maximum containers of a Pod, including init containers."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.objects.fields import string_map, text
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
+from forewarn.policies.objects.fields import ApiObject, string_map, text
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 """The label with the namespace's name, which the API server sets on each namespace."""

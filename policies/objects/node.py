@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from forewarn.policies.copies import shared_labels
 from forewarn.policies.metering import each
-from forewarn.policies.objects.fields import boolean, items, sequence, string_map, strings, text, within
+from forewarn.policies.objects.fields import ApiObject, boolean, items, sequence, string_map, strings, text, within
 from forewarn.policies.objects.resources import Resource, as_resource, read_resource_list
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"

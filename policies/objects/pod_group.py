@@ -5,16 +5,13 @@ Source: api `scheduling/v1beta1/types.go`; v1alpha3 has the same fields.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.kinds.class_paths import GROUPS
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.objects.fields import NOTHING, at, int32, items, mapping, text
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, int32, items, mapping, text
 from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
 from forewarn.policies.objects.workload import class_names_of
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
 
 INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 """The condition of a PodGroup that kube-scheduler writes; it never changes from True to another status."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from forewarn.policies.documents import in_json
+from forewarn.policies.documents import Hidden, in_json
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.owners import Loss, role_of
 from forewarn.policies.kinds.registry import DAEMON_SET, JOB
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.objects.workload import fails_with_one_pod
 
 if TYPE_CHECKING:
-    from forewarn.policies.documents import Hidden
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Owner, Pod
 
 _LONGEST: Final = 253

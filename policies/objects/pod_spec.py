@@ -25,7 +25,7 @@ from forewarn.policies.objects.fields import (
     text,
     within,
 )
-from forewarn.policies.objects.node import Toleration, read_tolerations, untolerated_taint
+from forewarn.policies.objects.node import Node, Toleration, read_tolerations, untolerated_taint
 from forewarn.policies.objects.node_selector import NodeAffinity
 from forewarn.policies.objects.resources import (
     CPU,
@@ -48,7 +48,6 @@ from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_la
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.namespace import Namespace
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.releases.semantics import Semantics
 
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.objects.fields import boolean, int32, text
+from forewarn.policies.objects.fields import ApiObject, boolean, int32, text
 
 if TYPE_CHECKING:
     from forewarn.policies.documents import Spelled
-    from forewarn.policies.objects.fields import ApiObject
 
 SERVED_VERSION: Final = "scheduling.k8s.io/v1"
 PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from forewarn.policies.metering import FEW, charge, meter
-from forewarn.policies.objects.fields import InvalidObject, mapping, ref_of
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, mapping, ref_of
 from forewarn.policies.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
-    from forewarn.policies.objects.fields import ApiObject
 
 ResourceList = dict[str, int]
 """Resource name -> exact amount in billionths."""

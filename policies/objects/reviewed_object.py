@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from forewarn.policies.findings import NO_LOCATION, Location, ObjectRef, Path, Severity
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.objects.fields import NOTHING, namespace_of, ref_of
+from forewarn.policies.objects.fields import NOTHING, ApiObject, namespace_of, ref_of
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.workload import PodTemplate
 
 

@@ -8,14 +8,11 @@ gives each check with its first minor version.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Self, overload
+from typing import Final, Self, overload
 
 from forewarn.policies.releases.gates import MODELLED, default
 from forewarn.policies.releases.minors import KNOWN_MINORS, PREDICTED_MINORS, PREVIEW, PREVIEW_MINORS, RECORDED_MINOR
-from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
-
-if TYPE_CHECKING:
-    from forewarn.policies.releases.profiles import SchedulerConfiguration
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER, SchedulerConfiguration
 
 _DEFAULTS: Final = {name: {minor: default(name, minor) for minor in PREDICTED_MINORS} for name in MODELLED}
 

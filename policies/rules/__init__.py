@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.light import modules_in
-from forewarn.policies.rules.support.context import Target, rule
-
-if TYPE_CHECKING:
-    from forewarn.policies.rules.support.context import Rule
+from forewarn.policies.rules.support.context import Rule, Target, rule
 
 _NO_RULES: Final = frozenset(("support", "wording"))
 """Modules and packages without rules."""

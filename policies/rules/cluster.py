@@ -10,7 +10,7 @@ from forewarn.policies.forecast.impact import victims_of
 from forewarn.policies.kinds.registry import DEPLOYMENT
 from forewarn.policies.objects.fields import InvalidObject, group_kind, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
-from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_NAMES
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_NAMES, PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target, rule
 from forewarn.policies.rules.support.details import (
@@ -29,7 +29,6 @@ from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, class_name
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Problem, Severity, cut, field_path, listed, quote
+from forewarn.policies.findings import Path, Problem, Severity, cut, field_path, listed, quote
 from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
     REMOVED_SCHEDULER_FIELDS,
@@ -22,14 +22,12 @@ from forewarn.policies.kube_apiserver.validation.strict import (
     unknown_fields,
 )
 from forewarn.policies.light import later
-from forewarn.policies.objects.fields import at, group_kind, json_type
+from forewarn.policies.objects.fields import ApiObject, at, group_kind, json_type
 from forewarn.policies.rules.support.context import Context, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
 from forewarn.policies.rules.support.rule_text import diagnostics, is_template_variable
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Path
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.objects.workload import PodTemplate
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.findings import Action, Problem, Severity, cut
 from forewarn.policies.objects.fields import text_at
@@ -13,15 +13,12 @@ from forewarn.policies.objects.namespace import (
     exempt_until,
     not_honoured,
 )
-from forewarn.policies.objects.reviewed_object import User
+from forewarn.policies.objects.reviewed_object import ReviewedObject, User
 from forewarn.policies.rules.support.context import Context, DependsOn, Target, rule
 from forewarn.policies.rules.support.details import UnknownClass
 from forewarn.policies.rules.support.names import recommended_to
 from forewarn.policies.rules.support.rule_text import is_template_variable
 from forewarn.policies.selectors import one_of
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _LONGEST_VALUE: Final = 60
 _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)

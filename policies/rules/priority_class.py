@@ -18,7 +18,7 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.kube_apiserver.priority import already_default
 from forewarn.policies.light import later
-from forewarn.policies.objects.fields import InvalidObject, at, group_kind
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     POLICIES,
@@ -46,7 +46,6 @@ from forewarn.policies.rules.support.rule_text import (
 )
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod_group import GroupTemplates, PodGroup
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural, quote
+from forewarn.policies.findings import Action, Path, Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.kinds.registry import AUTOSCALER, CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, JOB_TEMPLATE
 from forewarn.policies.light import later
 from forewarn.policies.metering import charge, each
@@ -26,7 +26,6 @@ from forewarn.policies.rules.support.rule_text import (
 )
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Path
     from forewarn.policies.kube_apiserver.quota import Fault
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.reviewed_object import ReviewedObject

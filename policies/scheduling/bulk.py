@@ -21,24 +21,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
-from forewarn.policies.objects.pod import TOPOLOGY_LABELS
+from forewarn.policies.objects.pod import TOPOLOGY_LABELS, Pod
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
-from forewarn.policies.scheduling.snapshot import BASE_RESOURCES, NotValid, charged_pdbs, may_be_violated
+from forewarn.policies.scheduling.snapshot import BASE_RESOURCES, NotValid, Snapshot, charged_pdbs, may_be_violated
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import CACHE_SIZE, lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, Unsupported, attempt
-from forewarn.policies.scheduling.vectorized.pod_matrix import node_constraints_of, pod_matrix_of
+from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, NodeFit, Skew, Unsupported, attempt
+from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, node_constraints_of, pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import Cycle
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.preemption import Candidate
-    from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, Skew
-    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
     from forewarn.policies.selectors import LabelSelector
 
 _MAX_BOUNDS: Final = 16

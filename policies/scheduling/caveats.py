@@ -32,14 +32,13 @@ from forewarn.policies.scheduling.framework import (
     failed,
     foreign_at,
 )
-from forewarn.policies.scheduling.preemption import may_be_preempted, rank_of
+from forewarn.policies.scheduling.preemption import Candidate, Preemption, may_be_preempted, rank_of
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-    from forewarn.policies.scheduling.preemption import Candidate, Preemption
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 

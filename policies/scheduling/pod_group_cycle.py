@@ -29,13 +29,12 @@ from forewarn.policies.scheduling.preemption import (
 from forewarn.policies.scheduling.reasons import NO_VICTIMS_IN_SHORT, Reason
 from forewarn.policies.scheduling.responsible import framework_of, not_scheduled
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import without_nominations
+from forewarn.policies.scheduling.snapshot import Snapshot, without_nominations
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.scheduling.preemption import Victim
-    from forewarn.policies.scheduling.snapshot import Snapshot
 
 NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 NO_NODES: Final = Reason("no nodes available to schedule pods", "the cluster has no nodes")

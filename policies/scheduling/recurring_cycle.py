@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
+from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING, DefaultPreemptionArgs
 from forewarn.policies.scheduling.plugins.default_preemption import DefaultPreemption
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import terms_against
 from forewarn.policies.scheduling.plugins.node_ports import NodePorts
@@ -24,10 +24,10 @@ from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResource
 from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
-from forewarn.policies.scheduling.preemption import NO_VICTIMS, pod_eligible_to_preempt_others
+from forewarn.policies.scheduling.preemption import NO_VICTIMS, Candidate, pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.reasons import NOT_HELPFUL
 from forewarn.policies.scheduling.responsible import framework_in_columns
-from forewarn.policies.scheduling.snapshot import NotValid
+from forewarn.policies.scheduling.snapshot import Columns, NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import CostCache, Occupancy, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import (
     MAX,
@@ -38,7 +38,7 @@ from forewarn.policies.scheduling.vectorized.node_fit import (
     nominations_of,
     with_nominated,
 )
-from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, Scores, found_in_order, percentage_of
 
 if TYPE_CHECKING:
@@ -49,13 +49,9 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import PodSpec
     from forewarn.policies.objects.storage import PersistentVolumeClaim
-    from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
     from forewarn.policies.scheduling.framework import Framework
-    from forewarn.policies.scheduling.preemption import Candidate
-    from forewarn.policies.scheduling.snapshot import Columns, Snapshot
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
     from forewarn.policies.scheduling.vectorized.node_fit import Nominated, Nominations
-    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 
 class Demand(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import POD_GROUP
 from forewarn.policies.metering import meter
-from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER, Extender
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling.caveats import named
 from forewarn.policies.scheduling.configuration import configuration_of
@@ -31,16 +31,14 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.plugins.node_affinity import NodeAffinity
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.snapshot import NotValid
+from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.pod_matrix import read_by_filters
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.releases.profiles import Extender
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.snapshot import Snapshot
 
 MIN_FEASIBLE_NODES: Final = 100
 NOT_SCORED: Final = -1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from forewarn.policies.copies import replace
-from forewarn.policies.documents import Exact, to_dict
+from forewarn.policies.documents import Always, Exact, to_dict
 from forewarn.policies.findings import described, listed
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.caveats import (
@@ -61,7 +61,6 @@ from forewarn.policies.scheduling.vectorized_cycle import Cycle, Scores, num_nod
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.documents import Always
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender, SchedulerConfiguration
     from forewarn.policies.scheduling.node_info import NodeInfo

@@ -6,7 +6,7 @@ import operator
 from bisect import bisect_left
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from operator import attrgetter, itemgetter
 from threading import RLock
@@ -23,8 +23,6 @@ from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.devices import DeviceClass, ResourceClaim

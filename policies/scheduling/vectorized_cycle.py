@@ -25,7 +25,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
 )
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
-from forewarn.policies.scheduling.preemption import NO_VICTIMS, Decision, Preemption
+from forewarn.policies.scheduling.preemption import NO_VICTIMS, Candidate, Decision, Preemption
 from forewarn.policies.scheduling.responsible import (
     NOT_SCORED,
     Filtered,
@@ -33,7 +33,7 @@ from forewarn.policies.scheduling.responsible import (
     framework_in_columns,
     num_feasible_nodes_to_find,
 )
-from forewarn.policies.scheduling.snapshot import NotValid
+from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import (
     FirstRejections,
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.framework import Framework
-    from forewarn.policies.scheduling.preemption import Candidate
-    from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, RequiredAffinity
 
 

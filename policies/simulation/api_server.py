@@ -16,21 +16,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.cluster.admission import counted_by_requests
 from forewarn.policies.controllers.own_pods import Recreator, again
 from forewarn.policies.controllers.resource_quota import recalculated
-from forewarn.policies.controllers.view import PodCounts, PodState, Tally, WorkloadState, controller_of
+from forewarn.policies.controllers.view import Key, PodCounts, PodState, Tally, WorkloadState, controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.cow_table import Overlay
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.kube_apiserver.quota import Pods, RemainingQuota
-from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources
+from forewarn.policies.kube_apiserver.validation.resources import PodResources, read_pod_resources
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-from forewarn.policies.objects.fields import InvalidObject, mapping
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, mapping
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import Key
     from forewarn.policies.documents import Hidden
-    from forewarn.policies.kube_apiserver.validation.resources import PodResources
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup

@@ -50,26 +50,20 @@ from forewarn.policies.findings import ObjectRef, listed, plural
 from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, DISRUPTION_BUDGET, JOB, STATEFUL_SET
 from forewarn.policies.kube_apiserver.defaults import missing_tolerations
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import InvalidObject, group_kind, text
-from forewarn.policies.objects.node import NO_EXECUTE
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, text
+from forewarn.policies.objects.node import NO_EXECUTE, Node
 from forewarn.policies.objects.node_selector import NodeSelector, NodeSelectorTerm
-from forewarn.policies.objects.pod import Owner
-from forewarn.policies.objects.storage import PersistentVolume
+from forewarn.policies.objects.pod import Owner, Pod
+from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.objects.volumes import driver_of_provisioner
 from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, IMMEDIATE_VOLUMES
-from forewarn.policies.selectors import Requirement
-from forewarn.policies.simulation.api_server import BY_WORKLOAD, Change, claims_of
+from forewarn.policies.selectors import LabelSelector, Requirement
+from forewarn.policies.simulation.api_server import BY_WORKLOAD, ApiServer, Change, PodKey, claims_of
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Action, Key, PodState, Tally
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.node import Node
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.storage import PersistentVolumeClaim, StorageClass
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-    from forewarn.policies.selectors import LabelSelector
-    from forewarn.policies.simulation.api_server import ApiServer, PodKey
     from forewarn.policies.simulation.clock import Clock, Latencies
 
 

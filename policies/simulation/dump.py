@@ -28,19 +28,16 @@ from forewarn.policies.kinds.registry import (
     REPLICA_SET,
 )
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
-from forewarn.policies.objects.fields import InvalidObject, at, group_kind, int32, items, text, timestamp
-from forewarn.policies.objects.pod import Owner
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, int32, items, text, timestamp
+from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
-from forewarn.policies.simulation.scenario import World, labelled_with_host, read_workload
+from forewarn.policies.simulation.scenario import Arrival, World, labelled_with_host, read_workload
 from forewarn.policies.simulation.scheduler import unmodelled_pending
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot, Key
     from forewarn.policies.controllers.view import Key as WorkloadKey
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.simulation.scenario import Arrival
 
 _ADOPTING: Final = (REPLICA_SET, "apps/StatefulSet", "apps/DaemonSet")
 

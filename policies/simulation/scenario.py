@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers.view import PodState, WorkloadState
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, JOB_TEMPLATE, NODE, POD_TEMPLATE_PATHS
-from forewarn.policies.objects.fields import InvalidObject, at, group_kind, json_type, text, timestamp
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, json_type, text, timestamp
 from forewarn.policies.objects.node import HOSTNAME, Node
 from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.pod_group import PodGroup
-from forewarn.policies.simulation.api_server import EPOCH
+from forewarn.policies.simulation.api_server import EPOCH, ApiServer
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-    from forewarn.policies.simulation.api_server import ApiServer
     from forewarn.policies.simulation.clock import Clock, Latencies
     from forewarn.policies.simulation.controller_manager import ControllerManager, ControllerView
 

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 from forewarn.policies.copies import replace
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
-from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling.arguments import VolumeBindingArgs
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import claim_of_an_earlier_cycle, extended_resources_of, not_modelled
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
-from forewarn.policies.scheduling.framework import Code, unresolvable
+from forewarn.policies.scheduling.framework import Code, Status, unresolvable
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, claims_on
 from forewarn.policies.scheduling.plugins.gang_scheduling import GangScheduling
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
-from forewarn.policies.scheduling.pod_group_cycle import schedule_pod_group
-from forewarn.policies.scheduling.preemption import matching
-from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
+from forewarn.policies.scheduling.pod_group_cycle import GroupPreemption, PodGroupResult, schedule_pod_group
+from forewarn.policies.scheduling.preemption import Candidate, matching
+from forewarn.policies.scheduling.queue.pod_info import Entity, QueuedPodGroupInfo, QueuedPodInfo
 from forewarn.policies.scheduling.queue.priority_queue import (
     FLUSH_PERIOD,
     MAX_IN_UNSCHEDULABLE_PODS,
@@ -53,7 +53,7 @@ from forewarn.policies.scheduling.queue.registrations import (
 )
 from forewarn.policies.scheduling.responsible import CLAIMS, SCHEDULER_ERROR, framework_of, unmodelled_fields
 from forewarn.policies.scheduling.snapshot import Columns, Snapshot, loses_nomination, victims_to_evict
-from forewarn.policies.simulation.api_server import Condition, name_of_group
+from forewarn.policies.simulation.api_server import ApiServer, Change, Condition, PodKey, name_of_group
 from forewarn.policies.simulation.scheduler_cache import NotPredicted, Rejected, SchedulingAlgorithm, volumes_on
 
 if TYPE_CHECKING:
@@ -64,14 +64,8 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
-    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-    from forewarn.policies.scheduling.framework import Status
     from forewarn.policies.scheduling.plugins.volume_binding import PodVolumes
-    from forewarn.policies.scheduling.pod_group_cycle import GroupPreemption, PodGroupResult
-    from forewarn.policies.scheduling.preemption import Candidate
-    from forewarn.policies.scheduling.queue.pod_info import Entity, QueuedPodInfo
-    from forewarn.policies.simulation.api_server import ApiServer, Change, PodKey
     from forewarn.policies.simulation.clock import Clock, Latencies, Task
     from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 

@@ -17,13 +17,13 @@ from forewarn.policies.copies import replace
 from forewarn.policies.cow_table import FrozenTable, GroupedTable, Overlay, Table
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.scheduling.cache import PodsByNode
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 from forewarn.policies.scheduling.framework import Code, Status, foreign_at
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
-from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
+from forewarn.policies.scheduling.plugins.volume_binding import PodVolumes, VolumeBinding
 from forewarn.policies.scheduling.pod_group_cycle import NO_NODES, MemberStatus, NotModelled, place_member
 from forewarn.policies.scheduling.reasons import FitError
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
@@ -47,13 +47,11 @@ if TYPE_CHECKING:
 
     from forewarn.policies.controllers.view import WorkloadState
     from forewarn.policies.objects.devices import ResourceClaim
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.releases.profiles import Profile
-    from forewarn.policies.scheduling.plugins.volume_binding import PodVolumes
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot
 

@@ -14,7 +14,7 @@ from forewarn.policies.controllers.applied import is_known
 from forewarn.policies.controllers.disruption import PdbStatus
 from forewarn.policies.controllers.own_pods import Recreator, again, has_lost_owner
 from forewarn.policies.controllers.templates import admitted_claim, pod_of_template, template_of
-from forewarn.policies.controllers.view import controller_of
+from forewarn.policies.controllers.view import Key, PodState, controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.documents import json_of
 from forewarn.policies.kinds.registry import (
@@ -31,12 +31,12 @@ from forewarn.policies.kinds.registry import (
     VOLUME,
 )
 from forewarn.policies.objects.disruption_budget import evicts_unhealthy
-from forewarn.policies.objects.fields import group_kind, ref_of, text
+from forewarn.policies.objects.fields import ApiObject, group_kind, ref_of, text
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.storage import PersistentVolume, default_storage_class
-from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.api_server import ApiServer, Quotas, Timeline
+from forewarn.policies.simulation.api_server import ApiServer, Change, PodKey, Quotas, Timeline
 from forewarn.policies.simulation.clock import Clock, Latencies
 from forewarn.policies.simulation.controller_manager import (
     FIRST_COLLECTION,
@@ -46,20 +46,15 @@ from forewarn.policies.simulation.controller_manager import (
     StorageControllers,
     TaintEvictions,
 )
-from forewarn.policies.simulation.scenario import OPERATIONS, read_node, read_workload
+from forewarn.policies.simulation.scenario import OPERATIONS, Arrival, World, read_node, read_workload
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler, unmodelled_pending
 from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 if TYPE_CHECKING:
     from random import Random
 
-    from forewarn.policies.controllers.view import Key, PodState
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.releases.semantics import Semantics
-    from forewarn.policies.simulation.api_server import Change, PodKey
-    from forewarn.policies.simulation.scenario import Arrival, World
 
 RETRY: Final = 5.0
 """Seconds between attempts of an eviction that a PDB blocks."""

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.documents import in_json, optional_in_json
+from forewarn.policies.documents import Hidden, in_json, optional_in_json
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.scheduling.caveats import assumptions
-from forewarn.policies.simulation.api_server import BY_WORKLOAD
+from forewarn.policies.simulation.api_server import BY_WORKLOAD, Event, Origin
 
 if TYPE_CHECKING:
-    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.simulation.api_server import Event, Origin
     from forewarn.policies.simulation.simulation import Simulation
 
 NO_CLASS: Final = "none"

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol,
 
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.cluster.origin import TIME, Origin
-from forewarn.policies.findings import cut, listed, one_line
+from forewarn.policies.findings import Finding, cut, listed, one_line
 from forewarn.policies.kinds.registry import (
     DEFAULT_NAMESPACE,
     NODE,
@@ -29,7 +29,7 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.light import no_collection
 from forewarn.policies.manifests import NO_KIND, NOT_TEXT, Fault, items_of, values
-from forewarn.policies.objects.fields import InvalidObject, at, group_kind, ref_of
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of
 from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.sources.errors import SourceError, unreadable
 from forewarn.policies.sources.files import MANIFESTS, STDIN, File, find_files, open_file
@@ -37,9 +37,6 @@ from forewarn.policies.sources.json_stream import JsonFault, json_objects
 
 if TYPE_CHECKING:
     from codecs import IncrementalDecoder
-
-    from forewarn.policies.findings import Finding
-    from forewarn.policies.objects.fields import ApiObject
 
     _Function = Literal["autoscalers", "capacity_buffers", "definitions", "events", "node_claims", "node_groups"]
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from forewarn.policies.sources.git_index import contents
-from forewarn.policies.sources.gitignore import matches, pattern_of
-
-if TYPE_CHECKING:
-    from forewarn.policies.sources.gitignore import Pattern
+from forewarn.policies.sources.gitignore import Pattern, matches, pattern_of
 
 PLACES: Final = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 _LARGEST: Final = 3 << 20

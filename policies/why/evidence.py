@@ -5,16 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from forewarn.policies.documents import optional_in_json
+from forewarn.policies.documents import Hidden, optional_in_json
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
-from forewarn.policies.objects.fields import NOTHING, at, group_kind
-
-if TYPE_CHECKING:
-    from forewarn.policies.documents import Hidden
-    from forewarn.policies.objects.fields import ApiObject
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind
 
 MAX_PARTS: Final = 64
 """Maximum conditions, containers, finalizers and taints that are read of one object."""

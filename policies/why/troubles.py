@@ -19,9 +19,9 @@ from forewarn.policies.forecast.aftermath import MAX_PENDING, before_in_queue, q
 from forewarn.policies.forecast.placement import place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
-from forewarn.policies.objects.fields import items, text
+from forewarn.policies.objects.fields import ApiObject, items, text
 from forewarn.policies.objects.node import NO_EXECUTE
-from forewarn.policies.objects.pod import wait_seconds
+from forewarn.policies.objects.pod import Pod, wait_seconds
 from forewarn.policies.objects.pod_loss import loss_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
@@ -37,7 +37,7 @@ from forewarn.policies.rules.support.predictions import (
     volume_fix,
 )
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
-from forewarn.policies.scheduling.preemption import may_be_preempted, pick_nodes_for_preemption
+from forewarn.policies.scheduling.preemption import Candidate, may_be_preempted, pick_nodes_for_preemption
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.why.evidence import DEADLINE, LONG, PREEMPTED, TAINT, PodRecord, Trouble, shown_time
@@ -46,9 +46,6 @@ from forewarn.policies.why.why_not import ending_on_nominated_node, waits_for
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Hidden, Inlined
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.why.evidence import Container, Event, Evidence, WaitingContainer
 
 _PROBE: Final = re.compile(r"Container (\S{1,253}) failed ((?:liveness|startup) probe)")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.objects.node import HOSTNAME, REGION, ZONE, untolerated_taint
-from forewarn.policies.objects.pod_spec import merge_namespaces
+from forewarn.policies.objects.pod_spec import AffinityTerm, merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.scheduling.framework import Code
+from forewarn.policies.scheduling.framework import Code, Status
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleration
 from forewarn.policies.scheduling.preemption import (
@@ -28,8 +28,6 @@ from forewarn.policies.scheduling.reasons import TOO_SMALL, as_reason, joined
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import AffinityTerm
-    from forewarn.policies.scheduling.framework import Status
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 TOPOLOGY: Final = {HOSTNAME: "host name", ZONE: "zone", REGION: "region"}

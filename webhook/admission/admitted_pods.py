@@ -27,11 +27,10 @@ from forewarn.policies.kinds.registry import POD
 from forewarn.policies.kube_apiserver.quota import first_rejected
 from forewarn.policies.metering import CutShort, charge, metered
 from forewarn.policies.objects.extent import check_quota_extent, check_quotas
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, has_controller
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, has_controller
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.scheduling.snapshot import Snapshot

@@ -51,7 +51,7 @@ from forewarn.webhook.admission.prediction_access import (
     without_prediction,
     without_repeats,
 )
-from forewarn.webhook.admission.review import STORING, AdmissionResponse, Hook
+from forewarn.webhook.admission.review import STORING, AdmissionRequest, AdmissionResponse, Hook
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.admission.impact_annotation import Written
-    from forewarn.webhook.admission.review import AdmissionRequest
 
 
 class Direction(Enum):

@@ -19,10 +19,10 @@ from forewarn.policies.copies import replace
 from forewarn.policies.metering import CutShort, metered
 from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
-from forewarn.webhook.admission.admitted_pods import key_of_object
-from forewarn.webhook.admission.answer_cache import Answered, key_of
+from forewarn.webhook.admission.admitted_pods import Admitted, key_of_object
+from forewarn.webhook.admission.answer_cache import Answered, Key, key_of
 from forewarn.webhook.admission.decide import evaluate_review, exemption_of, subject_of
-from forewarn.webhook.admission.decision import in_full, passed
+from forewarn.webhook.admission.decision import Decision, in_full, passed
 from forewarn.webhook.admission.global_default import default_candidate_of, deny_default, needs_reservation
 from forewarn.webhook.admission.impact_annotation import cost_of
 from forewarn.webhook.admission.lanes import Attempt, Cost, Deadline, Guard, Step, Steps, Where, advance, parse_timeout
@@ -62,9 +62,6 @@ if TYPE_CHECKING:
     from forewarn.policies.config import Config
     from forewarn.policies.disclosure import Shown
     from forewarn.policies.objects.priority_class import PriorityClass
-    from forewarn.webhook.admission.admitted_pods import Admitted
-    from forewarn.webhook.admission.answer_cache import Key
-    from forewarn.webhook.admission.decision import Decision
     from forewarn.webhook.admission.global_default import DefaultCandidate
     from forewarn.webhook.admission.review import AdmissionCall, AdmissionRequest, Grant
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from forewarn.policies.config import Annotate
+from forewarn.policies.config import Annotate, Config
 from forewarn.policies.disclosure import OPEN, Audience
 from forewarn.policies.findings import INCOMPLETE
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.metering import never
-from forewarn.policies.objects.fields import NOTHING, at
-from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import ALL_SCHEDULED
 from forewarn.webhook.accuracy import FITS, Outcome
@@ -29,10 +29,7 @@ from forewarn.webhook.admission.lanes import Cost
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.config import Config
     from forewarn.policies.forecast.impact import Impact
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.webhook.admission.review import AdmissionRequest
 
 ANNOTATION: Final = "forewarn.dev/preemption-impact"

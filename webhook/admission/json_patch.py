@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.fields import ApiObject, at
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
-    from forewarn.policies.objects.fields import ApiObject
 
 
 class PatchError(ValueError):

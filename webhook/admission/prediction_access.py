@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.disclosure import EXACT, Disclose, Shown
 from forewarn.policies.findings import Action, Finding, Severity, Text
 from forewarn.policies.metering import CutShort
-from forewarn.policies.objects.fields import InvalidObject, at, has_controller
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, has_controller
 from forewarn.policies.objects.pod_spec import ALL_NAMESPACES, other_namespaces
 from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject, User
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.webhook.admission.impact_annotation import ABOUT_PREDICTIONS, PREDICTING
 from forewarn.webhook.admission.lanes import Cost, Lane
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from forewarn.policies.config import Config
     from forewarn.policies.config.model import Budget
     from forewarn.policies.forecast.impact import Impact
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.reviewed_object import User
     from forewarn.policies.rules.support.predictions import Recall
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.review import AdmissionRequest, Hook

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import orjson
 
 from forewarn.policies.findings import one_line
-from forewarn.policies.objects.fields import NOTHING, json_type
+from forewarn.policies.objects.fields import NOTHING, ApiObject, json_type
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject, User
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.admission.json_patch import PatchOperation
 
 MAX_OBJECT: Final = 3 * 1024 * 1024

@@ -16,16 +16,16 @@ from threading import Lock
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from forewarn.policies.config import RepeatedWarnings
+from forewarn.policies.config import Config, RepeatedWarnings
 from forewarn.policies.config.model import DiscloseTo
 from forewarn.policies.copies import replace
-from forewarn.policies.disclosure import EXACT, Disclose
-from forewarn.policies.documents import in_json, to_dict
-from forewarn.policies.findings import Action, Severity, Text, cut, one_line
+from forewarn.policies.disclosure import EXACT, Disclose, Shown
+from forewarn.policies.documents import Hidden, in_json, to_dict
+from forewarn.policies.findings import Action, Finding, Severity, Text, cut, one_line
 from forewarn.policies.objects.fields import at
 from forewarn.webhook.admission import impact_annotation
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
-from forewarn.webhook.admission.admitted_pods import AdmittedPods, Arriving
+from forewarn.webhook.admission.admitted_pods import Admitted, AdmittedPods, Arriving
 from forewarn.webhook.admission.answer_cache import AnswerCache, Answered
 from forewarn.webhook.admission.decide import decide, decide_unread
 from forewarn.webhook.admission.decision import (
@@ -38,7 +38,7 @@ from forewarn.webhook.admission.decision import (
     worst_first,
 )
 from forewarn.webhook.admission.impact_annotation import Impacts, ReinvocationCache
-from forewarn.webhook.admission.lanes import Deadline
+from forewarn.webhook.admission.lanes import Cost, Deadline
 from forewarn.webhook.admission.prediction_access import PredictionBudget, ReviewContext, Time, given
 from forewarn.webhook.admission.replies import (
     NOT_IN_TIME,
@@ -61,25 +61,18 @@ from forewarn.webhook.admission.review import (
     with_uid,
 )
 from forewarn.webhook.logs import LOGGER, MAX_TEXT, RareEvents, log_event
-from forewarn.webhook.metrics import KINDS, OTHER
+from forewarn.webhook.metrics import KINDS, OTHER, Metrics
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.config import Config
-    from forewarn.policies.disclosure import Shown
-    from forewarn.policies.documents import Hidden
-    from forewarn.policies.findings import Finding
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.webhook.accuracy import Expectation
     from forewarn.webhook.admission.access_reviews import AccessReviews
-    from forewarn.webhook.admission.admitted_pods import Admitted
     from forewarn.webhook.admission.decision import Decision
     from forewarn.webhook.admission.global_default import Reserve
-    from forewarn.webhook.admission.lanes import Cost
     from forewarn.webhook.admission.prediction_access import Confirm, Predictors
     from forewarn.webhook.admission.replies import Gate
     from forewarn.webhook.admission.review import AdmissionCall, AdmissionRequest
-    from forewarn.webhook.metrics import Metrics
     from forewarn.webhook.workload_accuracy import WorkloadExpectation
 
 MAX_DECISIONS: Final = 500

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.webhook.admission.lanes import Cost, Lane, LoopLane, LoopResult, Where
+from forewarn.webhook.admission.lanes import Cost, Lane, LoopLane, LoopResult, Step, Where
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Predictors, forked_by
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
 
-    from forewarn.webhook.admission.lanes import Step
     from forewarn.webhook.admission.replies import Reply
 
 _WAITING: Final = 1024

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.webhook.apiserver.client import ApiError, Timeouts
+from forewarn.webhook.apiserver.client import ApiError, ApiServer, Timeouts
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.priority_class import PriorityClass
-    from forewarn.webhook.apiserver.client import ApiServer
 
 TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, total=2.0)
 """Timeouts shorter than the API server's timeout for the webhook, to leave time for the response."""

@@ -10,7 +10,7 @@ import os
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from enum import StrEnum
 from os.path import exists, expanduser
 from threading import Lock
@@ -22,8 +22,6 @@ from forewarn.policies.commands.impersonation import AS, AS_GROUPS, AS_UID, grou
 from forewarn.policies.footprint import max_memory_of
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from forewarn.policies.kinds.registry import KindSpec
 
 UNAUTHORIZED: Final = 401

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from forewarn.policies.findings import ObjectRef, Severity, cut, one_line
-from forewarn.policies.objects.fields import at
+from forewarn.policies.findings import Finding, ObjectRef, Severity, cut, one_line
+from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.policies.render.openreports import API_VERSION, LONGEST, NAME, report_of, result_of
 from forewarn.policies.sources.cluster import Written
-from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound
-
-if TYPE_CHECKING:
-    from forewarn.policies.findings import Finding
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.apiserver.typed_client import ObjectApi
+from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound, ObjectApi
 
 GROUP: Final = f"/apis/{API_VERSION}"
 MAX_REPORTS: Final = 200

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import MAX_GROUPS, STATUS
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import PRIORITIES
-from forewarn.policies.findings import one_line
+from forewarn.policies.findings import Finding, one_line
 from forewarn.policies.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.errors import MissingFile
@@ -30,7 +30,6 @@ from forewarn.webhook.apiserver.client import (
 )
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Finding
     from forewarn.policies.sources.cluster import Written
 
 MAX_EVENTS: Final = 500

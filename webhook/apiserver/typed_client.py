@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from forewarn.webhook.apiserver.client import ApiError as ServerError
-from forewarn.webhook.apiserver.client import Timeouts
+from forewarn.webhook.apiserver.client import ApiServer, Timeouts
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.apiserver.client import ApiServer
 
 
 class ObjectApiError(OSError):

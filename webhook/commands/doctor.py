@@ -15,21 +15,19 @@ from forewarn.policies.commands.cluster_command import (
     use_kubeconfig,
 )
 from forewarn.policies.commands.parser import Parser, duration_between
-from forewarn.policies.commands.printing import print_lines
+from forewarn.policies.commands.printing import Output, print_lines
 from forewarn.policies.documents import to_dict
 from forewarn.policies.sources import SourceError
 from forewarn.policies.terminal import as_json, complain
 from forewarn.webhook.apiserver.client import FIX_OF_CONNECTION, ApiError, ApiServer, Timeouts, UnknownContext, connect
 from forewarn.webhook.doctor import answers, configuration, installation, predictions, registration, trust
 from forewarn.webhook.doctor.client import Client, seconds_ahead
-from forewarn.webhook.doctor.report import Checks, Status, bounded, summary
+from forewarn.webhook.doctor.report import Checks, Line, Status, bounded, summary
 
 if TYPE_CHECKING:
     import argparse
 
-    from forewarn.policies.commands.printing import Output
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.doctor.report import Line
 
 
 class Now(NamedTuple):

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from forewarn.policies.commands.cluster_command import add_cluster_option, add_output_option, choose_cluster, loaded
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.config import ConfigError
+from forewarn.policies.config import Config, ConfigError
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.documents import VERSION, Document
-from forewarn.policies.findings import cut, plural
+from forewarn.policies.documents import VERSION, Document, Inlined
+from forewarn.policies.findings import Action, Finding, cut, plural
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
 from forewarn.policies.objects.fields import InvalidObject, mapping
 from forewarn.policies.sources import SourceError, read_file, status_of
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.config import Config
-    from forewarn.policies.documents import Inlined
-    from forewarn.policies.findings import Action, Finding
     from forewarn.webhook.admission.decision import Decision, Verdict
 
 ALLOWED, DENIED, USAGE, FAILED = range(4)

@@ -30,10 +30,10 @@ from forewarn.policies.sources.output_file import write_file
 from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.replies import Gate
-from forewarn.webhook.admission.review import BadTokens, Callers, no_grants, none, read_tokens
+from forewarn.webhook.admission.review import BadTokens, Callers, Grants, Tokens, no_grants, none, read_tokens
 from forewarn.webhook.admission.services import RecentDecisions, ignore
 from forewarn.webhook.admission.workers import Workers
-from forewarn.webhook.commands.state_source import context_of, from_files, from_watches
+from forewarn.webhook.commands.state_source import StateSource, context_of, from_files, from_watches
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.asgi import Limits, Routes
@@ -57,8 +57,8 @@ from forewarn.webhook.http.server import (
 )
 from forewarn.webhook.logs import count_dropped, is_in_a_pod, log_cannot_start, log_event, log_to_stderr, use_level
 from forewarn.webhook.metrics import Metrics
-from forewarn.webhook.settings import configuration, parse_settings, unknown_variables
-from forewarn.webhook.x509 import self_signed
+from forewarn.webhook.settings import Settings, configuration, parse_settings, unknown_variables
+from forewarn.webhook.x509 import Certificate, self_signed
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -66,13 +66,9 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.admitted_pods import AdmittedPods
     from forewarn.webhook.admission.global_default import Reserve
-    from forewarn.webhook.admission.review import Grants, Tokens
-    from forewarn.webhook.commands.state_source import StateSource
     from forewarn.webhook.controllers.audit import Process
     from forewarn.webhook.http.server import Shares
     from forewarn.webhook.informer.state import Changed
-    from forewarn.webhook.settings import Settings
-    from forewarn.webhook.x509 import Certificate
 
 T = TypeVar("T")
 SECONDS: Final = 5.0

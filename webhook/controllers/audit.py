@@ -19,14 +19,13 @@ from forewarn.policies.findings import Severity, cut
 from forewarn.policies.render.openreports import NAME, SOURCE, not_written_lines, outcome_of, summary_of
 from forewarn.webhook.admission.prediction_access import Unanswered
 from forewarn.webhook.apiserver.open_reports import Found, found_of, is_served, write_reports
-from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApiError
+from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
 from forewarn.webhook.controllers.leader import Election
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
-    from forewarn.webhook.apiserver.typed_client import ObjectApi
     from forewarn.webhook.controllers.registration import Installation
     from forewarn.webhook.metrics import Metrics
 

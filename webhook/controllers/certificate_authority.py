@@ -16,10 +16,10 @@ from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.objects.fields import at
-from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden
+from forewarn.policies.objects.fields import ApiObject, at
+from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, ObjectApi
 from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Election, Tasks
-from forewarn.webhook.controllers.registration import Registration
+from forewarn.webhook.controllers.registration import Installation, Registration
 from forewarn.webhook.controllers.serving_certificate import BadSecret, Served, bad, decoded, token_key_of
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import Authority, Caller, NoCertificate, certificates_in, names_of, rejections, validity_of
@@ -27,9 +27,6 @@ from forewarn.webhook.x509 import Authority, Caller, NoCertificate, certificates
 if TYPE_CHECKING:
     from threading import Event
 
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.apiserver.typed_client import ObjectApi
-    from forewarn.webhook.controllers.registration import Installation
     from forewarn.webhook.metrics import Metrics
     from forewarn.webhook.x509 import Certificate
 

@@ -18,17 +18,14 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import quote
 from forewarn.policies.kube_apiserver.priority import already_default, default_priority_class
-from forewarn.policies.objects.fields import at
-from forewarn.webhook.admission.global_default import several
-from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApiError
+from forewarn.policies.objects.fields import ApiObject, at
+from forewarn.webhook.admission.global_default import DefaultCandidate, several
+from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
 from forewarn.webhook.controllers.leader import Lease, Observation
 from forewarn.webhook.logs import log_event
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.priority_class import PriorityClass
-    from forewarn.webhook.admission.global_default import DefaultCandidate
-    from forewarn.webhook.apiserver.typed_client import ObjectApi
     from forewarn.webhook.metrics import Metrics
 
 

@@ -13,14 +13,12 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.objects.fields import at
-from forewarn.webhook.apiserver.typed_client import Conflict, ObjectApiError
+from forewarn.policies.objects.fields import ApiObject, at
+from forewarn.webhook.apiserver.typed_client import Conflict, ObjectApi, ObjectApiError
 from forewarn.webhook.controllers.serving_certificate import BadSecret
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.apiserver.typed_client import ObjectApi
     from forewarn.webhook.metrics import Metrics
 
 ELECTION_SECONDS: Final = 30

@@ -14,18 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.objects.fields import at, text_at
+from forewarn.policies.objects.fields import ApiObject, at, text_at
 from forewarn.webhook.admission.review import Grant
-from forewarn.webhook.apiserver.typed_client import Conflict, NotFound
+from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectApi
 from forewarn.webhook.controllers.leader import lease_path
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import NAMES, Caller, Certificate, NoCertificate, certificates_in, rejections, validity_of
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.apiserver.typed_client import ObjectApi
 
 
 @dataclass(frozen=True, slots=True)

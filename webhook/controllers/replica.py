@@ -8,20 +8,17 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from forewarn.webhook.apiserver.typed_client import Forbidden
+from forewarn.webhook.apiserver.typed_client import Forbidden, ObjectApi
 from forewarn.webhook.controllers.global_default import RECONCILE_SECONDS, GlobalDefaults, Reserver
 from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Tasks
-from forewarn.webhook.controllers.registration import Registration
+from forewarn.webhook.controllers.registration import Installation, Registration
 from forewarn.webhook.controllers.serving_certificate import ServingCertificate
-from forewarn.webhook.http.server import distrust, untimely
+from forewarn.webhook.http.server import SwappingContext, distrust, untimely
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.webhook.admission.review import Grant
-    from forewarn.webhook.apiserver.typed_client import ObjectApi
     from forewarn.webhook.controllers.audit import Auditor
-    from forewarn.webhook.controllers.registration import Installation
-    from forewarn.webhook.http.server import SwappingContext
     from forewarn.webhook.metrics import Metrics
 
 CERTIFICATE_SECONDS: Final = 10.0

@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.objects.fields import at
-from forewarn.webhook.http.server import server_context
+from forewarn.policies.objects.fields import ApiObject, at
+from forewarn.webhook.http.server import SwappingContext, server_context
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import Certificate, NoCertificate, validity_of
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.apiserver.typed_client import ObjectApi
-    from forewarn.webhook.http.server import SwappingContext
     from forewarn.webhook.metrics import Metrics
 
 _KEY: Final = re.compile("[0-9a-f]{64}")

@@ -9,25 +9,21 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import Action, listed
-from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at
 from forewarn.policies.objects.namespace import Namespace
 from forewarn.policies.objects.reviewed_object import User
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import Target
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
-from forewarn.webhook.doctor.client import part
-from forewarn.webhook.doctor.registration import SUFFIX
-from forewarn.webhook.doctor.report import AGAIN, Area
+from forewarn.webhook.doctor.client import Client, Seen, part
+from forewarn.webhook.doctor.registration import SUFFIX, Registered
+from forewarn.webhook.doctor.report import AGAIN, Area, Line
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from forewarn.policies.config import Config
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.doctor.client import Client, Seen
     from forewarn.webhook.doctor.installation import Installed
-    from forewarn.webhook.doctor.registration import Registered
-    from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("responses")
 _MAX_SKEW: Final = 30.0

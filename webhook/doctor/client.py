@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from forewarn.policies.findings import cut, one_line
-from forewarn.webhook.apiserver.client import ApiError, Timeouts
+from forewarn.webhook.apiserver.client import ApiError, ApiServer, Timeouts
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.apiserver.client import ApiServer
 
 _CONNECT, _READ = 4.0, 8.0
 """Timeout of one request in seconds: API servers wait up to 30 s for a webhook, 5 s for forewarn."""

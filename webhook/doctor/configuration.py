@@ -5,30 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.config import Config, ConfigError
 from forewarn.policies.config.load import read_config
 from forewarn.policies.evaluation.audit import stored_objects
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.findings import Action, Severity, listed, plural
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, KINDS, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, KINDS, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA, KindSpec
 from forewarn.policies.objects.fields import InvalidObject, at
 from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION
 from forewarn.policies.objects.priority_class import SYSTEM_NAMES, SYSTEM_PRIORITY_CLASS_PREFIX
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import Target
-from forewarn.webhook.doctor.client import part
-from forewarn.webhook.doctor.report import AGAIN, Area
+from forewarn.webhook.doctor.client import Client, part
+from forewarn.webhook.doctor.report import AGAIN, Area, Line
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kinds.registry import KindSpec
-    from forewarn.webhook.doctor.client import Client
     from forewarn.webhook.doctor.installation import Installed
-    from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("configuration")
 _ABOUT: Final = {Target.PRIORITY_CLASS, Target.NAMESPACE, Target.RESOURCE_QUOTA}

@@ -5,21 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural, quote
-from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.controllers.leader import lease_path
-from forewarn.webhook.doctor.client import part
-from forewarn.webhook.doctor.registration import service_name
-from forewarn.webhook.doctor.report import AGAIN, Area, kubectl_patch
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.doctor.client import Client
-    from forewarn.webhook.doctor.registration import Registered
-    from forewarn.webhook.doctor.report import Line
+from forewarn.webhook.doctor.client import Client, part
+from forewarn.webhook.doctor.registration import Registered, service_name
+from forewarn.webhook.doctor.report import AGAIN, Area, Line, kubectl_patch
 
 AREA: Final = Area("responses")
 NAME: Final = "forewarn"

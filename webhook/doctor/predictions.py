@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies import VERSION
 from forewarn.policies.findings import listed, one_line, plural
-from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.policies.releases.release import UnknownRelease, known_minor
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.webhook.accuracy import Outcome
-from forewarn.webhook.doctor.report import Area
+from forewarn.webhook.doctor.report import Area, Line
 from forewarn.webhook.workload_accuracy import COMPARED, WRONG, as_predicted
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.doctor.answers import Replica
     from forewarn.webhook.doctor.client import Client
-    from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("predictions")
 IMPACT: Final = "forewarn.dev/preemption-impact"

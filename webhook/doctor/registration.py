@@ -11,14 +11,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import listed
-from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
-from forewarn.webhook.doctor.report import AGAIN, Area, kubectl_patch
+from forewarn.webhook.doctor.report import AGAIN, Area, Line, kubectl_patch
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.doctor.client import Client
-    from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("registration")
 SUFFIX: Final = ".forewarn.dev"

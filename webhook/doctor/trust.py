@@ -8,18 +8,14 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.webhook.controllers.leader import lease_path
-from forewarn.webhook.doctor.client import part
-from forewarn.webhook.doctor.installation import INJECTOR
-from forewarn.webhook.doctor.report import AGAIN, Area
+from forewarn.webhook.doctor.client import Client, part
+from forewarn.webhook.doctor.installation import INJECTOR, Installed
+from forewarn.webhook.doctor.report import AGAIN, Area, Line
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.doctor.client import Client
-    from forewarn.webhook.doctor.installation import Installed
     from forewarn.webhook.doctor.registration import Registered
-    from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("trust")
 _SILENT: Final = timedelta(minutes=5)

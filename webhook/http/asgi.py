@@ -28,7 +28,7 @@ from forewarn.webhook.admission.replies import (
     Reply,
     rejection,
 )
-from forewarn.webhook.admission.review import HEAD, MAX_SMALL, MAX_WIRE, PARSED, AdmissionCall, bearer, route
+from forewarn.webhook.admission.review import HEAD, MAX_SMALL, MAX_WIRE, PARSED, AdmissionCall, Hook, bearer, route
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from forewarn.webhook.admission.endpoint import Endpoint
     from forewarn.webhook.admission.replies import Gate
-    from forewarn.webhook.admission.review import Hook
     from forewarn.webhook.health import Health
 
 

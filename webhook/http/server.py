@@ -27,7 +27,7 @@ from a2wsgi import WSGIMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND
-from forewarn.webhook.admission.replies import rejection
+from forewarn.webhook.admission.replies import Gate, rejection
 from forewarn.webhook.admission.review import route
 from forewarn.webhook.http.asgi import COMPLETE_BODY, DEFAULT_LIMITS, IS_CALLER, Application, Limits, send_reply
 from forewarn.webhook.http.connections import MAX_CONNECTIONS, Connection, Connections, Rank
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from wsgiref.types import WSGIApplication
 
-    from forewarn.webhook.admission.replies import Gate
     from forewarn.webhook.health import Health
     from forewarn.webhook.http.asgi import Message, Receive, Send
     from forewarn.webhook.settings import Settings

@@ -14,8 +14,8 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS
-from forewarn.webhook.apiserver.client import PAGE, ApiError, Expired, Silent
+from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS, KindSpec
+from forewarn.webhook.apiserver.client import PAGE, ApiError, Expired, Page, Silent, Watch
 from forewarn.webhook.informer.state import (
     Changed,
     ClusterState,
@@ -30,9 +30,7 @@ from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kinds.registry import KindSpec
     from forewarn.policies.releases.release import Release
-    from forewarn.webhook.apiserver.client import Page, Watch
     from forewarn.webhook.informer.state import Delta
 
 

@@ -6,21 +6,16 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Key
 from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import ConfigError
-from forewarn.policies.kinds.registry import DEVICES, KINDS, POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import DEVICES, KINDS, POD_TEMPLATE_PATHS, KindSpec
 from forewarn.policies.objects.fields import InvalidObject, ref_of
-from forewarn.policies.releases.release import BadGates, UnknownRelease, minor_of
+from forewarn.policies.releases.release import BadGates, Release, UnknownRelease, minor_of
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.webhook.logs import LOGGER, log_event
-
-if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot, Key
-    from forewarn.policies.kinds.registry import KindSpec
-    from forewarn.policies.releases.release import Release
 
 
 class ListStarted(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
-from forewarn.policies.autoscaling.cluster_autoscaler.estimator import group_by_scheduling_properties
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod, template_info
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup, group_by_scheduling_properties
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, is_daemon_pod, template_info
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
     LIMITS_NOT_MODELLED,
     Decision,
@@ -18,8 +18,6 @@ from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable
 
 if TYPE_CHECKING:
-    from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup
-    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.semantics import Semantics

@@ -32,14 +32,12 @@ from forewarn.policies.copies import replace
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, values
-from forewarn.policies.objects.fields import InvalidObject, at, group_kind, items, text, text_at, timestamp
-from forewarn.policies.objects.node import ZONE
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, items, text, text_at, timestamp
+from forewarn.policies.objects.node import ZONE, Node
 from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.scheduling.configuration import seconds
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 MAX_GROUPS: Final = 500

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.node import HOSTNAME
-from forewarn.policies.scheduling.framework import FILTERS, CycleState, PluginFault, Status, unresolvable
+from forewarn.policies.scheduling.framework import FILTERS, CycleState, Framework, PluginFault, Status, unresolvable
 from forewarn.policies.scheduling.plugins.pod_topology_spread import NOT_MATCHED
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 
 if TYPE_CHECKING:
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 

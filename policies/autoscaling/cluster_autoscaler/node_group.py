@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers.daemon_set import nodes_that_should_run, with_daemon_fields
 from forewarn.policies.controllers.templates import made_of, template_of
 from forewarn.policies.copies import shared_labels
-from forewarn.policies.objects.fields import boolean, items, ref_of, text
+from forewarn.policies.objects.fields import ApiObject, boolean, items, ref_of, text
 from forewarn.policies.objects.node import HOSTNAME, Node
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.objects.resources import read_resource_list
+from forewarn.policies.objects.resources import ResourceList, read_resource_list
 from forewarn.policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.resources import ResourceList
     from forewarn.policies.releases.semantics import Semantics
 
 TEMPLATE: Final = "cluster-autoscaler.kubernetes.io/template-node"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, Estimate
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, EquivalenceGroup, Estimate
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import (
     DEFAULT,
     Option,
@@ -16,14 +16,12 @@ from forewarn.policies.autoscaling.cluster_autoscaler.expanders import (
 from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import ScaleDownSettings
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.node import HOSTNAME
-from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ResourceList
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.framework import PluginFault
 
 if TYPE_CHECKING:
-    from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
-    from forewarn.policies.objects.resources import ResourceList
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 

@@ -18,14 +18,13 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemo
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import depends_on_other_nodes, with_all_placed
 from forewarn.policies.kinds.registry import DAEMON_SET, STATEFUL_SET
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.node import NO_SCHEDULE, Taint
+from forewarn.policies.objects.node import NO_SCHEDULE, Node, Taint
 from forewarn.policies.scheduling.node_info import NodeInfo, footprint
 from forewarn.policies.scheduling.responsible import not_predicted
 from forewarn.policies.scheduling.snapshot import Columns, Snapshot
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
 
 TO_BE_DELETED: Final = Taint("ToBeDeletedByClusterAutoscaler", "", NO_SCHEDULE)

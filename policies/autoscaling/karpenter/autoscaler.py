@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
 from forewarn.policies.autoscaling.karpenter import requirements as label
-from forewarn.policies.autoscaling.karpenter.node_pools import read_node_pools
+from forewarn.policies.autoscaling.karpenter.node_pools import NodePool, read_node_pools
 from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod, exact, is_provisionable, shuns_karpenter, texts
 from forewarn.policies.autoscaling.karpenter.requirements import (
     CAPACITY_TYPE,
@@ -17,21 +17,18 @@ from forewarn.policies.autoscaling.karpenter.requirements import (
     NORMALIZED,
     restricted,
 )
-from forewarn.policies.autoscaling.karpenter.scheduler import Options, Scheduler
+from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim, Options, Scheduler
 from forewarn.policies.autoscaling.karpenter.state import ClusterState, RunningNode, StateNode, usage_by_pool
 from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.autoscaling.karpenter.volumes import Rejected, Storage
 from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.fields import at, group_kind, mapping
+from forewarn.policies.objects.fields import ApiObject, at, group_kind, mapping
 from forewarn.policies.objects.node import NO_SCHEDULE, Taint
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.quantity import Quantity
 
 if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
-    from forewarn.policies.autoscaling.karpenter.node_pools import NodePool
-    from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resources import ResourceList
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot

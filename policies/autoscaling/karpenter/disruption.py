@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.instance_types import NO_PRICE, limited, unsatisfied_min_values
-from forewarn.policies.autoscaling.karpenter.node_pools import MAX_NODE_POOLS, read_node_pools
+from forewarn.policies.autoscaling.karpenter.node_pools import MAX_NODE_POOLS, NodePool, read_node_pools
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
-from forewarn.policies.autoscaling.karpenter.scheduler import Options, Scheduler
+from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim, Options, Scheduler
 from forewarn.policies.autoscaling.karpenter.state import DO_NOT_DISRUPT, is_reschedulable, unbound
 from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.controllers.cron_job import InvalidSchedule, parse_schedule
@@ -31,9 +31,7 @@ from forewarn.policies.scheduling.configuration import seconds
 
 if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
-    from forewarn.policies.autoscaling.karpenter.node_pools import NodePool
     from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod
-    from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
     from forewarn.policies.autoscaling.karpenter.state import ClusterState, Eviction, StateNode
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod

@@ -17,13 +17,12 @@ from forewarn.policies.autoscaling.karpenter.pods import fits, sum_of, texts
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import InvalidObject, at, boolean, items, mapping, sequence, strings, text
-from forewarn.policies.objects.resources import CPU, MEMORY, read_resource_list
+from forewarn.policies.objects.resources import CPU, MEMORY, ResourceList, read_resource_list
 from forewarn.policies.quantity import NANO
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod_spec import HostPort
-    from forewarn.policies.objects.resources import ResourceList
 
 MAX_INSTANCE_TYPES: Final = 5_000
 MAX_OFFERINGS: Final = 50_000

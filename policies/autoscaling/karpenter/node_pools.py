@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter.instance_types import limited
 from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL, SIMULATED, Requirement, Requirements
-from forewarn.policies.objects.fields import at, int32, items, mapping, string_map, strings, text
+from forewarn.policies.objects.fields import ApiObject, at, int32, items, mapping, string_map, strings, text
 from forewarn.policies.objects.node import Taint
-from forewarn.policies.objects.resources import read_resource_list
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.resources import ResourceList
+from forewarn.policies.objects.resources import ResourceList, read_resource_list
 
 NODES: Final = "nodes"
 """The resource that limits the number of nodes."""

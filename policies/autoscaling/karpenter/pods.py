@@ -10,17 +10,15 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL, Requirement, Requirements
+from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL, Problem, Requirement, Requirements
 from forewarn.policies.objects.node import PREFER_NO_SCHEDULE, Taint, Toleration
-from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resource, ResourceList
 from forewarn.policies.quantity import NANO, Format, Quantity
 
 if TYPE_CHECKING:
-    from forewarn.policies.autoscaling.karpenter.requirements import Problem
     from forewarn.policies.objects.node_selector import NodeSelectorTerm, PreferredSchedulingTerm
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import HostPort, TopologySpreadConstraint, WeightedAffinityTerm
-    from forewarn.policies.objects.resources import Resource, ResourceList
 
 _TOLERATE_PREFERENCES: Final = Toleration("", "Exists", "", PREFER_NO_SCHEDULE)
 _MILLI: Final = NANO // 1000

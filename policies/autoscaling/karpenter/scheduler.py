@@ -21,7 +21,7 @@ from forewarn.policies.autoscaling.karpenter.instance_types import (
     min_values_text,
     unsatisfied_min_values,
 )
-from forewarn.policies.autoscaling.karpenter.node_pools import NODES
+from forewarn.policies.autoscaling.karpenter.node_pools import NODES, NodePool
 from forewarn.policies.autoscaling.karpenter.pods import (
     KarpenterPod,
     conflicts,
@@ -31,18 +31,15 @@ from forewarn.policies.autoscaling.karpenter.pods import (
     sum_of,
     untolerated,
 )
-from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
-from forewarn.policies.autoscaling.karpenter.topology import Topology
+from forewarn.policies.autoscaling.karpenter.requirements import Problem, Requirement, Requirements
+from forewarn.policies.autoscaling.karpenter.topology import Choices, Topology
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.node import PREFER_NO_SCHEDULE
 from forewarn.policies.objects.resources import CPU, MEMORY, ResourceList, largest_of
 
 if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
-    from forewarn.policies.autoscaling.karpenter.node_pools import NodePool
-    from forewarn.policies.autoscaling.karpenter.requirements import Problem
     from forewarn.policies.autoscaling.karpenter.state import ClusterState, StateNode
-    from forewarn.policies.autoscaling.karpenter.topology import Choices
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import HostPort
 

@@ -32,17 +32,15 @@ from forewarn.policies.objects.fields import (
 from forewarn.policies.objects.namespace import Namespace
 from forewarn.policies.objects.node import NO_EXECUTE, NO_SCHEDULE, Taint, read_taints
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.resources import read_resource_list
+from forewarn.policies.objects.resources import ResourceList, read_resource_list
 from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.configuration import seconds
-from forewarn.policies.selectors import InvalidSelector, parse_label_selector
+from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod_spec import HostPort
-    from forewarn.policies.objects.resources import ResourceList
-    from forewarn.policies.selectors import LabelSelector
 
 _EPHEMERAL: Final = frozenset(
     {

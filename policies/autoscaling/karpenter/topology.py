@@ -11,24 +11,21 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from forewarn.policies.autoscaling.karpenter.pods import requirements_of, untolerated
-from forewarn.policies.autoscaling.karpenter.requirements import HOSTNAME, Requirement, Requirements
+from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod, requirements_of, untolerated
+from forewarn.policies.autoscaling.karpenter.requirements import HOSTNAME, Problem, Requirement, Requirements
 from forewarn.policies.metering import charge
-from forewarn.policies.selectors import with_label_keys
+from forewarn.policies.selectors import LabelSelector, with_label_keys
 
 if TYPE_CHECKING:
     from random import Random
 
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.autoscaling.karpenter.node_pools import NodePool
-    from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod
-    from forewarn.policies.autoscaling.karpenter.requirements import Problem
     from forewarn.policies.autoscaling.karpenter.state import ClusterState, StateNode
     from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.node import Taint, Toleration
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import AffinityTerm, TopologySpreadConstraint
-    from forewarn.policies.selectors import LabelSelector
 
 SPREAD: Final = "topology spread"
 AFFINITY: Final = "pod affinity"

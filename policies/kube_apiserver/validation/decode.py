@@ -9,19 +9,15 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from forewarn.policies.findings import cut
+from forewarn.policies.findings import Path, cut
 from forewarn.policies.kube_apiserver.validation.object_meta import FieldError, go_quote
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import charge, each, meter
 from forewarn.policies.objects.bounded import is_omitted
-from forewarn.policies.objects.fields import json_type
+from forewarn.policies.objects.fields import ApiObject, json_type
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
-
-if TYPE_CHECKING:
-    from forewarn.policies.findings import Path
-    from forewarn.policies.objects.fields import ApiObject
 
 
 class Plain(NamedTuple):

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
-from forewarn.policies.objects.fields import InvalidObject, at, boolean, int32, items, mapping
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, boolean, int32, items, mapping
 from forewarn.policies.objects.workload import REDACTED
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import ObjectRef, Path
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.releases.semantics import Semantics
 
 IMMUTABLE: Final = "immutable in a Job"

@@ -9,16 +9,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from forewarn.policies.findings import Path, cut, field_path
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import charge, each, meter
-from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at
 from forewarn.policies.quantity import Quantity
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
 
 T = TypeVar("T")
 _ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.registry import GROUP_TEMPLATES, POD_GROUP
-from forewarn.policies.kube_apiserver.validation.decode import OBJECT_META, ListOf, Plain, Struct, decode_fault
+from forewarn.policies.kube_apiserver.validation.decode import OBJECT_META, ListOf, Plain, Struct, Type, decode_fault
 from forewarn.policies.kube_apiserver.validation.object_meta import (
     MAX_FAULTS,
     FieldError,
@@ -45,7 +45,7 @@ from forewarn.policies.kube_apiserver.validation.resources import (
     validate_requirements,
 )
 from forewarn.policies.metering import each
-from forewarn.policies.objects.fields import NOTHING, at, group_kind
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     PREEMPT_LOWER_PRIORITY,
@@ -55,8 +55,6 @@ from forewarn.policies.releases.minors import PREDICTED_MINORS
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
-    from forewarn.policies.kube_apiserver.validation.decode import Type
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.releases.semantics import Semantics
 
 _CONTAINERS: Final = ("containers", "initContainers")

@@ -5,7 +5,7 @@ Sources: pkg/apis/scheduling/validation/validation.go, pkg/registry/scheduling/p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from forewarn.policies.kube_apiserver.validation.decode import PRIORITY_CLASS_STRUCT, decode_fault
 from forewarn.policies.kube_apiserver.validation.object_meta import (
@@ -19,7 +19,7 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     validate_object_meta,
     validate_object_meta_update,
 )
-from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     POLICIES,
@@ -27,9 +27,6 @@ from forewarn.policies.objects.priority_class import (
     SYSTEM_PRIORITY_CLASS_PREFIX,
     PriorityClass,
 )
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
 
 
 def decode_error(obj: ApiObject) -> FieldError | None:

@@ -22,12 +22,11 @@ from forewarn.policies.kube_apiserver.validation.resources import (
     validate_quota_resource_name,
 )
 from forewarn.policies.metering import each, meter
-from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.policies.objects.resource_list import resource_list
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
-    from forewarn.policies.objects.fields import ApiObject
 
 PRIORITY_CLASS_SCOPE: Final = "PriorityClass"
 TERMINATING, NOT_TERMINATING = "Terminating", "NotTerminating"

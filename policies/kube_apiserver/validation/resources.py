@@ -22,7 +22,7 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     required,
 )
 from forewarn.policies.metering import charge, each
-from forewarn.policies.objects.fields import NOTHING, at, text
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, text
 from forewarn.policies.objects.resource_list import (
     ResourceList,
     add,
@@ -36,7 +36,6 @@ from forewarn.policies.quantity import ZERO, InvalidQuantity, Quantity, parse_qu
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
-    from forewarn.policies.objects.fields import ApiObject
 
 
 CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"

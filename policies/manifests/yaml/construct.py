@@ -6,16 +6,12 @@ Source: go.yaml.in/yaml/v2 decode.go (`allowedAliasRatio`), sigs.k8s.io/yaml yam
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.manifests.documents import MAX_DEPTH, Fault
-from forewarn.policies.manifests.yaml.nodes import Alias, Collection, Scalar, followed
+from forewarn.policies.manifests.yaml.nodes import Alias, Collection, Node, Scalar, followed
 from forewarn.policies.manifests.yaml.scalars import STARTS, Unreadable, key_of, value_of
-
-if TYPE_CHECKING:
-    from forewarn.policies.manifests.yaml.nodes import Node
-
 
 _LOW: Final = 400_000
 _HIGH: Final = 4_000_000

@@ -19,13 +19,11 @@ from yaml.error import YAMLError
 from yaml.events import CollectionEndEvent, CollectionStartEvent, DocumentEndEvent, ScalarEvent
 
 from forewarn.policies.light import later
-from forewarn.policies.manifests.documents import MAX_DEPTH, Fault
+from forewarn.policies.manifests.documents import MAX_DEPTH, Document, Fault
 from forewarn.policies.manifests.sniff import has_doubtful_questions, slashes_in_disguise, texts_to_prove_it
 from forewarn.policies.manifests.yaml.nodes import fault_of, parser, parser_of
 
 if TYPE_CHECKING:
-    from forewarn.policies.manifests.documents import Document
-
     T = TypeVar("T")
 
 

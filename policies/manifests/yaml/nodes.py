@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
-from yaml.error import MarkedYAMLError
+from yaml.error import MarkedYAMLError, YAMLError
 from yaml.events import (
     AliasEvent,
     DocumentEndEvent,
@@ -17,13 +17,7 @@ from yaml.events import (
 )
 from yaml.reader import ReaderError
 
-from forewarn.policies.manifests.documents import MAX_DEPTH, NOT_TEXT, Fault
-
-if TYPE_CHECKING:
-    from yaml.error import YAMLError
-
-    from forewarn.policies.manifests.documents import Document
-
+from forewarn.policies.manifests.documents import MAX_DEPTH, NOT_TEXT, Document, Fault
 
 _IN_OTHER_WORDS: Final = {
     "found unexpected ':'": "a ':' inside of brackets or braces needs quotes, or a space behind it",

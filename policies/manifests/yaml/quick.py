@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from yaml.error import YAMLError
 from yaml.events import (
@@ -19,12 +19,9 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from forewarn.policies.manifests.documents import MAX_DEPTH
+from forewarn.policies.manifests.documents import MAX_DEPTH, Document
 from forewarn.policies.manifests.yaml.nodes import parser
 from forewarn.policies.manifests.yaml.scalars import FILE_MODES, STARTS, Unreadable, key_of, may_surprise, value_of
-
-if TYPE_CHECKING:
-    from forewarn.policies.manifests.documents import Document
 
 UNUSUAL: Final = object()
 """The result of `quick_value` for a document that needs the complete parser."""

@@ -14,12 +14,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.light import later
-from forewarn.policies.manifests.yaml.nodes import Collection, Scalar
+from forewarn.policies.manifests.yaml.nodes import Collection, Node, Scalar
 
 if TYPE_CHECKING:
     import re
-
-    from forewarn.policies.manifests.yaml.nodes import Node
 
 
 JsonScalar = str | int | float | bool | None

@@ -17,15 +17,13 @@ from yaml.events import (
 )
 
 from forewarn.policies.light import NamedTuple, later
-from forewarn.policies.manifests.documents import Fault
+from forewarn.policies.manifests.documents import Document, Fault
 from forewarn.policies.manifests.yaml.construct import MappingEntry, entries
-from forewarn.policies.manifests.yaml.nodes import Collection, Scalar, compose, extent, followed, parser
+from forewarn.policies.manifests.yaml.nodes import Collection, Node, Scalar, compose, extent, followed, parser
 from forewarn.policies.manifests.yaml.scalars import key_of
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Location, Path
-    from forewarn.policies.manifests.documents import Document
-    from forewarn.policies.manifests.yaml.nodes import Node
 
 
 def seek(document: Document, path: Path) -> Scalar | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import Action, Problem, Severity, Text, cut, quote
+from forewarn.policies.findings import Action, ObjectRef, Path, Problem, Severity, Text, cut, quote
 from forewarn.policies.kinds.registry import (
     DAEMON_SET,
     DEFAULT_NAMESPACE,
@@ -19,10 +19,10 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.kube_apiserver.priority import SYSTEM_NAMESPACE, Forbidden, establish_priority
 from forewarn.policies.light import NamedTuple, later
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, has_controller, text_at
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, has_controller, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.priority_class import OWN_CLASSES, PREEMPT_NEVER, SYSTEM_NAMES
-from forewarn.policies.objects.workload import is_fragment, pod_template_of
+from forewarn.policies.objects.workload import PodTemplate, is_fragment, pod_template_of
 from forewarn.policies.rules.support.allowed_classes import entries_of, is_allowed
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import UnknownClass
@@ -47,10 +47,7 @@ from forewarn.policies.rules.support.rule_text import (
 from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import ObjectRef, Path
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.objects.workload import PodTemplate
 
 _REJECTED: Final = {POD: "the Pod", POD_GROUP: "the PodGroup", GROUP_TEMPLATES: "PodGroups"}
 

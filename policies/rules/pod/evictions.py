@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.findings import Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, DISRUPTION_BUDGET, JOB, JOB_TEMPLATE, STATEFUL_SET
 from forewarn.policies.manifests.deploy_order import is_recreated
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, int32, text
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, int32, text
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
 from forewarn.policies.rules.support.rule_text import naming
@@ -16,7 +16,6 @@ from forewarn.policies.rules.support.selected import selected, workloads_in
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _LONGEST_LABELS: Final = 60

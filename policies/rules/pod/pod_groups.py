@@ -14,8 +14,8 @@ from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import InvalidObject, group_kind, int32, mapping, text_at
 from forewarn.policies.objects.pod_group import PodGroup
 from forewarn.policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY, SYSTEM_CLASSES
-from forewarn.policies.objects.reviewed_object import Operation
-from forewarn.policies.objects.workload import parts_of
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.objects.workload import PodTemplate, parts_of
 from forewarn.policies.releases.minors import NEWEST
 from forewarn.policies.rules.support.context import Context, DependsOn, Target, rule
 from forewarn.policies.rules.support.rule_text import (
@@ -29,8 +29,6 @@ from forewarn.policies.rules.support.rule_text import (
 
 if TYPE_CHECKING:
     from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.objects.workload import PodTemplate
     from forewarn.policies.releases.semantics import Semantics
 
 

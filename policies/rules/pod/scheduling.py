@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Action, Problem, Severity, Text
-from forewarn.policies.forecast.impact import victims_of
+from forewarn.policies.findings import Action, Path, Problem, Severity, Text
+from forewarn.policies.forecast.impact import Impact, victims_of
 from forewarn.policies.metering import CutShort, each
-from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.objects.workload import is_fragment
+from forewarn.policies.objects.workload import PodTemplate, is_fragment
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import (
     Cause,
@@ -27,12 +27,8 @@ from forewarn.policies.rules.support.selected import Labelled, selected
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.findings import Path
-    from forewarn.policies.forecast.impact import Impact
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.objects.workload import PodTemplate
     from forewarn.policies.options import Promise
     from forewarn.policies.scheduling.reasons import Reason
     from forewarn.policies.scheduling.schedule_one import Prediction

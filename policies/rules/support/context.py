@@ -17,7 +17,7 @@ from forewarn.policies.findings import NO_LOCATION, Action, Location, Path, Prob
 from forewarn.policies.kinds.registry import APPLIED, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, group_kind
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, group_kind
 from forewarn.policies.objects.namespace import NAME_LABEL, Namespace
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES, PREEMPT_NEVER, SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import LimitRange, ResourceQuota
     from forewarn.policies.options import Options

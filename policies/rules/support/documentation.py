@@ -9,11 +9,10 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND
-from forewarn.policies.rules.support.context import Target
+from forewarn.policies.rules.support.context import Rule, Target
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Severity
-    from forewarn.policies.rules.support.context import Rule
 
 _EXAMPLE: Final = re.compile(
     r"^(Options|Cluster|Bad|Good|Example)(?: \(([^)]+)\))?:\n\n((?:    .*\n|\n)+)", re.MULTILINE

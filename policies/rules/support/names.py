@@ -10,7 +10,7 @@ from itertools import takewhile
 from operator import eq
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.disclosure import OPEN
+from forewarn.policies.disclosure import OPEN, Audience
 from forewarn.policies.findings import listed, quote
 from forewarn.policies.kinds.registry import NAMESPACE, RESOURCE_QUOTA
 from forewarn.policies.light import later
@@ -26,7 +26,6 @@ from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.rules.support.allowed_classes import is_allowed
 
 if TYPE_CHECKING:
-    from forewarn.policies.disclosure import Audience
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.rules.support.context import Context

@@ -13,7 +13,7 @@ from forewarn.policies.light import later
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.objects.priority_class import HIGHEST_SYSTEM_PRIORITY
-from forewarn.policies.rules.support.context import Phase
+from forewarn.policies.rules.support.context import Context, Phase
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.options import Options
-    from forewarn.policies.rules.support.context import Context
     from forewarn.policies.scheduling.reasons import Reason
     from forewarn.policies.scheduling.schedule_one import Prediction
 

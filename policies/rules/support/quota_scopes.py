@@ -9,12 +9,11 @@ from forewarn.policies.kube_apiserver.quota import InvalidScope, matches_scope
 from forewarn.policies.kube_apiserver.validation.decode import RESOURCE_QUOTA_STRUCT, decode_fault
 from forewarn.policies.metering import TooLarge
 from forewarn.policies.objects.extent import check_quota_extent
-from forewarn.policies.objects.fields import InvalidObject, sequence
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, sequence
 from forewarn.policies.objects.resource_quota import ResourceQuota
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.options import ScopeSelector
 

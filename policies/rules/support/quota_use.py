@@ -27,12 +27,12 @@ from forewarn.policies.kube_apiserver.quota import (
 from forewarn.policies.kube_apiserver.validation.decode import POD_STRUCT, decode_fault
 from forewarn.policies.metering import CutShort, TooLarge
 from forewarn.policies.objects.extent import check_extent, check_quota_extent, check_quotas
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind
 from forewarn.policies.objects.pod import Owner
-from forewarn.policies.objects.resource_list import mask, subtract_to_zero
+from forewarn.policies.objects.resource_list import ResourceList, mask, subtract_to_zero
 from forewarn.policies.objects.resource_quota import ResourceQuota
-from forewarn.policies.objects.reviewed_object import Operation
-from forewarn.policies.objects.workload import is_fragment, pod_template_of
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.objects.workload import PodTemplate, is_fragment, pod_template_of
 from forewarn.policies.quantity import Quantity
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.rules.support.context import Context, Phase
@@ -41,10 +41,6 @@ from forewarn.policies.rules.support.rule_text import class_to_be
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.kube_apiserver.quota import Fault
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.resource_list import ResourceList
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.objects.workload import PodTemplate
     from forewarn.policies.options import LimitedResource
 
 Quotas = tuple[ResourceQuota, ...]

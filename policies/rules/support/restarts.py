@@ -7,22 +7,19 @@ from functools import cached_property
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final, Never
 
-from forewarn.policies.findings import plural
+from forewarn.policies.findings import ObjectRef, plural
 from forewarn.policies.kinds.registry import ROLLED_OUT
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import TooLarge
-from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, mapping
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.objects.workload import Workload, pod_template_of
 from forewarn.policies.rules.support.context import Context
 from forewarn.policies.rules.support.predictions import Predicted, reasons_of
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import ObjectRef
     from forewarn.policies.forecast.aftermath import Waiting
     from forewarn.policies.forecast.impact import Impact, NewNodes
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.workload import Workload
     from forewarn.policies.scheduling.reasons import Reason
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.scheduling.snapshot import Snapshot

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.findings import NO_DETAIL, Location, Problem, cut
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
 from forewarn.policies.light import later
-from forewarn.policies.objects.fields import INT32, text_at
+from forewarn.policies.objects.fields import INT32, ApiObject, text_at
 from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.policies.rules.support.context import Phase
+from forewarn.policies.rules.support.context import Context, Phase
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.objects.workload import PodTemplate
-    from forewarn.policies.rules.support.context import Context
 
 
 def name_of(subject: ReviewedObject) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.disclosure import OPEN
+from forewarn.policies.disclosure import OPEN, Audience
 from forewarn.policies.findings import plural
-from forewarn.policies.forecast.impact import WITHOUT_CLAIMS
+from forewarn.policies.forecast.impact import WITHOUT_CLAIMS, Impact
 
 if TYPE_CHECKING:
-    from forewarn.policies.disclosure import Audience
     from forewarn.policies.forecast.aftermath import Aftermath
-    from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.forecast.placement import Placement
 
 ONE_BY_ONE: Final = (

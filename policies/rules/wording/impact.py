@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.disclosure import shown_count, shown_pods, shown_seconds
+from forewarn.policies.disclosure import Audience, shown_count, shown_pods, shown_seconds
 from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import Text, capital, cut, duration, listed, plural, quote
-from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN, NodeReason, Victims
-from forewarn.policies.objects.pod_loss import loss_phrases
+from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN, Impact, NewNodes, NodeReason, Victims
+from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.rules.support.details import Cause
 from forewarn.policies.rules.support.predictions import CHECK_PROFILE, CLASS_FOR_DAEMONS, SHOWN_REASONS, fix_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording import forecasts
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
-from forewarn.policies.scheduling.reasons import LOWER_REQUESTS, UNCORDON, in_short
+from forewarn.policies.scheduling.reasons import LOWER_REQUESTS, UNCORDON, Reason, in_short
 
 if TYPE_CHECKING:
-    from forewarn.policies.disclosure import Audience
-    from forewarn.policies.forecast.impact import Impact, NewNodes
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.options import Promise
     from forewarn.policies.rules.support.details import (
         GroupPending,
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
         Preemption,
         StaysPending,
     )
-    from forewarn.policies.scheduling.reasons import Reason
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 _LONGEST_EFFECT: Final = 60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.disclosure import shown_count, shown_pods
+from forewarn.policies.disclosure import Audience, shown_count, shown_pods
 from forewarn.policies.findings import Text, cut
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording.forecasts import unfinished
@@ -12,7 +12,6 @@ from forewarn.policies.rules.wording.impact import capitalized
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
 
 if TYPE_CHECKING:
-    from forewarn.policies.disclosure import Audience
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.rules.support.details import GroupPending, GroupPreemption
     from forewarn.policies.scheduling.preemption import Victim

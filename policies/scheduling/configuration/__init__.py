@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.findings import cut
+from forewarn.policies.findings import Path, cut
 from forewarn.policies.kinds.registry import REMOVED_SCHEDULER_FIELDS
 from forewarn.policies.kube_apiserver.validation.decode import GoTypes, ListOf, Struct, Type, decode_fault
 from forewarn.policies.kube_apiserver.validation.object_meta import (
@@ -27,7 +27,7 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
 )
 from forewarn.policies.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.metering import each
-from forewarn.policies.objects.fields import InvalidObject, json_type
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, json_type
 from forewarn.policies.objects.node_selector import NodeAffinity
 from forewarn.policies.objects.pod_spec import read_topology_spread
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
@@ -54,8 +54,6 @@ from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, extends
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Path
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.releases.semantics import Semantics
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"

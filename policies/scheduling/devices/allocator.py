@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.metering import meter
 from forewarn.policies.objects.devices import ALL, AllocatedDevice, Allocation, DeviceId, Readiness
 from forewarn.policies.objects.node_selector import FieldRequirement, NodeSelector, NodeSelectorTerm
-from forewarn.policies.scheduling.devices.claims import NotRepresentable, has_capacity, shares_of
+from forewarn.policies.scheduling.devices.claims import Counters, InUse, NotRepresentable, Pool, has_capacity, shares_of
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.devices import (
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         ResourceSlice,
     )
     from forewarn.policies.releases.semantics import Semantics
-    from forewarn.policies.scheduling.devices.claims import Counters, InUse, Pool
 
 
 class Constraint:

@@ -19,7 +19,7 @@ from forewarn.policies.objects.devices import (
     ResourceSlice,
 )
 from forewarn.policies.quantity import NANO
-from forewarn.policies.scheduling.devices.selectors import NotModelled, SelectorError
+from forewarn.policies.scheduling.devices.selectors import NotModelled, SelectorError, Selectors
 from forewarn.policies.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.resources import ContainerRequests
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-    from forewarn.policies.scheduling.devices.selectors import Selectors
 
 _SHARED: Final = "shares of a device (DRAConsumableCapacity)"
 _PARTITIONED: Final = "counters of devices (DRAPartitionableDevices)"

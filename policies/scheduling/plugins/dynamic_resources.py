@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from forewarn.policies.objects.devices import Readiness, ResourceClaim
+from forewarn.policies.objects.devices import Allocation, DeviceRequest, Readiness, ResourceClaim
 from forewarn.policies.scheduling.devices.allocator import (
     AllocationError,
     Allocator,
@@ -48,17 +48,15 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.snapshot import NotValid
-from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Rejections
+from forewarn.policies.scheduling.vectorized.node_fit import PASSES, NodeFit, Rejections
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.devices import Allocation, DeviceRequest
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.devices.claims import Pools
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 MAX_ALTERNATIVES: Final = 8

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
-from forewarn.policies.objects.pod_spec import merge_namespaces
+from forewarn.policies.objects.pod_spec import AffinityTerm, WeightedAffinityTerm, merge_namespaces
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
@@ -23,22 +23,18 @@ from forewarn.policies.scheduling.framework import (
     unschedulable,
 )
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.snapshot import NotValid
-from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
+from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
+from forewarn.policies.scheduling.vectorized.equivalence_classes import Scope, scope_of
 from forewarn.policies.scheduling.vectorized.node_fit import Constraint, RequiredAffinity, rejected
-from forewarn.policies.scheduling.vectorized.pod_matrix import attracting_terms, cache_size
+from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix, attracting_terms, cache_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import AffinityTerm, WeightedAffinityTerm
     from forewarn.policies.scheduling.arguments import InterPodAffinityArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.vectorized.equivalence_classes import Scope
     from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, NodeFit, Present, Rejections
-    from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
 
 
 CACHE_SIZE: Final = 64

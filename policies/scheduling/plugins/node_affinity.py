@@ -20,7 +20,7 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
 )
 from forewarn.policies.scheduling.reasons import Reason
-from forewarn.policies.scheduling.vectorized.pod_matrix import allowed, matching
+from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix, allowed, matching
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.arguments import NodeAffinityArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix
 
 REASON: Final = unresolvable(
     Reason(

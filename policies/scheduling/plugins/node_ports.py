@@ -21,13 +21,12 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.snapshot import NotValid
-from forewarn.policies.scheduling.vectorized.node_fit import Constraint, Present, Rejections, rejected
+from forewarn.policies.scheduling.vectorized.node_fit import Constraint, NodeFit, Present, Rejections, rejected
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import HostPort
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 REASON: Final = unschedulable(
     Reason("node(s) didn't have free ports for the requested pod ports", "host port in use", of_pods=True)

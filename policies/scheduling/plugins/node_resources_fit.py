@@ -19,6 +19,10 @@ from forewarn.policies.scheduling.arguments import (
     MAX_CUSTOM_PRIORITY_SCORE,
     MOST_ALLOCATED,
     REQUESTED_TO_CAPACITY_RATIO,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    ResourceWeight,
+    ShapePoint,
 )
 from forewarn.policies.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.scheduling.devices.selectors import SelectorError
@@ -34,7 +38,7 @@ from forewarn.policies.scheduling.framework import (
     Status,
 )
 from forewarn.policies.scheduling.reasons import LOWER_REQUESTS, Reason
-from forewarn.policies.scheduling.snapshot import NotValid
+from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.node_fit import MAX, PASSES, CapacityConstraint, Present, Rejections
 
 if TYPE_CHECKING:
@@ -42,15 +46,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resources import ResourceList
-    from forewarn.policies.scheduling.arguments import (
-        NodeResourcesBalancedAllocationArgs,
-        NodeResourcesFitArgs,
-        ResourceWeight,
-        ShapePoint,
-    )
     from forewarn.policies.scheduling.framework import PluginHandle
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from forewarn.policies.objects.node import NO_SCHEDULE, Taint, tolerations_tolerate_taint
+from forewarn.policies.objects.node import NO_SCHEDULE, Node, Taint, tolerations_tolerate_taint
 from forewarn.policies.scheduling.framework import (
     CycleState,
     Plugin,
@@ -18,7 +18,6 @@ from forewarn.policies.scheduling.framework import (
 from forewarn.policies.scheduling.reasons import UNCORDON, Reason
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import each, meter
-from forewarn.policies.objects.storage import CSINode
-from forewarn.policies.objects.volumes import PORTWORX, driver_of_provisioner
+from forewarn.policies.objects.storage import CSINode, PersistentVolumeClaim
+from forewarn.policies.objects.volumes import PORTWORX, Volume, driver_of_provisioner
 from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -26,17 +26,14 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.snapshot import NotValid
-from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Constraint, Present, Rejections
+from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Constraint, NodeFit, Present, Rejections
 from forewarn.policies.scheduling.vectorized.pod_matrix import MANY, StorageColumns, storage_of, volumes_of_kinds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.storage import PersistentVolumeClaim
-    from forewarn.policies.objects.volumes import Volume
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 REASON: Final = unschedulable(
     Reason("node(s) exceed max volume count", "volume limit reached", of_volumes=True, of_pods=True)

@@ -11,9 +11,9 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
 from forewarn.policies.objects.fields import at
-from forewarn.policies.objects.node import HOSTNAME, ZONE
+from forewarn.policies.objects.node import HOSTNAME, ZONE, Node
 from forewarn.policies.objects.pod_spec import TopologySpreadConstraint
-from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
+from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING, PodTopologySpreadArgs
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
@@ -30,7 +30,7 @@ from forewarn.policies.scheduling.framework import (
 from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.equivalence_classes import scope_of
-from forewarn.policies.scheduling.vectorized.node_fit import Constraint, Present, Rejections, Skew, rejected
+from forewarn.policies.scheduling.vectorized.node_fit import Constraint, NodeFit, Present, Rejections, Skew, rejected
 from forewarn.policies.selectors import (
     InvalidSelector,
     LabelSelector,
@@ -42,12 +42,9 @@ from forewarn.policies.selectors import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.arguments import PodTopologySpreadArgs
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix, Topology
 
 

@@ -13,7 +13,7 @@ from forewarn.policies.metering import charge, each, meter
 from forewarn.policies.objects.storage import NO_PROVISIONER
 from forewarn.policies.objects.volumes import translated_topology
 from forewarn.policies.quantity import NANO
-from forewarn.policies.scheduling.arguments import MAX_CUSTOM_PRIORITY_SCORE
+from forewarn.policies.scheduling.arguments import MAX_CUSTOM_PRIORITY_SCORE, VolumeBindingArgs
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
@@ -32,7 +32,7 @@ from forewarn.policies.scheduling.plugins.node_volume_limits import not_created_
 from forewarn.policies.scheduling.plugins.volume_zone import ADD_NODES
 from forewarn.policies.scheduling.reasons import RECREATE_IT, Reason, not_found
 from forewarn.policies.scheduling.snapshot import NotValid
-from forewarn.policies.scheduling.vectorized.node_fit import PASSES, Rejections
+from forewarn.policies.scheduling.vectorized.node_fit import PASSES, NodeFit, Rejections
 from forewarn.policies.scheduling.vectorized.pod_matrix import Selectors, reached, selected, storage_of
 from forewarn.policies.selectors import Requirement
 
@@ -46,10 +46,8 @@ if TYPE_CHECKING:
         PersistentVolumeClaim,
         StorageClass,
     )
-    from forewarn.policies.scheduling.arguments import VolumeBindingArgs
     from forewarn.policies.scheduling.framework import PluginHandle
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 Shape = tuple[tuple[int, int], ...]
 """(utilization in percent, score), sorted by utilization."""

@@ -22,13 +22,12 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.snapshot import NotValid
-from forewarn.policies.scheduling.vectorized.node_fit import Constraint, Present, Rejections, rejected
+from forewarn.policies.scheduling.vectorized.node_fit import Constraint, NodeFit, Present, Rejections, rejected
 from forewarn.policies.scheduling.vectorized.pod_matrix import storage_of
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 DISK_CONFLICT: Final = unschedulable(
     Reason("node(s) had no available disk", "its disk is in use there", of_volumes=True, of_pods=True)

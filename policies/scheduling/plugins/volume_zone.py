@@ -18,8 +18,8 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.reasons import Reason, not_found
 from forewarn.policies.scheduling.snapshot import NotValid
-from forewarn.policies.scheduling.vectorized.node_fit import rejected
-from forewarn.policies.scheduling.vectorized.pod_matrix import with_label
+from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, rejected
+from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables, with_label
 from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
-    from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables
 
 ADD_NODES: Final = "add nodes where its volume is available"
 REASON: Final = unresolvable(

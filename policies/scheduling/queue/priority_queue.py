@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from forewarn.policies.copies import replace
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
-from forewarn.policies.scheduling.framework import Code, run_pre_enqueue_plugins
+from forewarn.policies.scheduling.framework import Code, PreEnqueuePlugin, run_pre_enqueue_plugins
 from forewarn.policies.scheduling.plugins.priority_sort import PrioritySort
 from forewarn.policies.scheduling.queue.pod_info import (
     Entity,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.releases.semantics import Semantics
-    from forewarn.policies.scheduling.framework import PreEnqueuePlugin
     from forewarn.policies.scheduling.queue.registrations import QueueingHints
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.metering import each
-from forewarn.policies.objects.node import tolerations_tolerate_taint, untolerated_taint
+from forewarn.policies.objects.node import Node, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.scheduling.node_info import NodeInfo
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import matches_all
 from forewarn.policies.scheduling.plugins.node_ports import WantedPorts
@@ -21,7 +21,6 @@ from forewarn.policies.scheduling.plugins.pod_topology_spread import do_not_sche
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.devices import ResourceClaim
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim

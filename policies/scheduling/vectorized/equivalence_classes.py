@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from forewarn.policies.metering import charge, meter
+from forewarn.policies.metering import Meter, charge, meter
 from forewarn.policies.scheduling.node_info import footprint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.metering import Meter
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import AffinityTerm
     from forewarn.policies.releases.semantics import Semantics

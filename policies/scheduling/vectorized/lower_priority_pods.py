@@ -21,7 +21,7 @@ from forewarn.policies.scheduling.preemption import (
     sums_of_priorities,
     violations,
 )
-from forewarn.policies.scheduling.snapshot import NotValid
+from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass, scope_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 _FEW: Final = 32

@@ -11,7 +11,7 @@ import numpy as np
 
 from forewarn.policies.cow_table import FrozenTable
 from forewarn.policies.metering import VECTOR, charge, meter
-from forewarn.policies.scheduling.framework import Code, CycleState, unresolvable
+from forewarn.policies.scheduling.framework import Code, CycleState, Framework, StaticFilter, Status, unresolvable
 from forewarn.policies.scheduling.preemption import (
     VIOLATIONS,
     Candidate,
@@ -20,7 +20,7 @@ from forewarn.policies.scheduling.preemption import (
     least,
     pod_eligible_to_preempt_others,
 )
-from forewarn.policies.scheduling.snapshot import NotValid
+from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import (
     LowerPriorityPods,
     Occupancy,
@@ -29,7 +29,7 @@ from forewarn.policies.scheduling.vectorized.lower_priority_pods import (
     lower_priority_pods_of,
     victims_on,
 )
-from forewarn.policies.scheduling.vectorized.pod_matrix import is_large, pod_matrix_of, read_by_filters
+from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, is_large, pod_matrix_of, read_by_filters
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -38,10 +38,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
-    from forewarn.policies.scheduling.framework import Framework, StaticFilter, Status
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 _NOMINATIONS_CACHE_SIZE: Final = 64
 """Maximum number of cached sums, one for each resource and priority."""

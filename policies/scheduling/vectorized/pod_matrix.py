@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from forewarn.policies.metering import FEW, VECTOR, CutShort, charge, each, meter, unmetered
-from forewarn.policies.scheduling.snapshot import NotValid
+from forewarn.policies.scheduling.snapshot import Columns, NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.equivalence_classes import (
     EquivalenceClasses,
     KindsWithTerms,
@@ -21,7 +21,7 @@ from forewarn.policies.scheduling.vectorized.equivalence_classes import (
     Scope,
     scopes_of,
 )
-from forewarn.policies.scheduling.vectorized.lower_priority_pods import MatchingPdbs
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, MatchingPdbs
 from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.framework import StaticFilter
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.snapshot import Columns, Snapshot
-    from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
 
 NODES_CACHE_SIZE: Final = 128
 """Maximum number of cached masks, and of cached topologies."""
