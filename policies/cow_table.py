@@ -276,10 +276,7 @@ class FrozenGroups(Mapping[G, V], Generic[G, V]):
 
 
 class GroupedTable(Generic[G, V]):
-    """A mutable mapping with tuple keys, stored as one Table for each group.
-
-    `place`: the index of the group's name in a key.
-    """
+    """A mutable mapping with tuple keys, as one Table for each group. `place`: the index of the group in a key."""
 
     def __init__(self, place: int) -> None:
         self._place = place

@@ -23,9 +23,7 @@ STYLE: Final = later(rf"(\033\[(?:{'|'.join(_CODES.values())}|0)m)")
 
 
 class _Program:
-    """The program that the user runs. `plugin`: matches commands to rewrite in messages for the kubectl plugin; None
-    for `forewarn`.
-    """
+    """The program that the user runs. `plugin`: matches commands to rewrite for the kubectl plugin, or None."""
 
     plugin: re.Pattern[str] | None = None
 

@@ -221,9 +221,7 @@ class _Preempted(NamedTuple):
 
 
 class _Followed:
-    """A prediction without a result yet. `since`: time of the request. `placed`: the cache contains kube-scheduler's
-    decision.
-    """
+    """A prediction without a result. `since`: time of the request. `placed`: the decision is in the cache."""
 
     __slots__ = ("act", "acted", "expected", "placed", "pod", "since")
 

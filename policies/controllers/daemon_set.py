@@ -309,9 +309,7 @@ def _rolling_update(ds: _Daemons) -> tuple[list[str], list[PodState]]:
 
 
 class _OnNode(NamedTuple):
-    """The Pods of a node that are not terminating: the Pod of the new revision and the Pod of an old revision, or
-    None.
-    """
+    """A node's Pods that are not terminating: the one of the new revision and the one of an old revision, or None."""
 
     name: str
     new: PodState | None

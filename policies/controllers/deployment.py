@@ -58,10 +58,7 @@ class Size(NamedTuple):
 
 
 class Rollout(NamedTuple):
-    """A Deployment in one sync.
-
-    `new`: the ReplicaSet with its template, or None. `old`: the other ReplicaSets, oldest first.
-    """
+    """A Deployment in one sync. `new`: the ReplicaSet with its template, or None. `old`: the others, oldest first."""
 
     view: View
     state: WorkloadState

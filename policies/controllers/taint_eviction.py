@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 
 class Eviction(NamedTuple):
-    """A scheduled eviction. `since`: start of the tolerated time.
-
-    `due`: time of the eviction. Both in seconds since 1970.
-    """
+    """A scheduled eviction. `since`: start of the tolerated time; `due`: of the eviction; in seconds since 1970."""
 
     since: float
     due: float

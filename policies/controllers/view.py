@@ -88,9 +88,7 @@ class PodCounts(NamedTuple):
 
 
 class Tally:
-    """The Pods of a namespace with the same labels: their number, the number of healthy ones, and the numbers by
-    controller.
-    """
+    """The Pods of a namespace with the same labels: their number, the healthy ones, and the numbers by controller."""
 
     __slots__ = ("healthy", "labels", "owners", "pods")
 
@@ -199,10 +197,7 @@ class DeletePod(NamedTuple):
 
 
 class CreateWorkload(NamedTuple):
-    """Create a workload of another workload: a Deployment's ReplicaSet, or a CronJob's Job.
-
-    `object` contains the name.
-    """
+    """Create a workload of another one: a Deployment's ReplicaSet, or a CronJob's Job. `object` contains the name."""
 
     object: ApiObject
     owner: Key
@@ -220,10 +215,7 @@ class UpdateWorkload(NamedTuple):
 
 
 class UpdateConflict(NamedTuple):
-    """Update a workload that has changed since the controller read it.
-
-    The API server rejects the update, and the sync ends.
-    """
+    """Update a workload that has changed since it was read: the API server rejects this, and the sync ends."""
 
     key: Key
 
@@ -242,20 +234,14 @@ class SetStatus(NamedTuple):
 
 
 class ReleasePod(NamedTuple):
-    """Remove the Job's finalizer from a Pod that the Job has counted.
-
-    `View.pods_of` may then omit the Pod after its deletion.
-    """
+    """Remove the Job's finalizer from a counted Pod. `View.pods_of` may then omit the Pod after its deletion."""
 
     key: Key
     uid: str
 
 
 class Requeue(NamedTuple):
-    """Sync the object again at the time `at` (seconds since 1970), even without a change.
-
-    Of several requests, the earliest counts.
-    """
+    """Sync the object again at `at` (seconds since 1970), even without a change; of several, the earliest counts."""
 
     key: Key
     at: float

@@ -49,9 +49,7 @@ _SILENT_WITH_CLUSTER: Final = frozenset(("priority-class-not-checked",))
 
 
 class Suppression(NamedTuple):
-    """Suppresses findings of these rules: in a file's lines, on an object, or where the patterns of paths and objects
-    match.
-    """
+    """Suppresses findings of these rules: in lines of a file, on an object, or by patterns of paths and objects."""
 
     rules: tuple[str, ...]
     reason: str

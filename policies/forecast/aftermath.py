@@ -428,9 +428,7 @@ class _Waiting:
 
 
 class _Cascade:
-    """The event loop of the cascade: victims terminate, controllers recreate Pods, the scheduler tries to
-    schedule them.
-    """
+    """The event loop of the cascade: victims terminate, controllers recreate Pods, the scheduler tries them."""
 
     def __init__(
         self,

@@ -337,9 +337,7 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One reason for a rejection, in upstream's words. `quota`: the name of the quota; "" if no single quota is the
-    cause.
-    """
+    """One reason for a rejection, in upstream's words. `quota`: its name; "" if no single quota is the cause."""
 
     kind: FaultKind
     message: str
@@ -349,9 +347,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of a check: the errors of the first stage that failed; without errors, the quotas with the added
-    usage.
-    """
+    """The errors of the first stage that failed; without errors, the quotas with the added usage."""
 
     faults: tuple[Fault, ...]
     quotas: tuple[ResourceQuota, ...]

@@ -86,10 +86,7 @@ class _Action(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """An open block of a template.
-
-    `is_out`: the text of the block is removed. `is_lost`: the template may print the removed text.
-    """
+    """An open block of a template. `is_out`: its text is removed. `is_lost`: the template may print that text."""
 
     number: int
     is_out: bool

@@ -40,10 +40,7 @@ class TooLargeToRetain(TooLarge, InvalidObject):
 
 
 class _Omitted:
-    """A placeholder for a part of an object that is not stored.
-
-    Equal to every list or object with the same JSON text.
-    """
+    """A placeholder for a part that is not stored, equal to every list or object with the same JSON text."""
 
     def __init__(self, what: str, digest: bytes, most: int = MAX_RETAINED) -> None:
         """`what`: the object with the part. `digest`: of the part. `most`: maximum bytes stored of the object."""
@@ -80,10 +77,7 @@ class OmittedList(_Omitted, list[Any]):
 
 
 class OmittedObject(_Omitted, dict[str, Any]):
-    """A placeholder for an object or map that is too large to store.
-
-    Reading the placeholder raises TooLargeToRetain.
-    """
+    """A placeholder for an object or map that is too large to store. Reading it raises TooLargeToRetain."""
 
 
 def _digest(value: object) -> bytes:

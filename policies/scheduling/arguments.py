@@ -105,9 +105,7 @@ class PodTopologySpreadArgs:
 
 @dataclass(frozen=True, slots=True)
 class VolumeBindingArgs:
-    """Arguments of VolumeBinding: the timeout for binding volumes in seconds, and the function that scores nodes
-    by free storage.
-    """
+    """Arguments of VolumeBinding: the timeout in seconds, and the function that scores nodes by free storage."""
 
     bind_timeout_seconds: int = 600
     shape: tuple[ShapePoint, ...] = ()

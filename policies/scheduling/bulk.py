@@ -116,10 +116,7 @@ class _Domains:
 
 
 class _Moving(_Domains):
-    """The domains of a topology spread constraint.
-
-    `count`: [domain], number of Pods; -1 if the domain does not exist.
-    """
+    """The domains of a topology spread constraint. `count`: [domain], number of Pods; -1: no such domain."""
 
     def __init__(self, spread: Spread, by_node: NDArray[np.int64]) -> None:
         domains = spread.skew.domains

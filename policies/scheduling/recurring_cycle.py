@@ -136,9 +136,7 @@ class Request:
 
 
 class FittingNodes:
-    """The nodes on which a request fits, among the nodes that a spec allows, and the numbers of nodes with
-    insufficient resources.
-    """
+    """The nodes on which a request fits, among those of a spec, and the numbers of nodes that lack resources."""
 
     def __init__(self) -> None:
         self._seen = 0
@@ -165,9 +163,7 @@ class FittingNodes:
 
 
 class Helped:
-    """The nodes on which a request fits if all Pods of lower priority were removed, among the nodes that a spec
-    allows.
-    """
+    """The nodes of a spec on which a request fits if all Pods of lower priority were removed."""
 
     def __init__(self) -> None:
         self._seen = 0
@@ -329,9 +325,7 @@ _static_tables: Final = attrgetter(*_STATIC_TABLES)
 
 
 class RecurringCycles:
-    """Cached results for the cycles of one scheduler, or of the schedulers of several simulations that start from
-    one Snapshot.
-    """
+    """Cached results for the cycles of one scheduler, or of simulations that start from one Snapshot."""
 
     def __init__(self) -> None:
         self._tables: Sequence[object] = (None,) * len(_STATIC_TABLES)

@@ -92,9 +92,7 @@ _LONGEST: Final = 512
 
 
 class Quotas:
-    """The ResourceQuotas of all namespaces. Usage includes a Pod from its creation until one write after its
-    removal.
-    """
+    """The ResourceQuotas of all namespaces. They count a Pod until one write after its removal."""
 
     def __init__(
         self,

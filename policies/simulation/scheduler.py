@@ -115,9 +115,7 @@ _POLL_SECONDS: Final = 1.0
 
 
 class VolumeBinder:
-    """Writes the selected volumes and nodes of a Pod's claims to the API server, and waits until the claims are
-    bound.
-    """
+    """Writes the selected volumes and nodes of a Pod's claims, and waits until the claims are bound."""
 
     def __init__(
         self, clock: Clock, api: ApiServer, cache: SchedulerCache, latencies: Latencies, semantics: Semantics
@@ -574,10 +572,7 @@ class Preemptor(NamedTuple):
 
 @dataclass(slots=True)
 class _Attempt:
-    """The evictions for one preemptor.
-
-    `left`: number of victims that are not deleted yet. `last`: key of the last victim.
-    """
+    """The evictions for one preemptor. `left`: victims not deleted yet. `last`: key of the last victim."""
 
     preemptor: Preemptor
     left: int
@@ -756,9 +751,7 @@ class Loop(Protocol):
 
 
 class PodGroupScheduling:
-    """Runs the scheduling cycles of PodGroups for one simulated scheduler. Also the PreEnqueue plugin of
-    GangScheduling.
-    """
+    """Runs the cycles of PodGroups for one scheduler. Also the PreEnqueue plugin of GangScheduling."""
 
     name: ClassVar[str] = GangScheduling.name
 

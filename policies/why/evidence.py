@@ -113,10 +113,7 @@ class NodeRecord(NamedTuple):
 
 
 class JobRecord(NamedTuple):
-    """The failure of a Job. `failed`: its condition, or None.
-
-    `ignores`: whether the podFailurePolicy ignores disrupted Pods.
-    """
+    """The failure of a Job. `failed`: its condition, or None. `ignores`: its policy ignores disrupted Pods."""
 
     name: str
     failed: Condition | None = None
@@ -448,10 +445,7 @@ class Event(NamedTuple):
 
 
 class Events:
-    """The Events about one Pod or workload, and about objects that may explain its termination.
-
-    Add them in any order.
-    """
+    """The Events about a Pod or workload, and about objects that may explain its end, added in any order."""
 
     def __init__(self, namespace: str, name: str, *, of_workload: bool = False) -> None:
         self._namespace, self._name, self._of_workload = namespace, name, of_workload
@@ -576,10 +570,7 @@ class Events:
 
 
 class _Index(NamedTuple):
-    """The Events by Pod, the Events by kind of other objects, and the last deletion of each Pod.
-
-    Lists are sorted by time.
-    """
+    """The Events by Pod, by kind of other objects, and each Pod's last deletion. Lists are sorted by time."""
 
     of_pod: dict[str, list[Event]]
     others: dict[str, list[Event]]

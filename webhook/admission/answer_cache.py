@@ -80,9 +80,7 @@ class Answered(NamedTuple):
 
 
 class Key(NamedTuple):
-    """A digest of a request without its uid. `nameless`: also without the object's name, which the API server
-    generated.
-    """
+    """A digest of a request without its uid. `nameless`: also without a name that the API server generated."""
 
     digest: bytes
     nameless: bool

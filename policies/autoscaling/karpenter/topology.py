@@ -36,10 +36,7 @@ Item = TypeVar("Item")
 
 
 class Choices:
-    """Choices that upstream makes by the order of a Go map: the first one, or with `random` any.
-
-    `arbitrary`: whether there was a choice so far.
-    """
+    """Choices that upstream makes by a Go map's order: the first, or with `random` any. `arbitrary`: any so far."""
 
     __slots__ = ("_random", "arbitrary")
 

@@ -278,9 +278,7 @@ def _unreadable(
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The shared counters of a pool: (counter set, counter) -> billionths, and the slices whose devices consume
-    them.
-    """
+    """A pool's shared counters: (counter set, counter) -> billionths, and the slices that consume them."""
 
     values: Mapping[tuple[str, str], int]
     slices: tuple[ResourceSlice, ...]

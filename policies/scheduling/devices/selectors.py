@@ -31,9 +31,7 @@ class NotModelled(Exception):
 
 
 class SelectorError(Exception):
-    """The error with which the evaluation of an expression fails in kube-scheduler, too, for example for a
-    missing attribute.
-    """
+    """The error with which an expression fails in kube-scheduler, too, for example for a missing attribute."""
 
 
 class Selectors:

@@ -24,9 +24,7 @@ MAX_CONTAINER_THRESHOLD: Final = 1000 * 1024 * 1024
 
 
 class ImageLocality(Plugin):
-    """Scores a node by the size of the Pod's images on the node, each scaled by the share of nodes that have the
-    image.
-    """
+    """Scores a node by the size of the Pod's images there, each scaled by the share of nodes that have it."""
 
     name: ClassVar[str] = "ImageLocality"
 

@@ -462,9 +462,7 @@ class _ScoreState:
 
 
 class InterPodAffinity(Plugin, FilterInColumns):
-    """Rejects nodes by required affinity and anti-affinity, of the Pod and of the Pods on nodes; scores preferred
-    terms.
-    """
+    """Rejects nodes by required affinity and anti-affinity, of the Pod and of others; scores preferred terms."""
 
     name: ClassVar[str] = "InterPodAffinity"
     needs_pre_filter: ClassVar[str] = f'error reading "PreFilterInterPodAffinity" from cycleState: {NOT_FOUND}'

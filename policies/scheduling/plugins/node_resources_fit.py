@@ -55,9 +55,7 @@ _FULL: Final = 100
 
 
 class Amount(NamedTuple):
-    """The amounts of one resource on one node (allocated, allocated with the new Pod, allocatable), and the
-    weight of the resource.
-    """
+    """One resource on one node (allocated, allocated with the new Pod, allocatable), and the resource's weight."""
 
     allocated: int
     requested: int

@@ -40,9 +40,7 @@ def _has_taints(node: Node) -> bool:
 
 
 class TaintToleration(Plugin, StaticFilterPlugin):
-    """Rejects nodes with untolerated NoSchedule and NoExecute taints; fewer untolerated PreferNoSchedule taints score
-    higher.
-    """
+    """Rejects nodes by untolerated NoSchedule and NoExecute taints; scores fewer PreferNoSchedule taints higher."""
 
     name: ClassVar[str] = "TaintToleration"
     pre_filters_deferred_resizes: ClassVar[bool] = True

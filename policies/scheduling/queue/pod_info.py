@@ -98,10 +98,7 @@ class QueuedPodInfo(QueueingParams):
 
 
 class QueuedPodGroupInfo(QueueingParams):
-    """A PodGroup in the queue, with its queued Pods in the order of its cycle.
-
-    Source: upstream `QueuedPodGroupInfo`.
-    """
+    """A PodGroup in the queue, with its queued Pods in the order of its cycle. Source: `QueuedPodGroupInfo`."""
 
     __slots__ = ("group", "members")
 

@@ -380,9 +380,7 @@ FLUSH_PERIOD: Final = 30
 
 
 class InFlightEvent(NamedTuple):
-    """An event that occurred during the scheduling cycle of a Pod, and the changed object before and after the
-    event.
-    """
+    """An event during the scheduling cycle of a Pod, and the changed object before and after the event."""
 
     event: ClusterEvent
     old: Any

@@ -815,10 +815,7 @@ def count_rejections(
 
 
 class _Known:
-    """Cached static rejections.
-
-    `codes` of a node is valid as long as the NodeInfo's node is the same object as in `nodes`.
-    """
+    """Cached static rejections. `codes` of a node is valid while its node is the same object as in `nodes`."""
 
     def __init__(self, nodes: int, keep: object) -> None:
         self.keep = keep

@@ -87,10 +87,7 @@ class Mask:
 
 
 class Amounts:
-    """A number for each node, updated when nodes change.
-
-    `of`: node -> number. `keep`: an object that must stay alive.
-    """
+    """A number for each node, updated with it. `of`: node -> number. `keep`: an object that must stay alive."""
 
     def __init__(self, nodes: Sequence[Node], of: Callable[[Node], int], keep: object) -> None:
         self._of, self.keep = of, keep
