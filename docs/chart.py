@@ -236,7 +236,7 @@ VALUES: Final = (
     Value("resources", "resources of a webhook replica", _MAPPING),
     Value(
         "spreadOverNodes",
-        "`whenUnsatisfiable` for spreading replicas over nodes; `DoNotSchedule`: at most one replica per node",
+        "`whenUnsatisfiable` for spreading replicas over nodes",
         {"enum": ["ScheduleAnyway", "DoNotSchedule"]},
     ),
     Value("nodeSelector", "nodeSelector of all Pods", _LABELS, {}),
