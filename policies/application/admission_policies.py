@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 API: Final = "admissionregistration.k8s.io/v1"
 COVERED: Final = {
-    "priority-value-too-high": "kube-apiserver itself rejects such classes, too",
-    "reserved-system-name": "kube-apiserver itself rejects such classes, too",
+    "priority-value-too-high": "all such classes (kube-apiserver also rejects them)",
+    "reserved-system-name": "all such classes (kube-apiserver also rejects them)",
     "global-default-not-unique": "as in kube-apiserver, two requests at the same moment can both pass",
     "below-autoscaler-cutoff": "values below `autoscalerCutoff` (default: -10)",
     "class-not-allowed": "Pods, workloads and default classes of Namespaces; not the global default for workloads, and "
     "not ControllerRevisions",
-    "class-required": "new objects, and updates that change the class; `severities` selects deny, warn or audit. "
-    "For Pods, the global default counts as a class",
+    "class-required": "new objects, and updates that change the class; not objects with a controller. `severities` "
+    "selects deny, warn or audit. For Pods, the global default counts as a class",
     "system-class-outside-kube-system": "Pods and workloads",
     "pinned-priority": "workloads",
 }
