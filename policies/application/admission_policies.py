@@ -43,8 +43,8 @@ COVERED: Final = {
     "below-autoscaler-cutoff": "values below `autoscalerCutoff` (default: -10)",
     "class-not-allowed": "Pods, workloads and default classes of Namespaces; not the global default for workloads, and "
     "not ControllerRevisions",
-    "class-required": "new objects, and updates that change the class; not objects with a controller. `severities` "
-    "selects deny, warn or audit. For Pods, the global default counts as a class",
+    "class-required": "new objects, and updates that change the class; not objects with a controller. Severity "
+    "`error` denies, `warning` warns, `note` audits. For Pods, the global default counts as a class",
     "system-class-outside-kube-system": "Pods and workloads",
     "pinned-priority": "workloads",
 }
