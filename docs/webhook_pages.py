@@ -22,10 +22,6 @@ def _codes(values: Iterable[str]) -> str:
     return ", ".join(f"`{value}`" for value in values)
 
 
-def _meanings(values: Mapping[str, str]) -> str:
-    return ". ".join(f"`{value}` ({meaning})" for value, meaning in values.items())
-
-
 LABELS: Final[Mapping[str, str]] = {
     "action": _codes(action for action in Action if action is not Action.OFF),
     "detail": _codes(DETAILS),
@@ -37,14 +33,14 @@ LABELS: Final[Mapping[str, str]] = {
     "operation": f"{_codes(Operation)}; `other` if forewarn did not read the request",
     "outcome": f"for predictions {_codes(Outcome)}; for audits {_codes(AUDITS)}; for file reloads `loaded`, "
     "`rejected`; for reservations `granted`, `taken` (by another request), `rejected` (another PriorityClass is the "
-    "default), `failed`, `confirmed` (the request is complete), `expired`",
+    "default), `failed`; for releases `confirmed` (the request is complete), `expired`",
     "phase": _codes(Hook),
     "python": "Python version",
     "reason": f"for rejected requests {_codes(RejectionReason)}; for failed watches an HTTP status, `expired`, "
     "`silent` or `broken`",
     "resource": "plural and group of the resource, for example `nodes` or `deployments.apps`",
-    "result": f"Pods: {_meanings(RESULTS)}. Workloads: {_meanings(WORKLOAD_RESULTS)}.",
-    "rule": "[id of the rule](rules/index.md)",
+    "result": "see [Results](#results)",
+    "rule": "[id of the rule](rules/index.md); `prediction-incomplete`; `not-evaluated`: an unread request",
     "severity": _codes(map(str, Severity)),
     "task": "`certificate`, `global default reservation`, `count global defaults`, `audit leader election`; for the CA "
     "injector `leader election`, `certificates`, `owner`, `resignation`",
@@ -76,13 +72,19 @@ def metrics_page() -> str:
         "## Process",
         "",
         "The standard `process_*` metrics, such as `process_resident_memory_bytes`, do not include the processes for",
-        "long predictions.",
+        "long predictions and audits.",
         "",
         "## Labels",
         "",
         "| label | values |",
         "|---|---|",
         *(f"| `{label}` | {values} |" for label, values in LABELS.items()),
+        "",
+        "## Results",
+        "",
+        "| `result` | Pods | workloads |",
+        "|---|---|---|",
+        *(f"| `{result}` | {RESULTS.get(result, '-')} | {text} |" for result, text in WORKLOAD_RESULTS.items()),
         "",
     ]
     return "\n".join(lines)

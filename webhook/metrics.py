@@ -159,16 +159,16 @@ class Metrics:
         )
         self.predictions = self._closed(Counter, "predictions", text, "outcome", Outcome)
         text = (
-            "Number of predictions by what the response shows: numbers (`exact`), ranges (`coarse`), or nothing. The "
-            "reason is that predictionBudget is used up (`budget`), or that the affinity of the Pod refers to other "
+            "Number of predictions, by what the response shows: numbers (`exact`), ranges (`coarse`), nothing because "
+            "predictionBudget is used up (`budget`), or nothing because the affinity of the Pod refers to other "
             "namespaces (`affinity`)."
         )
         self.predictions_shown = self._closed(Counter, "predictions_shown", text, "detail", DETAILS)
-        text = "Number of predictions for Pods, compared with the first action of kube-scheduler."
+        text = "Number of predictions for Pods, by how they compare with the first decision of kube-scheduler."
         self.prediction_results = self._closed(Counter, "prediction_results", text, "result", RESULTS)
         text = (
-            "Number of predictions for workloads and for Pods without a controller, compared with the end of the "
-            "rollout."
+            "Number of predictions for workloads and for Pods without a controller, by how they compare with the end "
+            "of the rollout."
         )
         self.workload_prediction_results = self._closed(
             Counter, "workload_prediction_results", text, "result", WORKLOAD_RESULTS
@@ -194,7 +194,7 @@ class Metrics:
         self._section = "Global default"
         text = "Number of PriorityClasses with globalDefault: true."
         self.global_defaults = self._make(Gauge, "global_defaults", text)
-        text = "Number of reservations of the global default PriorityClass, by outcome."
+        text = "Number of attempts to reserve the global default PriorityClass, and of releases, by outcome."
         self.reservations = self._make(Counter, "global_default_reservations", text, "outcome")
 
     def _of_certificates(self) -> None:

@@ -183,15 +183,15 @@ DIFFERING: Final = (WRONG, EXPLAINED)
 COMPARED: Final = (MATCHED, *reversed(DIFFERING))
 RESULTS: Final = {
     MATCHED: "kube-scheduler did what was predicted",
-    EXPLAINED: "it did something else, and what the prediction read had changed",
-    WRONG: "it did something else, and nothing had changed",
+    EXPLAINED: "kube-scheduler did something else, and what the prediction read had changed",
+    WRONG: "kube-scheduler did something else, and nothing had changed",
     UNKNOWN: "not compared: the Pod was never created, was deleted first, or its decision was not seen",
 }
 """Of Pods, with their meanings."""
 WORKLOAD_RESULTS: Final = {
     MATCHED: "placed, Pending, rejected and preempted Pods as predicted, up to ties",
-    EXPLAINED: "it ended in another way, because of others, timing, ties or an assumption",
-    WRONG: "it ended in another way, and nothing explains it",
+    EXPLAINED: "the rollout ended in another way, because of others, timing, ties or an assumption",
+    WRONG: "the rollout ended in another way, and nothing explains it",
     INCOMPLETE: "not compared: the prediction was incomplete",
     UNKNOWN: "not compared",
 }
