@@ -120,7 +120,7 @@ change in a minor release; the changelog lists each change.
 
 ```sh
 forewarn lint -o json manifests/ | jq -r '.findings[] | select(.severity == "error") | .message'
-forewarn predict -f web.yaml -o json | jq -r 'select(.outcome == "preempts") | .id, .selected[]'
+forewarn predict -f web.yaml -o json | jq -r 'select(.outcome == "preempts") | .id, .selected[]?'
 forewarn whatif lose zone a -o json | jq '{fewer, pending: .pending.byWorkload, preempted: (.preempted | length)}'
 ```
 
