@@ -495,7 +495,9 @@ def test_the_cron_job_may_list_what_an_audit_reads_and_write_its_reports_and_not
     assert f"{binding['metadata']['name']}\n" in (MANIFESTS / "uninstall.sh").read_text()
 
 
-def test_the_pod_of_the_cron_job_is_as_restricted_as_the_webhook_and_preempts_no_pod() -> None:
+def test_the_pod_of_the_cron_job_is_as_restricted_as_the_webhook_and_preempts_no_pod(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pod, webhook = of_cron_job("CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"], one("Deployment")
     webhooks_pod = webhook["spec"]["template"]["spec"]
     (container,), (webhooks_container,) = pod["containers"], webhooks_pod["containers"]
@@ -509,6 +511,7 @@ def test_the_pod_of_the_cron_job_is_as_restricted_as_the_webhook_and_preempts_no
     (kustomization,) = documents(MANIFESTS / "components/audit-cron-job/kustomization.yaml")
     assert kustomization["images"] == base["images"]
     command, *arguments = container["args"]
+    monkeypatch.setattr("os.path.exists", lambda path: path.startswith("/etc/forewarn/"))  # in the container
     options = argument_parser().parse_args(arguments)
     assert (command, options.cluster, options.apply, options.exit_zero) == ("audit", ["live"], True, True)
     assert options.config == webhooks_container["env"][1]["value"]
