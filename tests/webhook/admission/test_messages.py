@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, ObjectRef, Severity, Text, one_line
+from forewarn.policies.findings import (
+    NO_DETAIL,
+    NO_LOCATION,
+    NO_OBJECT,
+    Action,
+    Finding,
+    ObjectRef,
+    Severity,
+    Text,
+    one_line,
+)
 from forewarn.webhook.admission.decision import (
     BEST,
     MAX_WARNING,
@@ -32,6 +42,9 @@ FINDINGS = st.builds(
     ),
     action=st.sampled_from(Action),
     path=st.sampled_from(["", "spec.priority"]),
+    detail=st.just(NO_DETAIL),
+    for_requester=st.none(),
+    not_evaluated=st.just(False),
 )
 
 
