@@ -40,9 +40,9 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     preemption ignores the PodDisruptionBudget.
 
     Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. It is
-    also a warning for a PodDisruptionBudget with `{}` if the namespace has another one with a selector. The Eviction
-    API rejects evictions of Pods with two PodDisruptionBudgets. Otherwise, the finding is a note. If the release is
-    unknown, the rule assumes a release up to 1.37.
+    also a warning for a PodDisruptionBudget with `{}` if the input has another one with a selector for the namespace.
+    The Eviction API rejects evictions of Pods with two PodDisruptionBudgets. Otherwise, the finding is a note. If the
+    release is unknown, the rule assumes a release up to 1.37.
 
     Example:
 

@@ -225,7 +225,7 @@ def _preemption(
 def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A rollout would preempt old Pods of the same workload.
 
-    Why: if the new template has a higher priority than the running Pods, new Pods can preempt all old Pods at once.
+    Why: if the new template has a higher priority than the running Pods, new Pods can preempt old Pods.
     `maxUnavailable` does not limit preemption.
 
     Details: the linter needs `--cluster`. If `maxUnavailable` allows the Deployment to terminate old Pods at once, the
