@@ -67,6 +67,7 @@ def classes() -> list[dict[str, Any]]:
 def by_name(name: str, replicas: int, cpu: str, class_name: str, node: str) -> list[dict[str, Any]]:
     """A Deployment's worth of pods of a class by name (empty: of none), and the ReplicaSet that makes them."""
     template = make_pod(name).request(cpu=cpu).labels(app=name)
+    template.obj["spec"].pop("priority", None)  # admission adds that of its class
     if class_name:
         template.obj["spec"]["priorityClassName"] = class_name
     meta = {"name": name, "namespace": "default"}
@@ -76,6 +77,8 @@ def by_name(name: str, replicas: int, cpu: str, class_name: str, node: str) -> l
         "template": {"metadata": {"labels": {"app": name}}, "spec": template.obj["spec"]},
     }
     found = [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}]
+    of_deployment = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "controller": True}]
+    meta = {**meta, "ownerReferences": of_deployment}
     found.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": spec})
     number = {"": 10, "low": 0, "mid": 10, "high": 1000}[class_name]
     for count in range(replicas):
@@ -188,7 +191,6 @@ def test_what_controllers_do_anyway_is_told_apart_from_the_loss(
         by_name("web", 1, "3", "high", "n1")[1:],
     )
     web["spec"] = web["spec"] | {"replicas": 2}
-    del web["spec"]["template"]["spec"]["priority"]  # that of its class
     cluster = written(tmp_path, [*nodes, *classes(), low, *low_pods, web, *web_pods])
     anyway = {"preempted": 1, "pending": {"default/low": 1}}
     answer = asked(capsys, "lose", "node", "empty", "--cluster", cluster)
