@@ -436,6 +436,8 @@ class Plugin:
     """
 
     name: ClassVar[str]
+    since: ClassVar[int] = 0
+    """The first minor of Kubernetes whose kube-scheduler has the plugin. Source: its registry.go."""
     needs_pre_filter: ClassVar[str] = ""
     needs_pre_score: ClassVar[str] = ""
     scores_what_pre_filter_found: str = ""

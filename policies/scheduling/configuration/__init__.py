@@ -631,8 +631,8 @@ class Expansion:
     def __init__(
         self, name: str, sets: Mapping[str, PluginSet], plugins: Mapping[str, Any], semantics: Semantics, path: Path
     ) -> None:
-        self._name, self._sets, self._plugins = name, sets, plugins
-        self._semantics, self._path = semantics, path
+        self._name, self._sets, self._semantics, self._path = name, sets, semantics, path
+        self._plugins = {name: plugin for name, plugin in plugins.items() if plugin.since <= semantics.minor}
         self.faults: list[FieldError] = []
         self.points: dict[str, tuple[str, ...]] = {}
         for point in POINTS:
@@ -658,7 +658,7 @@ class Expansion:
         for index, (name, _) in enumerate(self._sets[point].enabled):
             path = (*self._path, "plugins", point, "enabled", index)
             if name not in self._plugins:
-                self.faults.append(FieldError(path, f"{_interface(point)} {go_quote(name)} does not exist"))
+                self._missing(name, point, path)
             elif not self._extends(name, point):
                 self.faults.append(
                     FieldError(path, f"plugin {go_quote(name)} does not extend {_interface(point)} plugin")
@@ -676,7 +676,7 @@ class Expansion:
         for index, (name, _) in enumerate(multi.enabled):
             path = (*self._path, "plugins", MULTI_POINT, "enabled", index)
             if name not in self._plugins:
-                self.faults.append(FieldError(path, f"{_interface(point)} {go_quote(name)} does not exist"))
+                self._missing(name, point, path)
             elif not self._extends(name, point) or name in own.disabled:
                 continue
             elif name in here:
@@ -687,6 +687,10 @@ class Expansion:
                 from_multi.append(name)
         first = [name for name in here if name in overriding]
         return (*first, *from_multi, *(name for name in here if name not in overriding))
+
+    def _missing(self, name: str, point: str, path: Path) -> None:
+        text = f"{_interface(point)} {go_quote(name)} does not exist in Kubernetes {self._semantics.release}"
+        self.faults.append(FieldError(path, text))
 
     def _twice(self, name: str, point: str, path: Path) -> None:
         text = f"plugin {go_quote(name)} already registered as {go_quote(_interface(point))}"

@@ -17,6 +17,7 @@ class GangScheduling(Plugin):
     """A plugin without effect on single Pods, for profiles that name it."""
 
     name: ClassVar[str] = "GangScheduling"
+    since: ClassVar[int] = 35
 
     def pre_enqueue(self, pod: Pod) -> Status | None:  # noqa: ARG002
         """Return None: the Pod enters the queue, as a Pod without a group does in upstream `PreEnqueue`."""
@@ -31,9 +32,11 @@ class TopologyPlacement(Plugin):
     """A plugin without extension points for single Pods: upstream generates placements of a PodGroup."""
 
     name: ClassVar[str] = "TopologyPlacementGenerator"
+    since: ClassVar[int] = 36
 
 
 class PodGroupPodsCount(Plugin):
     """A plugin without extension points for single Pods: upstream scores placements of a PodGroup."""
 
     name: ClassVar[str] = "PodGroupPodsCount"
+    since: ClassVar[int] = 36

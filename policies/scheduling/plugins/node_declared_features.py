@@ -33,6 +33,7 @@ class NodeDeclaredFeatures(Plugin, StaticFilterPlugin):
     """Rejects nodes without the features that the Pod needs in `status.declaredFeatures`."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
+    since: ClassVar[int] = 35
     needs_pre_filter: ClassVar[str] = f'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: {NOT_FOUND}'
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002

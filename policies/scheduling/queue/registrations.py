@@ -417,6 +417,7 @@ EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
         Registration(ClusterEvent(POD, UPDATE_POD_GENERATED_RESOURCE_CLAIM), queue),
     ),
     "DefaultPreemption": (Registration(_POD_DELETE, skip),),
+    "DeferredPodScheduling": (Registration(NODE_ADD, skip),),
     "GangScheduling": (
         Registration(ClusterEvent(UNSCHEDULABLE_POD, ADD), member_added),
         Registration(ClusterEvent(ASSIGNED_POD, ADD), member_added),

@@ -22,6 +22,7 @@ from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.render.prediction import lines
 from forewarn.policies.scheduling.bulk import capacity_for
 from forewarn.policies.scheduling.configuration import InvalidConfiguration, configuration_of, scheduler_configuration
+from forewarn.policies.scheduling.foreign_plugins import named_only
 from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unschedulable
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 from forewarn.policies.scheduling.responsible import num_feasible_nodes_to_find
@@ -408,6 +409,15 @@ def test_every_plugin_of_the_scheduler_is_one() -> None:
     for plugin in IN_TREE.values():
         if plugin.name not in ("TopologyPlacementGenerator", "PodGroupPodsCount"):
             check_plugin(plugin)
+
+
+@pytest.mark.parametrize("plugin", [plugin for plugin in IN_TREE.values() if plugin.since], ids=lambda p: p.name)
+def test_a_profile_has_a_plugin_from_its_release_on(plugin: type[Plugin]) -> None:
+    """Before, kube-scheduler does not start."""
+    given = config({"plugins": {"multiPoint": point(plugin.name)}})
+    assert scheduler_configuration(given, Semantics(minor=plugin.since)).profiles
+    with pytest.raises(InvalidConfiguration, match=f"does not exist in Kubernetes 1.{plugin.since - 1}"):
+        scheduler_configuration(given, Semantics(minor=plugin.since - 1), unknown=named_only)
 
 
 def test_reasons_and_outcome_are_of_one_piece() -> None:
