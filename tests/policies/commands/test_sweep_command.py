@@ -77,9 +77,9 @@ def by_name(name: str, replicas: int, cpu: str, class_name: str, node: str) -> l
         "template": {"metadata": {"labels": {"app": name}}, "spec": template.obj["spec"]},
     }
     found = [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}]
-    of_deployment = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "controller": True}]
-    meta = {**meta, "ownerReferences": of_deployment}
-    found.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": spec})
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "controller": True}
+    owned = {**meta, "ownerReferences": [deployment]}
+    found.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": owned, "spec": spec})
     number = {"": 10, "low": 0, "mid": 10, "high": 1000}[class_name]
     for count in range(replicas):
         pod = make_pod(f"{name}-{count}").priority(number).request(cpu=cpu).labels(app=name).on(node)
