@@ -10,7 +10,7 @@ import re
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.config.model import ConfigError
+from forewarn.policies.config.model import Config, ConfigError, Exemption
 from forewarn.policies.findings import Action, Severity, cut, listed, quote
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, NAMESPACE, POD, PRIORITY_CLASS
 from forewarn.policies.kube_apiserver.priority import SYSTEM_NAMESPACE
@@ -30,7 +30,6 @@ from forewarn.policies.rules.support.allowed_classes import CONTROLLERS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.config.model import Config, Exemption
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.options import AllowedClasses, RequiredClasses
     from forewarn.policies.selectors import LabelSelector, Requirement

@@ -9,12 +9,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application.findings import Report
-from forewarn.policies.cluster.answer_head import head_of_findings
+from forewarn.policies.cluster.answer_head import AnswerHead, head_of_findings
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.audit import audit as findings_of
 from forewarn.policies.evaluation.audit import stored_objects, unsuppressed
-from forewarn.policies.findings import described, plural
+from forewarn.policies.findings import Finding, described, plural
 from forewarn.policies.metering import MAX_WORK, never
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.process_pool import mapped
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from forewarn.policies.application.cluster import Cluster, Progress
-    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
-    from forewarn.policies.findings import Finding
     from forewarn.policies.forecast.impact import NewNodes
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.whatif.autoscalers import Autoscaling

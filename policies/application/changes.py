@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from forewarn.policies.application.manifests import applied, given_manifests, manifests_of
+from forewarn.policies.application.manifests import Manifest, applied, given_manifests, manifests_of
 from forewarn.policies.application.simulated import (
     DEFAULT_AWAY,
     DEFAULT_UNTIL,
@@ -29,7 +29,6 @@ from forewarn.policies.whatif.questions import Question
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.application.places import Places
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.cluster.cache import ClusterSnapshot

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from forewarn.policies.application.cluster import snapshot_of
-from forewarn.policies.application.manifests import applied, manifests_of
+from forewarn.policies.application.cluster import Cluster, Progress, snapshot_of
+from forewarn.policies.application.manifests import Manifest, applied, manifests_of
 from forewarn.policies.application.places import Places
 from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.findings import described
@@ -15,19 +15,15 @@ from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.simulation.dump import not_simulated, world_of
 from forewarn.policies.whatif import MAX_UNTIL
-from forewarn.policies.whatif.class_plan import plan
+from forewarn.policies.whatif.class_plan import Plan, plan
 from forewarn.policies.whatif.class_steps import wanted
-from forewarn.policies.whatif.priority_levels import priority_levels
+from forewarn.policies.whatif.priority_levels import Classes, priority_levels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.application.cluster import Cluster, Progress
-    from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Inlined
-    from forewarn.policies.whatif.class_plan import Plan
-    from forewarn.policies.whatif.priority_levels import Classes
 
 
 def classes(cluster: Cluster | ClusterSnapshot) -> Classes:

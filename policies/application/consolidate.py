@@ -11,7 +11,7 @@ from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.autoscaler import rejection
 from forewarn.policies.autoscaling.karpenter.disruption import DRIFTED, EMPTY, UNDERUTILIZED, Disruption
-from forewarn.policies.autoscaling.karpenter.instance_types import NO_PRICE
+from forewarn.policies.autoscaling.karpenter.instance_types import NO_PRICE, InstanceType
 from forewarn.policies.autoscaling.karpenter.node_pools import with_defaults
 from forewarn.policies.autoscaling.karpenter.state import (
     NODE_CLAIM,
@@ -23,11 +23,11 @@ from forewarn.policies.autoscaling.karpenter.state import (
     read_state,
 )
 from forewarn.policies.autoscaling.karpenter.topology import Choices
-from forewarn.policies.cluster.answer_head import Result, head_of
+from forewarn.policies.cluster.answer_head import AnswerHead, Result, head_of
 from forewarn.policies.cluster.origin import TIME
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.objects.fields import ApiObject, InvalidInput
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import objects_of
@@ -36,12 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.autoscaling.karpenter.disruption import Candidate, Command
-    from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
     from forewarn.policies.autoscaling.karpenter.state import ClusterState, StateNode
-    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import Cache
-    from forewarn.policies.objects.fields import ApiObject
 
     Collect = Callable[[ApiObject], bool | None]
 

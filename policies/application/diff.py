@@ -40,14 +40,14 @@ from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
 from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
 from forewarn.policies.manifests.differences import changed_fields, differences, of_kinds, supporting
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, at, group_kind, mapping
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidInput, InvalidObject, at, group_kind, mapping
 from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, IMMEDIATE_VOLUMES, UNBOUND_IMMEDIATE
 from forewarn.policies.simulation.scenario import Arrival, bounded
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.sources.files import PathLike, fspath
 from forewarn.policies.whatif import class_change
-from forewarn.policies.whatif.answer import NO_CLASS
+from forewarn.policies.whatif.answer import NO_CLASS, WorkloadCount
 from forewarn.policies.whatif.questions import Question, target_of
 
 if TYPE_CHECKING:
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.manifests.differences import ChangedField, ChangedObject, Difference
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.whatif.answer import WorkloadCount
     from forewarn.policies.whatif.class_change import Ranked
 
 FIX_OF_DIRECTORIES: Final = "Fix: map directories to clusters, or skip them (clusters and exclude in .forewarn.yaml)"

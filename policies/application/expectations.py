@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.application.cluster import counted_results
+from forewarn.policies.application.cluster import Cluster, Progress, counted_results
 from forewarn.policies.application.manifests import applied, with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import AT_ONCE, DEFAULT_UNTIL, admit_at_once, checked, rejected, world_with
@@ -26,16 +26,14 @@ from forewarn.policies.expectations import (
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.process_pool import mapped
-from forewarn.policies.simulation.scenario import EntryFault
+from forewarn.policies.simulation.scenario import Arrival, EntryFault, World
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import PathLike, fspath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from forewarn.policies.application.cluster import Cluster, Progress
     from forewarn.policies.simulation.dump import DumpCache
-    from forewarn.policies.simulation.scenario import Arrival, World
 
 MAX_CASES: Final = 100
 

@@ -6,9 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 from forewarn.policies.config.model import Config
-from forewarn.policies.documents import VERSION, in_json
+from forewarn.policies.documents import VERSION, Hidden, Inlined, in_json
 from forewarn.policies.evaluation.suppressions import identity
-from forewarn.policies.findings import Finding, Severity
+from forewarn.policies.findings import Finding, Location, Severity
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import NOTHING, InvalidInput
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.answer_head import AnswerHead
-    from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.documents.findings import ReportChange
-    from forewarn.policies.findings import Location
     from forewarn.policies.lint.fixes import Edit
 
 

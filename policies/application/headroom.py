@@ -5,34 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
-from forewarn.policies.application.manifests import with_manifests
+from forewarn.policies.application.cluster import Cluster, autoscaling_for, snapshot_of
+from forewarn.policies.application.manifests import Manifest, with_manifests
 from forewarn.policies.application.places import Places, Rejected, refs_of
-from forewarn.policies.cluster.answer_head import head_of
-from forewarn.policies.documents import to_dict
+from forewarn.policies.cluster.answer_head import AnswerHead, head_of
+from forewarn.policies.documents import Inlined, to_dict
 from forewarn.policies.findings import cut, described, one_line
-from forewarn.policies.objects.fields import at, check_numbers, check_one_of
+from forewarn.policies.objects.fields import ApiObject, at, check_numbers, check_one_of
 from forewarn.policies.options import Options
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import objects_of
-from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
+from forewarn.policies.whatif.capacity_buffers import Buffers, CapacityBuffers
 from forewarn.policies.whatif.headroom import headroom as headroom_of
-from forewarn.policies.whatif.placeholders import placeholders
+from forewarn.policies.whatif.placeholders import Placeholders, placeholders
 from forewarn.policies.whatif.questions import workloads_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.application.cluster import Cluster
-    from forewarn.policies.application.manifests import Manifest
-    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents import Inlined
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.autoscalers import Autoscaling
-    from forewarn.policies.whatif.capacity_buffers import Buffers
     from forewarn.policies.whatif.headroom import Headroom
-    from forewarn.policies.whatif.placeholders import Placeholders
 
 _LONG: Final = 200
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.application.findings import Report, configured
 from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
-from forewarn.policies.findings import described, plural
+from forewarn.policies.findings import Finding, described, plural
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.lint.charts import Charts
 from forewarn.policies.lint.input import (
@@ -21,7 +21,7 @@ from forewarn.policies.lint.input import (
     with_schemas,
 )
 from forewarn.policies.objects.fields import InvalidInput
-from forewarn.policies.objects.reviewed_object import ChangeSet
+from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.errors import MissingFile
 from forewarn.policies.sources.files import PathLike, fspath
@@ -33,11 +33,9 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
-    from forewarn.policies.findings import Finding
     from forewarn.policies.lint.fixes import Edit
     from forewarn.policies.lint.input import Input
     from forewarn.policies.manifests.groups import Grouping
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _CACHE_SIZE: Final = 8
 """Maximum files whose lines are cached: findings are sorted by file."""

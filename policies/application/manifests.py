@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +22,7 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.kube_apiserver.validation.decode import Plain, Struct, decode_fault
 from forewarn.policies.kube_apiserver.validation.strict import type_of, unknown_fields
-from forewarn.policies.manifests import UNUSABLE, only_found, read
+from forewarn.policies.manifests import UNUSABLE, Reading, only_found, read
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, int32, mapping, ref_of
 from forewarn.policies.objects.workload import applied_to
 from forewarn.policies.rules.file import advice
@@ -31,10 +31,7 @@ from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import File, PathLike, fspath
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.manifests import Reading
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 

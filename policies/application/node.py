@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.cluster import POD_NAMES
-from forewarn.policies.application.manifests import files_of, reading_of
+from forewarn.policies.application.manifests import Read, files_of, reading_of
 from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.controllers.own_pods import pods_of
-from forewarn.policies.documents import in_json
+from forewarn.policies.documents import Hidden, Inlined, in_json
 from forewarn.policies.findings import cut, plural, quote
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
-from forewarn.policies.kubelet.admission import admit
-from forewarn.policies.kubelet.eviction import rank, read_stats
-from forewarn.policies.kubelet.pods import read_pod
-from forewarn.policies.kubelet.shutdown import shutdown_groups
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, text
+from forewarn.policies.kubelet.admission import Admission, admit
+from forewarn.policies.kubelet.eviction import Place, PodStats, Usage, rank, read_stats
+from forewarn.policies.kubelet.pods import KubeletPod, read_pod
+from forewarn.policies.kubelet.shutdown import Group, shutdown_groups
+from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind, text
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.sources import SourceError, read_file
@@ -30,14 +30,7 @@ from forewarn.policies.why.troubles import kind_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from forewarn.policies.application.manifests import Read
     from forewarn.policies.cluster.cache import Cache
-    from forewarn.policies.documents import Hidden, Inlined
-    from forewarn.policies.kubelet.admission import Admission
-    from forewarn.policies.kubelet.eviction import Place, PodStats, Usage
-    from forewarn.policies.kubelet.pods import KubeletPod
-    from forewarn.policies.kubelet.shutdown import Group
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.resize import Resized, StoredPods
 
 

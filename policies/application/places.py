@@ -5,13 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import field_path
+from forewarn.policies.findings import ObjectRef, field_path
 from forewarn.policies.objects.fields import InvalidObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from forewarn.policies.findings import ObjectRef
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 API_OBJECT: Final = "API object"

@@ -7,38 +7,31 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.application.cluster import autoscaling_for, snapshot_of
-from forewarn.policies.application.manifests import with_manifests
+from forewarn.policies.application.cluster import Cluster, autoscaling_for, snapshot_of
+from forewarn.policies.application.manifests import Manifest, with_manifests
 from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.application.predict_request import PredictRequest
-from forewarn.policies.cluster.answer_head import Result, head_of, head_of_findings
-from forewarn.policies.documents import json_of
+from forewarn.policies.cluster.answer_head import AnswerHead, Result, head_of, head_of_findings
+from forewarn.policies.documents import Inlined, json_of
 from forewarn.policies.findings import described, plural
 from forewarn.policies.forecast.aftermath import before_in_queue
-from forewarn.policies.forecast.apply_order import Applied
+from forewarn.policies.forecast.apply_order import Applied, Attempts
 from forewarn.policies.forecast.forecast import place_all
 from forewarn.policies.forecast.placement import Placement, outcomes, place_pods
-from forewarn.policies.forecast.pod_groups import group_forecast
+from forewarn.policies.forecast.pod_groups import GroupForecast, group_forecast
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, check_numbers, check_one_of
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes
-from forewarn.policies.scheduling.schedule_one import explanation_of
+from forewarn.policies.scheduling.schedule_one import Explanation, Prediction, PredictionDocument, explanation_of
 from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, after_predictions
 from forewarn.policies.whatif.questions import pod_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.application.cluster import Cluster
-    from forewarn.policies.application.manifests import Manifest
-    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents import Inlined
-    from forewarn.policies.forecast.apply_order import Attempts
-    from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.options import Options
-    from forewarn.policies.scheduling.schedule_one import Explanation, Prediction, PredictionDocument
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from forewarn.policies.application.cluster import autoscaling_for, counted_results
+from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, counted_results
 from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.findings import quote
@@ -37,7 +37,6 @@ from forewarn.policies.whatif.sweep import RunningAndPending, Sweep, Tally, row_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.application.cluster import Cluster, Progress
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.autoscalers import Autoscaling

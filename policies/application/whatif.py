@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from forewarn.policies.application.changes import Apply, ChangeClass, Events, MaxReplicas, Restart, Scale, Start
-from forewarn.policies.application.cluster import autoscaling_for, require_nodes
+from forewarn.policies.application.changes import Apply, Change, ChangeClass, Events, MaxReplicas, Restart, Scale, Start
+from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, require_nodes
 from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.application.simulated import (
     DEFAULT_UNTIL,
@@ -20,13 +20,13 @@ from forewarn.policies.application.simulated import (
     world_with,
 )
 from forewarn.policies.cluster.answer_head import Result, head_of
-from forewarn.policies.documents import in_json, optional_in_json, to_dict
+from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json, to_dict
 from forewarn.policies.findings import described, listed
 from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import group_kind, ref_of
-from forewarn.policies.simulation.dump import not_simulated
+from forewarn.policies.simulation.dump import DumpCache, not_simulated
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Outcome, explore, names_in, summarize
+from forewarn.policies.simulation.summary import Outcome, Summary, explore, names_in, summarize
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.whatif import MAX_UNTIL, class_change
@@ -37,13 +37,8 @@ from forewarn.policies.whatif.occupancy import Occupancy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.application.changes import Change
-    from forewarn.policies.application.cluster import Cluster, Progress
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.simulation.api_server import Event
-    from forewarn.policies.simulation.dump import DumpCache
-    from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
     from forewarn.policies.whatif.autoscalers import Autoscaling, WithNewNodes
     from forewarn.policies.whatif.class_change import ClassChange, Ranked

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import TYPE_CHECKING
 
-from forewarn.policies.application.cluster import pod_key
+from forewarn.policies.application.cluster import Cluster, pod_key
 from forewarn.policies.cluster.answer_head import Result, head_of
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.documents import in_json, optional_in_json
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import cut, described, one_line
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.objects.fields import InvalidInput
@@ -24,9 +24,6 @@ from forewarn.policies.why.why_not import why_not
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from forewarn.policies.application.cluster import Cluster
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.why.troubles import Diagnosis, Timeline
 
 

@@ -33,7 +33,7 @@ from forewarn.policies.commands.release import add_release_options, release_of, 
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.documents import to_dict
-from forewarn.policies.findings import Severity, plural
+from forewarn.policies.findings import Finding, Severity, plural
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.terminal import (
     as_markdown,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.audit import Audit
     from forewarn.policies.documents.findings import ReportChange
-    from forewarn.policies.findings import Finding
     from forewarn.policies.releases.release import Release
     from forewarn.policies.sources.cluster import Written
     from forewarn.policies.whatif.autoscalers import Autoscaling

@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.cluster import Cluster
-from forewarn.policies.application.diff import DiffRequest, conditions, diff
+from forewarn.policies.application.diff import Diff, DiffRequest, conditions, diff
 from forewarn.policies.application.findings import configured
-from forewarn.policies.cluster.origin import age_of
+from forewarn.policies.cluster.origin import Origin, age_of
 from forewarn.policies.commands.cluster_command import (
     LIVE,
     add_cluster_option,
@@ -44,8 +44,6 @@ from forewarn.policies.terminal import as_json, as_markdown, complain, print_not
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from forewarn.policies.application.diff import Diff
-    from forewarn.policies.cluster.origin import Origin
     from forewarn.policies.commands.cluster_command import Run
     from forewarn.policies.releases.release import Release
 

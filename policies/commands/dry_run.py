@@ -14,7 +14,7 @@ from time import time
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.answer_head import head_of
-from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_namespace_option,
@@ -41,11 +41,11 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.kube_apiserver.validation.pod import NEEDS_GATE
 from forewarn.policies.kube_apiserver.validation.strict import strict_error, unknown_field_texts
-from forewarn.policies.objects.fields import InvalidObject, at, group_kind, json_type
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, json_type
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options
 from forewarn.policies.releases.minors import PREDICTED_MINORS
-from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.render.head import line_of
 from forewarn.policies.sources import SourceError, find_files, read_file, status_of
 from forewarn.policies.sources.errors import unreadable
@@ -53,10 +53,6 @@ from forewarn.policies.terminal import as_json, clean, complain, print_notice, p
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.releases.semantics import Semantics
 
 
 def run_batch(

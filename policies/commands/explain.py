@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
-from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.config import Config, read_config
@@ -19,25 +19,21 @@ from forewarn.policies.evaluation.audit import audit, stored_objects
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.evaluation.foreign_rules import guarded
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments, suppress
-from forewarn.policies.findings import Severity, cut, quote
+from forewarn.policies.findings import Finding, Severity, cut, quote
 from forewarn.policies.lint.fixes import FIXED, NOT_FIXED
 from forewarn.policies.lint.input import as_update, wanted_kinds
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.rules import RULES
-from forewarn.policies.rules.support.context import Target
-from forewarn.policies.rules.support.documentation import documentation_of, linter_severity
+from forewarn.policies.rules.support.context import Rule, Target
+from forewarn.policies.rules.support.documentation import Example, documentation_of, linter_severity
 from forewarn.policies.terminal import as_json, complain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from types import ModuleType
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.commands.printing import Output
-    from forewarn.policies.findings import Finding
-    from forewarn.policies.rules.support.context import Rule
-    from forewarn.policies.rules.support.documentation import Example
 
 
 _WIDTH: Final = 100

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from forewarn.policies.autoscaling.cluster_autoscaler.discovery import NO_TEMPLATE, GroupCache
+from forewarn.policies.autoscaling.cluster_autoscaler.discovery import NO_TEMPLATE, Discovery, GroupCache, Pool
 from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL
 from forewarn.policies.commands.autoscaling import reject_node_templates
 from forewarn.policies.commands.cluster_command import (
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.autoscaling.cluster_autoscaler.discovery import Discovery, Pool
     from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
     from forewarn.policies.commands.cluster_command import Run
     from forewarn.policies.scheduling.snapshot import Snapshot

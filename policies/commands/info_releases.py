@@ -17,14 +17,12 @@ from forewarn.policies.releases.minors import (
     PREVIEW_MINORS,
     RECORDED_MINOR,
 )
-from forewarn.policies.releases.release import CHANGES, PATCH_CHANGES, UNFIXED, named_minors
+from forewarn.policies.releases.release import CHANGES, PATCH_CHANGES, UNFIXED, PatchChange, named_minors
 from forewarn.policies.terminal import as_json
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
-
-    from forewarn.policies.releases.release import PatchChange
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.findings import configured
 from forewarn.policies.config import find_config
-from forewarn.policies.findings import Severity
+from forewarn.policies.findings import Finding, Severity
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.output_file import write_file
 from forewarn.policies.terminal import complain, print_notice
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.commands.cluster_command import Run
     from forewarn.policies.config.model import Config
-    from forewarn.policies.findings import Finding
 
 FAILED = 3
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}

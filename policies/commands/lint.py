@@ -10,7 +10,7 @@ from io import StringIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies import VERSION
-from forewarn.policies.application.lint import checked
+from forewarn.policies.application.lint import Lint, checked
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.application.findings import Report
-    from forewarn.policies.application.lint import Lint
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.commands.cluster_command import Run
     from forewarn.policies.lint.input import Input

@@ -19,9 +19,9 @@ from forewarn.policies.config import find_config
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.evaluation.foreign_rules import with_rules
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments
-from forewarn.policies.findings import Severity, cut, one_line, printable
+from forewarn.policies.findings import Finding, Location, Severity, cut, one_line, printable
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
-from forewarn.policies.lint.fixes import class_names, edits_of
+from forewarn.policies.lint.fixes import Edit, class_names, edits_of
 from forewarn.policies.lint.input import Input, LintRequest, read_input, wanted_kinds, with_schemas
 from forewarn.policies.manifests import read
 from forewarn.policies.manifests.groups import Member
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
     from lsprotocol import types
     from pygls.lsp.server import LanguageServer
-
-    from forewarn.policies.findings import Finding, Location
-    from forewarn.policies.lint.fixes import Edit
 
 
 PAUSE: Final = 0.2

@@ -18,9 +18,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
-from forewarn.policies.application.places import Rejected
-from forewarn.policies.commands.cluster_command import LIVE, Run, answered, is_pattern, status_without_answer
-from forewarn.policies.commands.printing import Printed
+from forewarn.policies.application.places import Places, Rejected
+from forewarn.policies.commands.cluster_command import LIVE, Run, Several, answered, is_pattern, status_without_answer
+from forewarn.policies.commands.printing import Output, Printed
 from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.process_pool import Lost, pooled
@@ -40,9 +40,6 @@ from forewarn.policies.terminal import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from forewarn.policies.application.places import Places
-    from forewarn.policies.commands.cluster_command import Several
-    from forewarn.policies.commands.printing import Output
     from forewarn.policies.render.clusters import Outcome
 
 MAX_CLUSTERS: Final = 1_000

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
 from forewarn.policies.commands.autoscaling import recreated_by
-from forewarn.policies.commands.cluster_command import loaded
+from forewarn.policies.commands.cluster_command import Run, loaded
 from forewarn.policies.commands.parser import any_duration, integer_between
 from forewarn.policies.commands.release import settle
 from forewarn.policies.whatif import MAX_UNTIL
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.application.places import Places
-    from forewarn.policies.commands.cluster_command import Run
     from forewarn.policies.releases.release import Release
     from forewarn.policies.simulation.dump import DumpCache
 

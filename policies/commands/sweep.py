@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from forewarn.policies.commands.cluster_command import status_of_conditions
+from forewarn.policies.commands.cluster_command import Run, status_of_conditions
 from forewarn.policies.commands.many_clusters import Evaluated
-from forewarn.policies.commands.printing import Printed, answer_in
-from forewarn.policies.commands.shards import digest_of, marked, run_options
+from forewarn.policies.commands.printing import Output, Printed, answer_in
+from forewarn.policies.commands.shards import Shard, digest_of, marked, run_options
 from forewarn.policies.commands.simulated import loaded_for
 from forewarn.policies.config.document import contents
 from forewarn.policies.terminal import as_json, counting
@@ -15,9 +15,6 @@ from forewarn.policies.terminal import as_json, counting
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from forewarn.policies.commands.cluster_command import Run
-    from forewarn.policies.commands.printing import Output
-    from forewarn.policies.commands.shards import Shard
     from forewarn.policies.releases.release import Release
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.sweep import Sweep

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import forewarn  # imports requests when they are used
 from forewarn.policies.application.simulated import DEFAULT_AWAY, MAX_ADDED
@@ -23,7 +23,6 @@ from forewarn.policies.findings import duration
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
-    from typing import Protocol
 
     from forewarn.policies.application.changes import Change
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.application.findings import fingerprints
 from forewarn.policies.documents import json_of
 from forewarn.policies.documents.findings import Difference, ReportChange
-from forewarn.policies.findings import Location, Severity, cut, one_line, plural
+from forewarn.policies.findings import Finding, Location, ObjectRef, Severity, cut, one_line, plural
 from forewarn.policies.objects.fields import at
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.report import one_line_finding, with_worst
@@ -17,7 +17,6 @@ from forewarn.policies.render.table import left_out, page_table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.findings import Finding, ObjectRef
     from forewarn.policies.whatif.risk import Risks
 
 

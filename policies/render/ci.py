@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from forewarn.policies.application.findings import fingerprints
+from forewarn.policies.application.findings import Report, fingerprints
 from forewarn.policies.evaluation.suppressions import path_of
 from forewarn.policies.findings import Finding, Severity, no_command, no_command_in_markup, one_line
 from forewarn.policies.render.report import ENTRIES, in_parts, one_line_finding, worst_first
@@ -14,7 +14,6 @@ from forewarn.policies.render.report import ENTRIES, in_parts, one_line_finding,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.application.findings import Report
     from forewarn.policies.cluster.answer_head import AnswerHead
 
 _GITLAB: Final = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}

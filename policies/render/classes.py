@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.objects.fields import ref_of
-from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
+from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX, PriorityClass
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.markdown import text_of
@@ -18,7 +18,6 @@ from forewarn.policies.whatif.answer import pairs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.whatif.class_plan import OtherOrder, Plan
     from forewarn.policies.whatif.class_steps import Step
     from forewarn.policies.whatif.priority_levels import Classes, PriorityLevel, Requested

@@ -9,7 +9,7 @@ from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.application.diff import FIX_OF_DIRECTORIES, OF_NEW_VOLUMES, AffectedNamespace
+from forewarn.policies.application.diff import FIX_OF_DIRECTORIES, OF_NEW_VOLUMES, AffectedNamespace, Diff, OnCluster
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import NAMED, capital, cut, first_of, listed, one_line, plural
 from forewarn.policies.lint.versions import ALSO, CHART_VALUES
@@ -20,14 +20,12 @@ from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.simulation import missing
 from forewarn.policies.render.table import first_rows, fitting, folded, limited, not_empty, table, titles
 from forewarn.policies.scheduling.reasons import TOO_SMALL, FitError, in_short
-from forewarn.policies.whatif.answer import NO_CLASS
+from forewarn.policies.whatif.answer import NO_CLASS, Answer, Preemption, WorkloadCount
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.application.diff import Diff, OnCluster
     from forewarn.policies.manifests.differences import ChangedObject
-    from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
 
 NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
 MAX_BYTES: Final = 60_000

@@ -6,14 +6,13 @@ import re
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from forewarn.policies.expectations import MAX_TIMELINE
+from forewarn.policies.expectations import MAX_TIMELINE, Tested
 from forewarn.policies.findings import first_of, no_command_in_markup, one_line, plural, quote
 from forewarn.policies.render import Painter, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.expectations import Tested
 
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

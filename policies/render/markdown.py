@@ -6,14 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.evaluation.suppressions import path_of
-from forewarn.policies.findings import Severity, cut, one_line, plural
+from forewarn.policies.findings import Finding, Severity, cut, one_line, plural
 from forewarn.policies.render.report import found, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.documents.findings import ReportChange
-    from forewarn.policies.findings import Finding
 
 MAX_ROWS: Final = 100
 _MAX_BYTES: Final = 900_000

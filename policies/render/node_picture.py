@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
-from xml.etree.ElementTree import tostring
+from xml.etree.ElementTree import Element, tostring
 
 from forewarn.policies.findings import cut, no_command_in_markup, one_line, plural
 from forewarn.policies.render.html.elements import element
 from forewarn.policies.render.html.node_data import band_label, drawn_nodes
 from forewarn.policies.render.simulation import settled
-from forewarn.policies.whatif.node_bands import CPU, DOOMED, LASTS, WHOLE, NodeBands, zone_of
+from forewarn.policies.whatif.node_bands import CPU, DOOMED, LASTS, WHOLE, Frame, NodeBands, zone_of
 from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, REMOVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from xml.etree.ElementTree import Element
 
     from forewarn.policies.objects.node import Node
     from forewarn.policies.whatif.answer import Answer
-    from forewarn.policies.whatif.node_bands import Frame
 
 MAX_NODES: Final = 240
 """Maximum nodes in the drawing; with more, those with the first changes."""

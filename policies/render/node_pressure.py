@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.node import amount_of
+from forewarn.policies.application.node import NodePressure, Order, ResizeResult, amount_of
 from forewarn.policies.findings import cut, duration, first_of, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import MAX_ROWS, text_of
@@ -13,7 +13,6 @@ from forewarn.policies.render.table import left_out, markdown_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from forewarn.policies.application.node import NodePressure, Order, ResizeResult
     from forewarn.policies.kubelet.admission import Admission
     from forewarn.policies.kubelet.eviction import Place
     from forewarn.policies.kubelet.shutdown import Group

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.application.places import refs_of
 from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import listed, plural
-from forewarn.policies.forecast.apply_order import Attempts
+from forewarn.policies.forecast.apply_order import Applied, Attempts
 from forewarn.policies.forecast.impact import victims_of
-from forewarn.policies.forecast.placement import outcomes, waits_for_victims
-from forewarn.policies.objects.pod import wait_seconds
+from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_victims
+from forewarn.policies.objects.pod import Pod, wait_seconds
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.head import naming_left_out
@@ -28,7 +28,7 @@ from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_note
 from forewarn.policies.rules.wording.impact import victims_text
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.responsible import why_group_not_predicted
-from forewarn.policies.scheduling.schedule_one import explanation_of
+from forewarn.policies.scheduling.schedule_one import Prediction, explanation_of
 from forewarn.policies.why.why_not import ending_on_nominated_node, explanations, waits_for, why_not
 
 if TYPE_CHECKING:
@@ -36,11 +36,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.forecast.apply_order import Applied
-    from forewarn.policies.forecast.placement import Placement
     from forewarn.policies.forecast.pod_groups import GroupForecast
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.schedule_one import Prediction
 
 
 _WAITS: Final = "waits for"

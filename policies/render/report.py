@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.application.findings import counts
+from forewarn.policies.application.findings import Report, counts
 from forewarn.policies.documents import json_of, to_dict
-from forewarn.policies.findings import Severity, cut, no_command_in_json, one_line, plural
+from forewarn.policies.findings import Finding, Severity, cut, no_command_in_json, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from forewarn.policies.application.findings import Report
-    from forewarn.policies.findings import Finding
 
 
 _LONGEST_WORST: Final = 160

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.application.findings import fingerprints
-from forewarn.policies.findings import Severity, cut
+from forewarn.policies.application.findings import Report, fingerprints
+from forewarn.policies.findings import Finding, Location, Severity, cut
 from forewarn.policies.render.report import ENTRIES, in_parts, one_line_finding, uri, worst_first
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.documentation import documentation_of
@@ -16,8 +16,6 @@ from forewarn.policies.rules.support.documentation import documentation_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.application.findings import Report
-    from forewarn.policies.findings import Finding, Location
     from forewarn.policies.lint.fixes import Edit
     from forewarn.policies.rules.support.context import Rule
 

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.scheduling.reasons import in_short
-from forewarn.policies.simulation.summary import unsettled
+from forewarn.policies.simulation.summary import Outcome, Summary, unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.render import Painter
-    from forewarn.policies.simulation.summary import Outcome, Summary
 
 NO_PREEMPTION: Final = "no Pods are preempted"
 

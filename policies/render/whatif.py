@@ -9,7 +9,7 @@ from forewarn.policies.controllers.own_pods import sentence
 from forewarn.policies.findings import NAMED, capital, cut, duration, first_of, listed, one_line, plural
 from forewarn.policies.kinds.registry import STATEFUL_SET
 from forewarn.policies.objects.fields import int32
-from forewarn.policies.objects.pod_loss import loss_phrases
+from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
@@ -18,19 +18,15 @@ from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods
 from forewarn.policies.render.table import MAX_LINES, TitledTable, limited
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.dump import QUIET
-from forewarn.policies.simulation.summary import preemption_text
-from forewarn.policies.whatif.answer import pairs
-from forewarn.policies.whatif.class_change import running_text
+from forewarn.policies.simulation.summary import Summary, preemption_text
+from forewarn.policies.whatif.answer import Answer, Preemption, WithoutChange, WorkloadCount, pairs
+from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked, running_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.kube_apiserver.priority import Resolved
-    from forewarn.policies.objects.pod_loss import PodLoss
-    from forewarn.policies.simulation.summary import Summary
-    from forewarn.policies.whatif.answer import Answer, Preemption, WithoutChange, WorkloadCount
     from forewarn.policies.whatif.autoscalers import WithNewNodes
-    from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
 
 HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "PDB VIOLATIONS", "PLACEHOLDERS PREEMPTED")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.why import PodWhy
+from forewarn.policies.application.why import PodWhy, WorkloadWhy
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.why.evidence import shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.application.why import WorkloadWhy
     from forewarn.policies.render import Painter
     from forewarn.policies.why.troubles import Diagnosis, Timeline
 

@@ -20,10 +20,10 @@ from forewarn.policies.findings import one_line
 from forewarn.policies.forecast.impact import NewNodes
 from forewarn.policies.forks import forked
 from forewarn.policies.kinds.registry import DAEMON_SET
-from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import names_in, waiting_in
-from forewarn.policies.whatif.answer import WorkloadCount
+from forewarn.policies.simulation.summary import Names, names_in, waiting_in
+from forewarn.policies.whatif.answer import Answer, WorkloadCount
 from forewarn.policies.whatif.autoscalers import (
     Autoscalers,
     WithNewNodes,
@@ -38,26 +38,22 @@ from forewarn.policies.whatif.autoscalers import (
 from forewarn.policies.whatif.comparison import count_by_workload, prepare
 from forewarn.policies.whatif.new_nodes import Rounds
 from forewarn.policies.whatif.scale_down import Removals
-from forewarn.policies.whatif.scale_up import Scans
+from forewarn.policies.whatif.scale_up import ScaleUps, Scans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import PodState
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.api_server import Change
-    from forewarn.policies.simulation.summary import Names
-    from forewarn.policies.whatif.answer import Answer
     from forewarn.policies.whatif.autoscalers import Autoscaling, ScaleDowns
     from forewarn.policies.whatif.comparison import Ended
     from forewarn.policies.whatif.new_nodes import NewNode
     from forewarn.policies.whatif.questions import Question
-    from forewarn.policies.whatif.scale_up import ScaleUps
 
     Workload = tuple[str, str]
 

@@ -16,36 +16,33 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.autoscaler import NODE_DELAY, Arrival, NotPredicted
 from forewarn.policies.autoscaling.cluster_autoscaler.autoscaler import without_daemon_pods
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, is_daemon_pod
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable, without_expendable
 from forewarn.policies.autoscaling.karpenter.pods import is_provisionable
 from forewarn.policies.copies import shared_labels
 from forewarn.policies.findings import cut, described, duration, listed, one_line, plural
 from forewarn.policies.kinds.registry import CLAIM, DAEMON_SET
-from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.policies.objects.node import ZONE
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.scheduling.responsible import SCHEDULER_ERROR
-from forewarn.policies.whatif.scale_up import LOST, plan, without_schedulable
+from forewarn.policies.whatif.scale_up import LOST, ScaleUps, plan, without_schedulable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Hidden
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
-    from forewarn.policies.whatif.scale_up import ScaleUps
 
 
 MAX_ROUNDS: Final = 20

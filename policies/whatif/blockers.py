@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from forewarn.policies.controllers.disruption import PdbStatus
 from forewarn.policies.documents import in_json
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
-from forewarn.policies.simulation.simulation import forbidden_by, is_skipped
+from forewarn.policies.simulation.simulation import Simulation, forbidden_by, is_skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from forewarn.policies.simulation.simulation import Simulation
 
 
 class DrainBlocker(NamedTuple):

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from forewarn.policies.documents import in_json
+from forewarn.policies.documents import Always, Hidden, in_json
 from forewarn.policies.findings import cut, one_line
-from forewarn.policies.objects.fields import at, group_kind, ref_of
+from forewarn.policies.objects.fields import ApiObject, at, group_kind, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.documents import Always, Hidden
-    from forewarn.policies.objects.fields import ApiObject
 
 CAPACITY_BUFFER: Final = "autoscaling.x-k8s.io/CapacityBuffer"
 MAX_BUFFERS: Final = 1000

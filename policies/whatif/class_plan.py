@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted, admitted_group
 from forewarn.policies.controllers.deployment import DEFAULT_DEADLINE
-from forewarn.policies.documents import in_json, optional_in_json
+from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import described, plural
 from forewarn.policies.kube_apiserver.priority import Classes
-from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER, PriorityClass
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import summarize
-from forewarn.policies.whatif.answer import PreemptionPod
-from forewarn.policies.whatif.class_change import is_rolled_out, ranked, workload_key
+from forewarn.policies.simulation.summary import Summary, summarize
+from forewarn.policies.whatif.answer import Preemption, PreemptionPod
+from forewarn.policies.whatif.class_change import Ranked, is_rolled_out, ranked, workload_key
 from forewarn.policies.whatif.class_steps import (
     is_replaced_by_restart,
     needs_restart,
@@ -31,13 +31,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key, PodState
-    from forewarn.policies.documents import Hidden, Inlined
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.simulation.scenario import World
-    from forewarn.policies.simulation.summary import Summary
-    from forewarn.policies.whatif.answer import Preemption
-    from forewarn.policies.whatif.class_change import Ranked
     from forewarn.policies.whatif.class_steps import Step, Wanted
 
 _POLL_SECONDS: Final = 5.0

@@ -10,26 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from forewarn.policies.controllers.deployment import is_paused
-from forewarn.policies.documents import in_json
+from forewarn.policies.documents import Hidden, in_json
 from forewarn.policies.findings import listed, quote
 from forewarn.policies.kinds.registry import DEPLOYMENT, JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.kube_apiserver.validation.job import check_job_update
-from forewarn.policies.objects.fields import InvalidInput, at, group_kind, ref_of, text
-from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.objects.fields import ApiObject, InvalidInput, at, group_kind, ref_of, text
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER, PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.restarts import restarted
-from forewarn.policies.whatif.class_change import Change, changed_class, is_rolled_out, with_class, workload_key
+from forewarn.policies.whatif.class_change import Change, Ranked, changed_class, is_rolled_out, with_class, workload_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key
-    from forewarn.policies.documents import Hidden
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.priority_class import PriorityClass
-    from forewarn.policies.whatif.class_change import Ranked
 
 
 class Wanted(NamedTuple):

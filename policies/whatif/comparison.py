@@ -11,30 +11,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers.cron_job import next_start
 from forewarn.policies.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.controllers.job import JobStatus
-from forewarn.policies.controllers.view import controller_of
+from forewarn.policies.controllers.view import Key, PodState, WorkloadState, controller_of
 from forewarn.policies.findings import duration
 from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMESPACE, DISRUPTION_BUDGET, JOB, POD
-from forewarn.policies.objects.fields import at, group_kind, int32, ref_of, string_map
-from forewarn.policies.objects.pod import Owner
-from forewarn.policies.objects.pod_loss import losses_of, named_loss
+from forewarn.policies.objects.fields import ApiObject, at, group_kind, int32, ref_of, string_map
+from forewarn.policies.objects.pod import Owner, Pod
+from forewarn.policies.objects.pod_loss import PodLoss, losses_of, named_loss
 from forewarn.policies.objects.workload import backoff_limit, wanted_active
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.simulation import Simulation, forbidden_by, remaining_on
-from forewarn.policies.simulation.summary import Levels, names_in, summarize
+from forewarn.policies.simulation.summary import Levels, Names, names_in, summarize
 from forewarn.policies.whatif import MAX_UNTIL, autoscalers, blockers, new_nodes
 from forewarn.policies.whatif.answer import Answer, BeforeAfter, Bound, Preemption, Runs, WithoutChange, WorkloadCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.controllers.view import Key, PodState, WorkloadState
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.options import Options
     from forewarn.policies.simulation.api_server import Origin
     from forewarn.policies.simulation.scenario import World
-    from forewarn.policies.simulation.summary import Names
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.blockers import DrainBlocker
     from forewarn.policies.whatif.occupancy import Occupancy

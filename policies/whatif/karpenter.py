@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
 from forewarn.policies.autoscaling.karpenter.pods import is_provisionable
 from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.copies import replace
 from forewarn.policies.simulation.scenario import read_node
-from forewarn.policies.whatif.autoscalers import lacks_claim, launches_of
+from forewarn.policies.whatif.autoscalers import Launches, lacks_claim, launches_of
 from forewarn.policies.whatif.new_nodes import Rounds
 from forewarn.policies.whatif.scale_up import LIMIT_REACHED, MAX_NODES
 
@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from random import Random
 
-    from forewarn.policies.autoscaling.autoscaler import Arrival
     from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
-    from forewarn.policies.whatif.autoscalers import Launches
 
 IDLE: Final = 1.0
 """Seconds without another Pending Pod that end a batch. Source: --batch-idle-duration."""

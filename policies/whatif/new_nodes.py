@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from forewarn.policies.controllers.view import controller_of
-from forewarn.policies.documents import in_json
+from forewarn.policies.controllers.view import PodState, controller_of
+from forewarn.policies.documents import Hidden, in_json
 from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.scheduler import UNSCHEDULABLE
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from forewarn.policies.autoscaling.autoscaler import Arrival as Added
-    from forewarn.policies.controllers.view import PodState
-    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.api_server import Change

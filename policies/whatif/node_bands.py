@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from forewarn.policies.objects.node import ZONE
-from forewarn.policies.whatif.occupancy import BEFORE, SCHEDULABLE
+from forewarn.policies.objects.node import ZONE, Node
+from forewarn.policies.whatif.occupancy import BEFORE, SCHEDULABLE, Occupancy, Placed, PodInterval
 from forewarn.policies.whatif.priority_levels import Requested
 
 if TYPE_CHECKING:
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.whatif.answer import Preemption
-    from forewarn.policies.whatif.occupancy import Occupancy, Placed, PodInterval
 
 MAX_BANDS: Final = 8
 WHOLE: Final = 200

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_provider
 from forewarn.policies.config.document import ConfigNode, contents, parse
 from forewarn.policies.objects.fields import InvalidObject, json_type, mapping
-from forewarn.policies.objects.node import HOSTNAME
+from forewarn.policies.objects.node import HOSTNAME, Node
 from forewarn.policies.objects.resources import CPU, MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
     from forewarn.policies.config.model import ConfigError
-    from forewarn.policies.objects.node import Node
 
 MAX_GROUPS: Final = 500
 MAX_SIZE: Final = 2**31 - 1

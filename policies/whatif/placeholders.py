@@ -10,22 +10,20 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.objects.fields import group_kind, ref_of
+from forewarn.policies.objects.fields import ApiObject, group_kind, ref_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.scheduling.preemption import MissingNode, victims_below
-from forewarn.policies.whatif.headroom import fill
+from forewarn.policies.whatif.headroom import Headroom, fill
 from forewarn.policies.whatif.node_groups import pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.options import Options
     from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.whatif.headroom import Headroom
 
 _SCALABLE: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet")
 _USUAL: Final = -5

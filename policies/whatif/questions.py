@@ -22,7 +22,7 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
 )
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
-from forewarn.policies.objects.node import ZONE
+from forewarn.policies.objects.node import ZONE, Node
 from forewarn.policies.rules.support.names import suggested
 from forewarn.policies.rules.support.restarts import restarted
 from forewarn.policies.rules.support.rule_text import integer
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.whatif.class_change import ClassChange
 
 _KINDS: Final[dict[tuple[str, ...], str]] = {

@@ -10,11 +10,11 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.cluster.admission import predict
-from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.findings import quote
 from forewarn.policies.kubelet.admission import admit, request_of
-from forewarn.policies.kubelet.pods import GUARANTEED, read_pod
-from forewarn.policies.objects.fields import NOTHING, InvalidInput, at, items, text
+from forewarn.policies.kubelet.pods import GUARANTEED, KubeletPod, read_pod
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidInput, at, items, text
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION, Pod
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.resources import CPU, MEMORY
@@ -23,10 +23,7 @@ from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Always
-    from forewarn.policies.kubelet.pods import KubeletPod
-    from forewarn.policies.objects.fields import ApiObject
 
 Verdict = Literal["accepted", "deferred", "infeasible", "rejected", "not-evaluated"]
 ACCEPTED: Final = "accepted"

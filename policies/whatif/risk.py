@@ -14,8 +14,8 @@ from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.findings import described, listed, plural
 from forewarn.policies.kinds.registry import NODE
 from forewarn.policies.kubelet.pods import is_critical_pod
-from forewarn.policies.objects.pod_loss import losses_of
-from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES
+from forewarn.policies.objects.pod_loss import PodLoss, losses_of
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES, PriorityClass
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.preemption import pod_priority
@@ -26,7 +26,7 @@ from forewarn.policies.whatif.arrivals import Branch, last_scheduled
 from forewarn.policies.whatif.autoscalers import Autoscaling, not_predicted
 from forewarn.policies.whatif.comparison import Losses
 from forewarn.policies.whatif.node_bands import zone_of
-from forewarn.policies.whatif.occupancy import Occupancy
+from forewarn.policies.whatif.occupancy import Occupancy, PodInterval
 from forewarn.policies.whatif.questions import Question, nodes_lost, zone_lost
 
 if TYPE_CHECKING:
@@ -36,11 +36,8 @@ if TYPE_CHECKING:
     from forewarn.policies.documents.findings import ReportChange
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_loss import PodLoss
-    from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.options import Options
     from forewarn.policies.simulation.scenario import World
-    from forewarn.policies.whatif.occupancy import PodInterval
 
 MAX_CLASSES: Final = 30
 """The maximum number of listed workloads that may preempt a workload, lowest priority first."""

@@ -21,8 +21,8 @@ from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import (
 from forewarn.policies.copies import replace
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import at
-from forewarn.policies.simulation.simulation import evict
-from forewarn.policies.whatif.autoscalers import RemovedNode, ScaleDowns
+from forewarn.policies.simulation.simulation import Simulation, evict
+from forewarn.policies.whatif.autoscalers import Autoscaling, RemovedNode, ScaleDowns
 from forewarn.policies.whatif.scale_up import MAX_WORK
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.api_server import ApiServer
-    from forewarn.policies.simulation.simulation import Simulation
-    from forewarn.policies.whatif.autoscalers import Autoscaling
 
 _CANDIDATE: Final = "DeletionCandidateOfClusterAutoscaler"
 """Taint of unneeded nodes; its value is the time since when. forewarn does not add it to more nodes."""

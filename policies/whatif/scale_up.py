@@ -10,22 +10,18 @@ from collections import Counter
 from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.cluster_autoscaler.autoscaler import ClusterAutoscaler
-from forewarn.policies.autoscaling.cluster_autoscaler.estimator import NOT_TRIED
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
+from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
+from forewarn.policies.autoscaling.cluster_autoscaler.autoscaler import ClusterAutoscaler, Scan
+from forewarn.policies.autoscaling.cluster_autoscaler.estimator import NOT_TRIED, EquivalenceGroup
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Decision, Settings
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable
 from forewarn.policies.metering import CutShort, metered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from forewarn.policies.autoscaling.autoscaler import Arrival
-    from forewarn.policies.autoscaling.cluster_autoscaler.autoscaler import Scan
-    from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup
     from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
-    from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Decision
     from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
-from forewarn.policies.cluster.answer_head import Result
-from forewarn.policies.documents import fields_of
+from forewarn.policies.cluster.answer_head import AnswerHead, Result
+from forewarn.policies.documents import Shard, fields_of
 from forewarn.policies.findings import cut, described, plural
 from forewarn.policies.simulation.summary import Levels
 from forewarn.policies.whatif import EVERY
@@ -18,10 +18,6 @@ from forewarn.policies.whatif.arrivals import Branch
 from forewarn.policies.whatif.comparison import Losses, pdbs_below_desired, touched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from forewarn.policies.cluster.answer_head import AnswerHead
-    from forewarn.policies.documents import Shard
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.questions import Question

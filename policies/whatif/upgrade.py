@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.documents import in_json
+from forewarn.policies.documents import Hidden, in_json
 from forewarn.policies.simulation.clock import Latencies
-from forewarn.policies.simulation.simulation import drain, remaining_on
+from forewarn.policies.simulation.simulation import Simulation, drain, remaining_on
 from forewarn.policies.whatif.node_groups import new_node_like, pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
 
-    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.node import Node
-    from forewarn.policies.simulation.simulation import Simulation
 
 _POLL_SECONDS: Final = 5.0
 """Seconds between two checks whether a node is empty."""

@@ -17,16 +17,16 @@ import yaml
 from forewarn.policies.application.audit import audit
 from forewarn.policies.application.changes import CHANGES, MaxReplicas
 from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
-from forewarn.policies.application.cluster import Cluster
+from forewarn.policies.application.cluster import Cluster, Progress
 from forewarn.policies.application.consolidate import collected, consolidate
 from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
 from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure, periods
-from forewarn.policies.application.predict import predicted
+from forewarn.policies.application.predict import PredictResult, predicted
 from forewarn.policies.application.predict_request import PredictRequest
 from forewarn.policies.application.sweep import Workloads, risk, whatif_each
 from forewarn.policies.application.whatif import whatif
 from forewarn.policies.application.why import WhyRequest, why
-from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.cluster.answer_head import AnswerHead, head_of
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.commands import info_node_groups
 from forewarn.policies.commands.autoscaling import parsed_instance_types
@@ -55,21 +55,17 @@ from forewarn.policies.sources.cluster import load_cluster
 from forewarn.policies.sources.files import STDIN, STDIN_NAME, File
 from forewarn.policies.whatif.class_change import with_class
 from forewarn.policies.whatif.questions import workloads_of
-from forewarn.webhook.ui.pictures import of_predictions, touched
+from forewarn.webhook.ui.pictures import UiVictim, of_predictions, touched
 from forewarn.webhook.ui.processes import Unanswered
 from forewarn.webhook.ui.questions import EDITS, CommandLine, on_standard_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.application.cluster import Progress
-    from forewarn.policies.application.predict import PredictResult
-    from forewarn.policies.cluster.answer_head import AnswerHead
     from forewarn.policies.config.model import Config
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
-    from forewarn.webhook.ui.pictures import UiVictim
 
     PrintNotice = Callable[[str], None]
 

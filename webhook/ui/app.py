@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -21,14 +21,11 @@ from forewarn.policies.render.prediction import OUTCOMES
 from forewarn.webhook.ui.access import MAX_BYTES, PAGES, protect
 from forewarn.webhook.ui.processes import Processes, Unanswered
 from forewarn.webhook.ui.questions import EDITS, OTHERS, POLICIES, QUESTIONS, BadLink, CommandLine, command_line_of
-from forewarn.webhook.ui.shown import markup_of
+from forewarn.webhook.ui.shown import Cluster, Shown, View, markup_of
 from forewarn.webhook.workload_accuracy import headlines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from forewarn.webhook.admission.services import RecentDecision
-    from forewarn.webhook.ui.shown import Cluster, Shown, View
 
 
 Recent = Callable[[], Any]

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.findings import counts
-from forewarn.policies.findings import Severity, plural
+from forewarn.policies.findings import Finding, Severity, plural
 from forewarn.policies.render.html.elements import MAX_ROWS, Page, element, page_header, section, table
 from forewarn.policies.render.report import found
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
 
-    from forewarn.policies.findings import Finding
 
 _TITLE: Final = "Cluster audit"
 _HEADS: Final = ("severity", "rule", "object", "message", "fix")

@@ -11,17 +11,15 @@ import numpy as np
 
 from forewarn.policies.findings import duration
 from forewarn.policies.render.html.elements import display_text
-from forewarn.policies.whatif.node_bands import zone_of
+from forewarn.policies.whatif.node_bands import Band, Frame, NodeBands, zone_of
 from forewarn.policies.whatif.node_groups import pool_of
-from forewarn.policies.whatif.occupancy import BEFORE
+from forewarn.policies.whatif.occupancy import BEFORE, PodInterval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.objects.node import Node
     from forewarn.policies.whatif.answer import Preemption
-    from forewarn.policies.whatif.node_bands import Band, Frame, NodeBands
-    from forewarn.policies.whatif.occupancy import PodInterval
 
 MAX_NODES: Final = 20_000
 """Maximum nodes in the picture; with more, those with the first changes."""

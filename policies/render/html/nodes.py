@@ -10,13 +10,11 @@ from forewarn.policies.findings import cut, duration, one_line, plural
 from forewarn.policies.render.html.elements import chart, display_text, element, section, table
 from forewarn.policies.render.html.node_data import MAX_NODES
 from forewarn.policies.render.whatif import pair
-from forewarn.policies.whatif.answer import pairs
+from forewarn.policies.whatif.answer import Preemption, pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
-
-    from forewarn.policies.whatif.answer import Preemption
 
 
 MAX_PAIRS: Final = 14
