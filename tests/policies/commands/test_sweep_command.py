@@ -70,7 +70,7 @@ def by_name(name: str, replicas: int, cpu: str, class_name: str, node: str) -> l
     template.obj["spec"].pop("priority", None)  # admission adds that of its class
     if class_name:
         template.obj["spec"]["priorityClassName"] = class_name
-    meta = {"name": name, "namespace": "default"}
+    meta: dict[str, object] = {"name": name, "namespace": "default"}
     spec = {
         "replicas": replicas,
         "selector": {"matchLabels": {"app": name}},
