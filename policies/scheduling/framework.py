@@ -629,11 +629,28 @@ FILTERS: Final = 6
 """Units of work for the filters of one node, without costs that grow with the Pod, which plugins charge themselves."""
 
 
+def _plugins_at(point: str) -> cached_property[list[Any]]:
+    """Return a property of `Framework`: the plugins of an extension point in the order of the profile."""
+    return cached_property(lambda framework: [framework.plugin(name) for name in framework.profile.at(point)])
+
+
 class Framework:
     """The plugins of one profile over one Snapshot, created on first use and run in the order of the profile.
 
     Plugins get a weak reference to this object as their handle, so Python frees both without a garbage collection.
     """
+
+    pre_enqueues: cached_property[list[PreEnqueuePlugin]] = _plugins_at("preEnqueue")
+    post_filters: cached_property[list[PostFilterPlugin]] = _plugins_at("postFilter")
+    pre_scores: cached_property[list[PreScorePlugin]] = _plugins_at("preScore")
+    _filters: cached_property[list[Any]] = _plugins_at("filter")
+    scores: cached_property[list[Any]] = _plugins_at("score")
+    """Some are also NormalizeScore plugins."""
+    reserves: cached_property[list[ReservePlugin]] = _plugins_at("reserve")
+    permits: cached_property[list[PermitPlugin]] = _plugins_at("permit")
+    pre_binds: cached_property[list[PreBindPlugin]] = _plugins_at("preBind")
+    binds: cached_property[list[BindPlugin]] = _plugins_at("bind")
+    post_binds: cached_property[list[PostBindPlugin]] = _plugins_at("postBind")
 
     def __init__(self, snapshot: Snapshot, profile: Profile) -> None:
         self.snapshot, self.profile = snapshot, profile
@@ -676,14 +693,7 @@ class Framework:
     @cached_property
     def reads_one_node(self) -> frozenset[str]:
         """The Filter plugins that read only one node: see `Plugin.reads_one_node`."""
-        return frozenset(plugin.name for plugin in self._at("filter") if plugin.reads_one_node).union(self.plan.static)
-
-    def _at(self, point: str) -> list[Any]:
-        return [self.plugin(name) for name in self.profile.at(point)]
-
-    @cached_property
-    def pre_enqueues(self) -> list[PreEnqueuePlugin]:
-        return self._at("preEnqueue")
+        return frozenset(plugin.name for plugin in self._filters if plugin.reads_one_node).union(self.plan.static)
 
     @cached_property
     def pre_filters(self) -> list[PreFilterPlugin]:
@@ -704,43 +714,10 @@ class Framework:
         """
         prepared = self.profile.at("preFilter")
         result = []
-        for plugin in self._at("filter"):
+        for plugin in self._filters:
             lacks = plugin.needs_pre_filter and plugin.name not in prepared
             result.append((plugin.name, _failing(plugin.needs_pre_filter) if lacks else plugin.filter))
         return result
-
-    @cached_property
-    def post_filters(self) -> list[PostFilterPlugin]:
-        return self._at("postFilter")
-
-    @cached_property
-    def pre_scores(self) -> list[PreScorePlugin]:
-        return self._at("preScore")
-
-    @cached_property
-    def scores(self) -> list[Any]:
-        """The Score plugins in the order of the profile. Some are also NormalizeScore plugins."""
-        return self._at("score")
-
-    @cached_property
-    def reserves(self) -> list[ReservePlugin]:
-        return self._at("reserve")
-
-    @cached_property
-    def permits(self) -> list[PermitPlugin]:
-        return self._at("permit")
-
-    @cached_property
-    def pre_binds(self) -> list[PreBindPlugin]:
-        return self._at("preBind")
-
-    @cached_property
-    def binds(self) -> list[BindPlugin]:
-        return self._at("bind")
-
-    @cached_property
-    def post_binds(self) -> list[PostBindPlugin]:
-        return self._at("postBind")
 
     def over(self, snapshot: Snapshot) -> Framework:
         return Framework(snapshot, self.profile)
