@@ -35,8 +35,9 @@ def summary_lines(summary: Summary) -> Iterator[str]:
     else:
         depth = f" (cascade depth {summary.cascade_depth})" if summary.cascade_depth > 1 else ""
         yield f"preempted: {plural(len(summary.evictions), 'Pod')}{depth}"
-        for what, name in (("group", "workloads"), ("priority_class", "PriorityClasses"), ("namespace", "namespaces")):
-            yield f"  {name}: {_counted(summary.victims_by(what))}"
+        yield f"  workloads: {_counted(summary.by_workload)}"
+        yield f"  PriorityClasses: {_counted(summary.by_priority_class)}"
+        yield f"  namespaces: {_counted(summary.by_namespace)}"
     yield from (violated(name, count) for name, count in sorted(summary.violated_pdbs.items()))
     for waiting in summary.waiting:
         before = " (unchanged)" if waiting.before == waiting.pods else ""
@@ -86,7 +87,7 @@ def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Painter) -> Iterato
 
 
 def _brief(summary: Summary) -> Iterator[str]:
-    yield f"preempted: {_counted(summary.victims_by('group'))}" if summary.evictions else NO_PREEMPTION
+    yield f"preempted: {_counted(summary.by_workload)}" if summary.evictions else NO_PREEMPTION
     waiting = [f"{row.group} ({row.pods})" for row in summary.waiting]
     yield f"Pending: {listed(waiting)}" if waiting else "no Pods are Pending"
     if summary.missing:

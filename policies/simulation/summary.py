@@ -140,23 +140,17 @@ class Summary(NamedTuple):
         """The highest `level` of all evictions; 0 without evictions."""
         return max((eviction.level for eviction in self.evictions), default=0)
 
-    def victims_by(self, what: str) -> Counter[str]:
-        """Return the number of victims by a property: `group` (workload), `namespace` or `priority_class`."""
-        if what == "group":
-            return Counter(self.names.of(eviction.origin.workload) for eviction in self.evictions)
-        return Counter(getattr(eviction.origin, what) or NO_CLASS for eviction in self.evictions)
-
     @in_json
     def by_workload(self) -> Counter[str]:
-        return self.victims_by("group")
+        return Counter(self.names.of(eviction.origin.workload) for eviction in self.evictions)
 
     @in_json
     def by_namespace(self) -> Counter[str]:
-        return self.victims_by("namespace")
+        return Counter(eviction.origin.namespace for eviction in self.evictions)
 
     @in_json
     def by_priority_class(self) -> Counter[str]:
-        return self.victims_by("priority_class")
+        return Counter(eviction.origin.priority_class or NO_CLASS for eviction in self.evictions)
 
     @in_json
     def pending(self) -> dict[str, int]:
