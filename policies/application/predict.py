@@ -22,6 +22,7 @@ from forewarn.policies.forecast.pod_groups import GroupForecast, group_forecast
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, check_numbers, check_one_of
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes
+from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.schedule_one import Explanation, Prediction, PredictionDocument, explanation_of
 from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, after_predictions
 from forewarn.policies.whatif.questions import pod_not_found
@@ -207,7 +208,7 @@ def predicted(
             applied = place_all(to_be, objects, request.replicas)
             faults += (placement for placement in applied.placements if isinstance(placement, InvalidObject))
     groups = tuple(_groups(applied))
-    head = head_of_findings(cluster) if request.cascade else head_of(cluster, _assumed(applied, groups))
+    head = head_of_findings(cluster) if request.cascade else head_of(cluster, _assumed(applied, groups, cluster))
     return PredictResult(head, cluster, applied, groups, faults, places, autoscaling, request.explain, request.options)
 
 
@@ -232,9 +233,10 @@ def _groups(applied: Applied) -> Iterator[GroupForecast]:
         yield from (forecast,) if forecast else ()
 
 
-def _assumed(applied: Applied, groups: Sequence[GroupForecast]) -> Iterator[str]:
+def _assumed(applied: Applied, groups: Sequence[GroupForecast], cluster: ClusterSnapshot) -> Iterator[str]:
     """Yield what the predictions assume because the cluster state lacks it."""
     for placement in applied.placed:
+        yield from assumptions(cluster.objects, created=True) if placement.rejected or placement.rollout else ()
         for prediction in placement.predictions:
             yield from prediction.assumes
         yield from placement.rollout.assumes if placement.rollout else ()

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Key as WorkloadKey
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.selectors import LabelSelector
 
@@ -93,12 +94,16 @@ def _put(views: Views, cluster: ClusterSnapshot, kind: str, obj: ApiObject) -> N
     elif kind == VOLUME:
         view = replace(view, phase="Available")
     elif kind == RESOURCE_QUOTA:
-        view = recalculated(view, _counted(cluster.pods_of(key[0]).values()), 0.0)
-        if stored is not None:
-            view = replace(view, used={**view.used, **mask(stored.used, view.hard)})
+        view = with_usage(replace(view, used=stored.used if stored else {}), cluster)
     elif kind == DISRUPTION_BUDGET:
         view = _with_status(view, obj, cluster)
     views[kind][key] = view
+
+
+def with_usage(quota: ResourceQuota, cluster: ClusterSnapshot) -> ResourceQuota:
+    """Return a quota with the status that its controller writes: the stored usage, or else that of stored Pods."""
+    counted = recalculated(quota, _counted(cluster.pods_of(quota.namespace).values()), 0.0)
+    return replace(counted, used={**counted.used, **mask(quota.used, counted.hard)})
 
 
 def _counted(pods: Collection[Pod]) -> Iterator[ApiObject]:

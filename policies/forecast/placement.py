@@ -65,7 +65,7 @@ class ChargedQuotas:
         check_quotas(len(stored))
         for quota in stored:
             check_quota_extent(quota.spec, quota.name)
-        return [quota.in_force() for quota in stored]
+        return stored
 
 
 def _charged(quota: ResourceQuota, pod: ApiObject) -> ResourceQuota:

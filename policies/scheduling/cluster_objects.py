@@ -46,7 +46,7 @@ class ClusterObjects:
     yes if any of these tables has objects. `grouped_pods`: Pods of PodGroups that have not terminated. `unlisted`:
     `group/Kind`s of tables that are empty because the objects were not listed. `pods_on_unknown_nodes`: node name ->
     number of Pods on a node that was not listed. `omitted`: the number of namespaced objects that are too large for
-    memory.
+    memory. `counted_quotas`: the number of ResourceQuotas without a status, which have the usage of the stored Pods.
     """
 
     nodes: Mapping[Key, Node] = field(default_factory=FrozenTable)
@@ -74,6 +74,7 @@ class ClusterObjects:
     unlisted: frozenset[str] = frozenset()
     pods_on_unknown_nodes: Mapping[str, int] = field(default_factory=dict)
     omitted: int = 0
+    counted_quotas: int = 0
     semantics: Semantics = DEFAULT
     devices_known: bool | None = None
 

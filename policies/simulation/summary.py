@@ -214,7 +214,7 @@ def _assumptions(simulation: Simulation) -> Sequence[str]:
     pods = [state.pod for state in states if state.pod.key in changed]
     drained = any(arrival.op == "drain" for arrival in simulation.world.arrivals)
     victims = drained or any(event.event == "preempted" for event in events)
-    created = any(event.event == "created" for event in events)
+    created = any(event.event in ("created", "refused") for event in events)
     return assumptions(base, pods, victims=victims, created=created)
 
 

@@ -22,6 +22,7 @@ from forewarn.policies.kinds.registry import (
     DEFAULT_NAMESPACE,
     NODE,
     POD_TEMPLATE_PATHS,
+    RESOURCE_QUOTA,
     incomplete_list,
     is_namespaced,
     is_snapshot_version,
@@ -214,7 +215,20 @@ def load_cluster(
     if progress is not None:
         progress(loading.count)
     cache.origin = loading.origin
+    if cache.keys(RESOURCE_QUOTA):
+        _complete_quotas(cache)
     return cache
+
+
+def _complete_quotas(cache: Cache) -> None:
+    """Write the status of quotas that lack the usage of Pods, as kube-controller-manager does soon after creation."""
+    from forewarn.policies.controllers.applied import with_usage  # imported only if needed
+    from forewarn.policies.kube_apiserver.quota import matching_resources
+
+    cluster = cache.snapshot()
+    lacking = [q for q in cluster.resource_quotas.values() if matching_resources(q.spec_hard.keys() - q.used.keys())]
+    cache.counted_quotas = len(lacking)
+    cache.put_views({RESOURCE_QUOTA: {(q.namespace, q.name): with_usage(q, cluster) for q in lacking}})
 
 
 def _is_time(value: Any) -> TypeGuard[str]:

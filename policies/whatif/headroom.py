@@ -79,17 +79,11 @@ def quota_room(cluster: ClusterSnapshot, pod: ApiObject, namespace: str, class_n
     for quota in stored:
         check_quota_extent(quota.spec, quota.name)
     counted = counted_by_quotas(pod, class_name, cluster)
-    first, check = first_rejected(counted, [quota.in_force() for quota in stored], replicas=_MOST)
+    first, check = first_rejected(counted, stored, replicas=_MOST)
     if not first:
         return None
     fault = check.faults[0]
     return Quota(first - 1, fault.quota, fault.message)
-
-
-def without_status(cluster: ClusterSnapshot, namespace: str) -> tuple[str, ...]:
-    """Return a sentence for each quota of which the usage is unknown."""
-    names = [quota.name for quota in cluster.quotas_of(namespace) if not quota.used]
-    return tuple(f"nothing of ResourceQuota {name} is used: it has no status" for name in names)
 
 
 MAX_SEQUENTIAL: Final = 2_000
@@ -327,10 +321,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     by_class = _by_class(cluster, pod, without, quota_for, as_group=member is not None)
     preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)._replace(quota=quota)
     without = without._replace(quota=quota)
-    assumed = (
-        *assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True),
-        *without_status(cluster, pod.namespace),
-    )
+    assumed = assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True)
     notes = [*notes, *ahead_in_queue(pod, cluster), *_not_counted(autoscaling or _NO_GROUPS)]
     return Headroom(
         name=str(ref_of(obj, "default")),

@@ -118,3 +118,26 @@ def test_requests_on_missing_nodes_are_no_requests(tmp_path: Path) -> None:
     elsewhere = make_pod("p2").request(cpu="4").on("n2").obj
     _, out, _ = answer("classes", written(tmp_path, *state(), elsewhere))
     assert out.splitlines()[0].endswith("; 25 % of cpu and 0 % of memory requested (3 PriorityClasses)")
+
+
+LIMITED: Final = {
+    "headroom": ("headroom", "-f", "{pod}"),
+    "predict": ("predict", "-f", "{pod}"),
+    "whatif apply": ("whatif", "apply", "-f", "{pod}"),
+}
+
+
+@pytest.mark.parametrize("command", LIMITED)
+@pytest.mark.parametrize("known", [(), ("hard",)], ids=["no status", "no used"])
+def test_a_quota_without_status_counts_the_pods(command: str, known: tuple[str, ...], tmp_path: Path) -> None:
+    hard = {"pods": "1", "requests.cpu": "2"}
+    quota = Made("v1", "ResourceQuota", "q", "default").spec(hard=hard).obj
+    ended = {**make_pod("ended").request(cpu="1").on("n1").obj, "status": {"phase": "Succeeded"}}
+    whole = {"hard": hard, "used": {"pods": "1", "requests.cpu": "1"}}
+    found, expected = (
+        answer(LIMITED[command], written(tmp_path, *state(), ended, {**quota, "status": status}))[1]
+        for status in ({key: whole[key] for key in known}, whole)
+    )
+    assert "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" in expected
+    clause = "; 1 ResourceQuota without status: Pods use what they request, without their limits"
+    assert (clause in found, found.replace(clause, "")) == (True, expected)
