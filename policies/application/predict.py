@@ -158,14 +158,13 @@ class PredictResult:
 
     def _pod(self, placement: Placement, prediction: Prediction, *, is_last: bool) -> PredictedPod:
         document = prediction.document
-        notes = placement_notes(placement) if placement.rollout or placement.ahead != 0 else ()
         scaled = _autoscaled([prediction], self.cluster, replace(self.autoscaling, groups=()))
         if scaled and is_last and self.autoscaling.groups:
             scaled = scaled._replace(node_groups=self.autoscalers and self.autoscalers.node_groups)
         return PredictedPod(
             head=self.head,
             id=prediction.pod.key,
-            prediction=document._replace(standing=[*document.standing, *notes]),
+            prediction=document._replace(standing=[*document.standing, *placement_notes(placement)]),
             attempts=self.applied.attempts_of(prediction),
             how=explanation_of(prediction) if self.explain else None,
             basis=placement.basis,

@@ -415,6 +415,8 @@ def test_classes_and_claims_of_the_file_come_with_its_pods(tmp_path: Path, capsy
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
     assert out.startswith("default/new (priority 1000): would preempt 1 Pod on n1: default/old (priority 0)\n")
     assert "volumes of claims that are created with the Pods are ignored" in out
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
+    assert "volumes of claims that are created with the Pods are ignored" in json.loads(out)["standing"]
 
 
 @pytest.mark.usefixtures("cluster")
