@@ -129,7 +129,7 @@ _LEAST: Final = min(c.value for c in SYSTEM_CLASSES)
     depends_on=DependsOn(("pods", "workloads"), "the Pods that it counts may be deleted"),
 )
 def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Running Pods outside kube-system have the priority of system components.
+    """Pods outside kube-system have the priority of system components.
 
     Why: a Pod with priority 2000000000 or higher can preempt all Pods without a system class. The kubelet does not
     evict such a Pod under node pressure.
@@ -368,13 +368,13 @@ _QUOTA_FIX: Final = "raise the quota, or delete other Pods of the namespace befo
 def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """If a workload restarted now, new Pods would stay Pending, or the rollout would not finish.
 
-    Why: the next restart or rollout would leave new Pods Pending, and nothing shows this while the workload runs. For
-    example, nodes are cordoned, no node has enough free capacity, or a ResourceQuota would reject the new Pods.
+    Why: the next restart or rollout would not finish, and nothing shows this while the workload runs. For example,
+    nodes are cordoned, no node has enough free capacity, or a ResourceQuota would reject the new Pods.
 
     Details: forewarn simulates `kubectl rollout restart` as in restart-preempts. The rule ignores a Deployment whose
     rollout first terminates old Pods (`maxUnavailable`), unless a ResourceQuota stops the rollout. With known node
-    groups, the message counts the nodes that autoscalers would add. If these nodes suffice for all Pods, the finding is
-    a note.
+    groups, the message counts the nodes that autoscalers would add. If all Pending Pods fit on these nodes, the finding
+    is a note.
 
     Cluster:
 
@@ -411,7 +411,7 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
                   resources: {requests: {cpu: 500m}}
 
     Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. Or set `maxUnavailable: 1`,
-    so that a Deployment terminates an old Pod first. `forewarn predict` shows why a Pod does not fit.
+    so that a Deployment terminates an old Pod first.
     """
     restarts = restarts_of(context)
     for restart in restarts.found:

@@ -153,7 +153,8 @@ def unused_suppression(subject: ReviewedObject, context: Context) -> Iterator[Pr
 
     Why: an unused suppression can hide a later problem.
 
-    Details: if you pass no cluster, the rule ignores suppressions of rules whose result depends on the cluster.
+    Details: if you pass no cluster, the rule ignores suppressions of rules whose result depends on the cluster. It also
+    ignores entries of the configuration that name no checked file.
 
     Example:
 
@@ -192,11 +193,11 @@ _FIELDS: Final = (
 def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot read a file or an object in it.
 
-    Why: forewarn cannot check the object. In most cases, kubectl also rejects it. forewarn still checks the other
-    documents of the file.
+    Why: forewarn cannot check what it cannot read. In most cases, kubectl also rejects it. forewarn still checks the
+    other documents of the file.
 
     Details: the rule also reports many values that kube-apiserver cannot decode, such as the quantity `128mi`. With
-    `forewarn lint --render`, it also reports charts and kustomizations that cannot be rendered.
+    `forewarn lint --render`, it also reports charts and kustomizations that cannot be rendered, as warnings or notes.
 
     Bad:
 
@@ -208,7 +209,7 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         Pod web
           labels: {}
 
-    Fix: correct the syntax at the reported line and column.
+    Fix: correct the syntax or the value at the reported line and column.
     """
     if not subject.object:
         yield from diagnostics("parse-error", context)

@@ -265,7 +265,7 @@ _ANY_OTHER: Final = "any-class.that-nobody-names"
 
 @rule(Target.RESOURCE_QUOTA, severity=Severity.WARNING, action=Action.WARN)
 def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A ResourceQuota covers a limited class, but does not name the class, or does not limit all its Pods.
+    """A ResourceQuota covers a limited class with `NotIn`, or does not limit all Pods of the class.
 
     Why: `limitedResources` requires only that the scope of a ResourceQuota matches. The scope `PriorityClass NotIn
     [batch]` matches every other class. A ResourceQuota without limits for Pod resources covers a class, but does not
@@ -532,8 +532,8 @@ def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
 def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
 
-    Why: if a ResourceQuota limits requests or limits of cpu or memory, every container must set them, or get them from
-    a LimitRange, unless the Pod sets `spec.resources`. kube-apiserver rejects other Pods.
+    Why: if a ResourceQuota that counts the Pod limits requests or limits of cpu or memory, every container must set
+    them, or get them from a LimitRange, unless the Pod sets `spec.resources`. kube-apiserver rejects other Pods.
 
     Details: the linter ignores patches, and objects that were exported from a cluster.
 

@@ -242,15 +242,15 @@ _JOBS: Final = {JOB: (), CRON_JOB: JOB_TEMPLATE}
 
 @rule(Target.TEMPLATE, severity=Severity.NOTE, reads_parts=True, objects={Target.TEMPLATE: "Jobs, CronJobs"})
 def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A Job or CronJob can fail if its Pods are evicted or preempted.
+    """A Job can fail if its Pods are evicted or preempted.
 
-    Why: by default, a preempted or evicted Pod counts as failed. A Job fails if more of its Pods fail than
-    `backoffLimit` (6 by default).
+    Why: by default, a preempted or evicted Pod counts as failed, unless its containers succeed. A Job fails if more of
+    its Pods fail than `backoffLimit` (6 by default).
 
     Details: the rule reports a Job with `backoffLimit: 0`, or with more parallel Pods than `backoffLimit`. With
     `backoffLimitPerIndex`, it reports only the value 0. A `podFailurePolicy` can prevent the failure with `action:
-    Ignore` for the Pod condition DisruptionTarget. The rule also reports an earlier `action: FailJob` for this
-    condition, or for the exit codes 137 or 143.
+    Ignore` for the Pod condition DisruptionTarget. The rule also reports `action: FailJob` for this condition, or for
+    the exit codes 137 or 143, without an earlier `action: Ignore`.
 
     Example:
 
@@ -384,9 +384,10 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     Why: a PodDisruptionBudget without Pods protects nothing. Preemption and `kubectl drain` can then remove all Pods of
     a workload at once.
 
-    Details: the finding is a warning if a value of `matchLabels` is a misspelled label of a workload in the namespace.
-    Otherwise, the finding is a note, because a controller may create the Pods. The rule ignores selectors without
-    `matchLabels`, namespaces without workloads in the input, and PodDisruptionBudgets that select Pods of the cluster.
+    Details: the finding is a warning if a value of `matchLabels` is a misspelled label value of a workload in the
+    namespace. Otherwise, the finding is a note, because a controller may create the Pods. The rule ignores selectors
+    without `matchLabels`, namespaces without workloads in the input, and PodDisruptionBudgets that select Pods of the
+    cluster.
 
     Example:
 

@@ -202,7 +202,7 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Details: the rule checks `scheduling.k8s.io/v1beta1` and `v1alpha3` of Kubernetes 1.37, and `v1alpha2` of Kubernetes
     1.36. In `v1alpha2`, `minCount` is also immutable. PodGroups need the feature gate GenericWorkload (Kubernetes 1.37:
-    beta, off by default). The rule does not check Workloads with `compositePodGroupTemplates`.
+    beta, off by default). Of Workloads with `compositePodGroupTemplates`, it checks only the types of fields.
 
     Bad:
 
@@ -216,7 +216,7 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
         spec:
           schedulingPolicy: {gang: {minCount: 4}}
 
-    Fix: correct the field. To change an immutable field, delete the PodGroup and create it again.
+    Fix: correct the field. To change an immutable field, delete the object and create it again.
     """
     template = context.template(subject)
     faults = _faults(subject, context) if template is None else _of_template(template)

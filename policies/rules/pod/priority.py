@@ -138,7 +138,8 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
     """A Pod template sets `spec.priority`, or a Pod sets `spec.priority` without a class.
 
     Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If the
-    class has another value in another cluster, or after you recreate it, kube-apiserver rejects every new Pod.
+    class has another value in another cluster, or after you recreate it, kube-apiserver rejects new Pods of the
+    template.
 
     Details: the rule accepts the value of a system class, which never changes. For a Pod without a class, the linter
     reports any value except 0 if the default class is unknown. Otherwise, priority-mismatch reports a wrong value.
@@ -180,7 +181,7 @@ def priority_field_changed(subject: ReviewedObject, context: Context) -> Iterato
 
     Why: kube-apiserver rejects the update, because these fields of a Pod are immutable.
 
-    Details: the linter needs `--cluster`.
+    Details: the linter needs `--cluster`, or an earlier definition of the Pod in the input.
 
     Cluster:
 
@@ -280,7 +281,7 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
 
 @rule(Target.POD, Target.TEMPLATE, Target.PART, Target.UNRENDERED, severity=Severity.NOTE)
 def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """forewarn cannot check a PriorityClass, because it knows neither a cluster nor other classes.
+    """forewarn cannot check whether a PriorityClass exists.
 
     Why: without this note, you could believe that the linter checked the class. The class may exist in the cluster.
 

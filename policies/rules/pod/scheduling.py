@@ -295,12 +295,13 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
 def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods would preempt Pods that an expectation of the configuration protects.
 
-    Why: an expectation protects Pods from preemption by certain other Pods. Kubernetes does not enforce it.
+    Why: an expectation protects Pods from preemption by other Pods. Kubernetes does not enforce it.
 
     Details: the linter needs `--cluster`. Each entry of `expectations` selects protected Pods and preemptors, as in
     `forewarn test`, which also checks the victims of replacement Pods. With `actions: {violates-expectation: deny}`,
-    the webhook denies Pods and workloads. It then also denies a Pod that is too large for a prediction. It does not
-    deny an update that only removes replicas, or a request whose prediction takes too long and shows no violation.
+    the webhook denies Pods and workloads. It then also denies objects that are too large for a prediction. It does not
+    deny an update that only removes replicas, or a request whose prediction is incomplete or not modelled, and shows no
+    violation. The rule does not check Pods of PodGroups.
 
     Options:
 
