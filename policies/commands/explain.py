@@ -22,6 +22,7 @@ from forewarn.policies.evaluation.suppressions import of_annotations, of_comment
 from forewarn.policies.findings import Finding, Severity, cut, quote
 from forewarn.policies.lint.fixes import FIXED, NOT_FIXED
 from forewarn.policies.lint.input import as_update, wanted_kinds
+from forewarn.policies.lint.templates import by_directory, engine_of
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.rules import RULES
@@ -170,14 +171,14 @@ _CHECKED: Final = {
     Target.NAMESPACE: "Namespaces",
     Target.RESOURCE_QUOTA: "ResourceQuotas",
     Target.POD_GROUP: "PodGroups and Workloads",
-    Target.OTHER: "objects of other kinds",
+    Target.OTHER: "other objects that forewarn reads",
 }
 
 
 def _checked(rule: Rule) -> str:
     """The kinds of objects that a rule checks, for example `Pods, Pod templates`; in the same order for every rule."""
     checked = {**_CHECKED, **rule.OBJECTS}
-    return ", ".join(text for target, text in checked.items() if target in rule.TARGETS)
+    return ", ".join(dict.fromkeys(text for target, text in checked.items() if target in rule.TARGETS))
 
 
 def _severity_and_action(rule: Rule) -> str:
@@ -269,8 +270,9 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
     subjects = [reviewed(subject, example, cluster) for subject in reading.subjects]
     (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
     config = config if rule in RULES else config._replace(foreign=(guarded(rule),))
+    diagnostics = tuple(by_directory(reading.diagnostics, {FILE: engine_of(example.yaml.encode())}))
     findings = evaluate(
-        EvaluationRequest(ChangeSet(tuple(subjects), reading.diagnostics), cluster, config, phase=phase, now=NOW)
+        EvaluationRequest(ChangeSet(tuple(subjects), diagnostics), cluster, config, phase=phase, now=NOW)
     )
     suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
     return suppress(findings, suppressions, config.linter_severity, NOW.date()).findings

@@ -189,6 +189,7 @@ _FIELDS: Final = (
     Target.PART,
     severity=Severity.ERROR,
     reads_parts=True,
+    objects=dict.fromkeys(Target, "files"),
 )
 def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot read a file or an object in it.
