@@ -33,7 +33,7 @@ _KEY: Final = re.compile(r"[A-Za-z]+")
 
 FIXED: Final = {
     "unknown-priority-class": "corrects the name, if exactly one class of the input or cluster has a very similar name",
-    **dict.fromkeys(_PINNED, "removes `priority`, if it is on a line next to another field"),
+    **dict.fromkeys(_PINNED, "removes `priority`, if a line next to it has a sibling field"),
     "global-default-not-unique": "writes `globalDefault: false`",
     "unknown-field": "no change; editors offer the correct name (`forewarn lsp`)",
 }

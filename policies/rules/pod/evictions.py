@@ -384,10 +384,10 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     Why: a PodDisruptionBudget without Pods protects nothing. Preemption and `kubectl drain` can then remove all Pods of
     a workload at once.
 
-    Details: the finding is a warning if a value of `matchLabels` is a misspelled label value of a workload in the
-    namespace. Otherwise, the finding is a note, because a controller may create the Pods. The rule ignores selectors
-    without `matchLabels`, namespaces without workloads in the input, and PodDisruptionBudgets that select Pods of the
-    cluster.
+    Details: the finding is a warning if a misspelled value of `matchLabels` is the only difference from the labels of a
+    workload in the namespace. Otherwise, the finding is a note, because a controller may create the Pods. The rule
+    ignores selectors without `matchLabels`, namespaces without workloads in the input, and PodDisruptionBudgets that
+    select Pods of the cluster.
 
     Example:
 
