@@ -532,8 +532,9 @@ def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
 def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
 
-    Why: if a ResourceQuota that counts the Pod limits requests or limits of cpu or memory, every container must set
-    them, or get them from a LimitRange, unless the Pod sets `spec.resources`. kube-apiserver rejects other Pods.
+    Why: a ResourceQuota can limit requests or limits of cpu or memory. Every container of the Pods that it counts must
+    then set these fields, or get them from a LimitRange, unless the Pod sets `spec.resources`. kube-apiserver rejects
+    other Pods.
 
     Details: the linter ignores patches, and objects that were exported from a cluster.
 
