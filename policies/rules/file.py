@@ -195,7 +195,7 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot read a file or an object in it.
 
     Why: forewarn cannot check what it cannot read. In most cases, kubectl also rejects it. forewarn still checks the
-    other documents of the file.
+    other YAML documents of the file.
 
     Details: the rule also reports many values that kube-apiserver cannot decode, such as the quantity `128mi`. With
     `forewarn lint --render`, it also reports charts and kustomizations that cannot be rendered, as warnings or notes.

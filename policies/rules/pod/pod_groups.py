@@ -202,7 +202,8 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Details: the rule checks `scheduling.k8s.io/v1beta1` and `v1alpha3` of Kubernetes 1.37, and `v1alpha2` of Kubernetes
     1.36. In `v1alpha2`, `minCount` is also immutable. PodGroups need the feature gate GenericWorkload (Kubernetes 1.37:
-    beta, off by default). Of Workloads with `compositePodGroupTemplates`, the rule checks only the types of fields.
+    beta, off by default). Of Workloads with `compositePodGroupTemplates`, the rule checks only the types of the other
+    fields.
 
     Bad:
 
