@@ -215,9 +215,11 @@ def priority_field_changed(subject: ReviewedObject, context: Context) -> Iterato
         ("preemptionPolicy", True),
     ):
         new, stored = at(subject.object, "spec", name), at(old, "spec", name)
+        if may_be_absent and new is None:
+            continue
         if name == "priorityClassName":
             new, stored = new or None, stored_class
-        if new != stored and not (may_be_absent and new is None):
+        if new != stored:
             before = "unset" if stored in (None, "") else stored
             yield Problem(
                 f"spec.{name} of a Pod cannot be changed; it is {before}",
