@@ -145,7 +145,7 @@ class _State:
         cache = self.cache.copy() if at_once else self.cache
         for _, fault in admit_at_once(cache, arrivals) if at_once else ():
             raise fault
-        for _, fault in rejected(cache.snapshot(), checked(arrivals)):
+        for _, fault in rejected(cache.snapshot(), *checked(arrivals)):
             raise fault
         if at_once:
             return world_with(cache, arrivals, self._until)

@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import duration, listed, plural
+from forewarn.policies.findings import ObjectRef, duration, listed, plural
 from forewarn.policies.kinds.registry import (
     APPLIED,
     CLAIM,
@@ -146,18 +146,27 @@ def _deletes_class(arrival: Arrival) -> bool:
     return arrival.op == "delete" and arrival.at == 0 and group_kind(arrival.object) == PRIORITY_CLASS
 
 
-def checked(arrivals: Iterable[Arrival]) -> Iterator[ApiObject]:
-    """Yield the objects to pass to `rejected`: created ones, and updated Jobs."""
-    for arrival in arrivals:
-        if arrival.op == "create" or (arrival.op == "update" and group_kind(arrival.object) == JOB):
-            yield arrival.object
+def checked(arrivals: Iterable[Arrival]) -> tuple[list[ApiObject], set[int]]:
+    """Return what to pass to `rejected`: created objects and updated Jobs, and the `id` of those deleted before."""
+    objects: list[ApiObject] = []
+    deleted, recreated = set[ObjectRef](), set[int]()
+    for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
+        ref = ref_of(arrival.object, "default")
+        if arrival.op == "delete":
+            deleted.add(ref)
+        elif arrival.op == "create" or (arrival.op == "update" and group_kind(arrival.object) == JOB):
+            objects.append(arrival.object)
+            recreated |= {id(arrival.object)} if ref in deleted else set()
+    return objects, recreated
 
 
-def rejected(cluster: ClusterSnapshot, objects: Iterable[ApiObject]) -> list[tuple[ApiObject, InvalidObject]]:
+def rejected(
+    cluster: ClusterSnapshot, objects: Iterable[ApiObject], recreated: Collection[int] = ()
+) -> list[tuple[ApiObject, InvalidObject]]:
     """Return PodGroups that the Priority plugin rejects, objects whose new Pods it rejects, and then objects whose Pods
-    name a rejected PodGroup, with the errors.
+    name a rejected PodGroup, with the errors. `recreated`: the `id` of objects that are deleted before.
     """
-    faults = [(obj, not_admitted(cluster, obj)) for obj in objects]
+    faults = [(obj, not_admitted(cluster, obj, is_new=id(obj) in recreated)) for obj in objects]
     found = [(obj, fault) for obj, fault in faults if fault is not None]
     groups = {_key(obj) for obj, _ in found if group_kind(obj) == POD_GROUP}
     left = [obj for obj, fault in faults if fault is None] if groups else []
@@ -181,11 +190,11 @@ def _of_group(obj: ApiObject, rejected_groups: Collection[tuple[str, str]]) -> I
     return InvalidObject(problem, (*template.path, *field) if template else field, ref)
 
 
-def not_admitted(cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject | None:
+def not_admitted(cluster: ClusterSnapshot, obj: ApiObject, *, is_new: bool = False) -> InvalidObject | None:
     """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, or if an apply
     changes immutable fields of a Job; otherwise None.
 
-    It ignores Pods and PodGroups that the cluster already has.
+    It ignores Pods and PodGroups that the cluster already has. `is_new`: the stored object is deleted before.
     """
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
     from forewarn.policies.kube_apiserver.validation.job import check_job_update
@@ -197,11 +206,12 @@ def not_admitted(cluster: ClusterSnapshot, obj: ApiObject) -> InvalidObject | No
         template = pod_template_of(obj, POD_TEMPLATE_PATHS)
         stored: Mapping[tuple[str, str], object] = cluster.objects.pod_groups if is_group else cluster.pods
         where = template.path if template else ()
-        if not (template or is_group) or (not where and _key(obj) in stored):
+        if not (template or is_group) or (not (where or is_new) and _key(obj) in stored):
             return None
         spec = mapping(obj, *where, "spec")
         int32(obj, *where, "spec", "priority")
-        if job := cluster.workload(JOB, ref.namespace, ref.name) if group_kind(obj) == JOB else None:
+        is_update = group_kind(obj) == JOB and not is_new
+        if job := cluster.workload(JOB, ref.namespace, ref.name) if is_update else None:
             check_job_update(applied_to(job.object, obj), job.object, ref, cluster.semantics)
         for field in ("priorityClassName", "preemptionPolicy"):
             text(obj, *where, "spec", field)

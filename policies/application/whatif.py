@@ -272,7 +272,7 @@ def _without_rejected(question: Question, cache: DumpCache, places: Places) -> t
     Adds created objects that admission reads to `cache` (`admit_at_once`). Raises Rejected if no object is left.
     """
     entries = admit_at_once(cache, question.arrivals)
-    entries += rejected(cache.snapshot(), checked(question.arrivals))
+    entries += rejected(cache.snapshot(), *checked(question.arrivals))
     faults, left_out = [places.located(fault) for _, fault in entries], {id(obj) for obj, _ in entries}
     left = [arrival for arrival in question.arrivals if id(arrival.object) not in left_out]
     if faults and not left:

@@ -168,6 +168,23 @@ def test_the_template_of_a_job_cannot_change(command: str, change: dict[str, Any
 
 
 @pytest.mark.parametrize(
+    ("deleted_at", "class_name", "problem"),
+    [(1, "web", ""), (3, "web", "immutable in a Job"), (1, "none", "no PriorityClass with name none was found")],
+)
+def test_an_event_recreates_a_job_that_an_earlier_one_deletes(
+    deleted_at: int, class_name: str, problem: str, tmp_path: Path
+) -> None:
+    containers = [{"name": "nightly", "image": "nightly"}]
+    spec = {"restartPolicy": "Never", "priorityClassName": class_name, "containers": containers}
+    job = Made("batch/v1", "Job", "nightly", "reports").spec(parallelism=2, template={"spec": spec}).obj
+    name = {**job, "spec": {}}
+    (tmp_path / "events.json").write_text(json.dumps([{"at": 2, "create": job}, {"at": deleted_at, "delete": name}]))
+    given = ("--events", tmp_path / "events.json", "--cluster", "webhook/sample/cluster.yaml")
+    answer = forewarn("whatif", "events", *given)
+    assert (problem in answer.stderr, "4 → 2" in answer.stdout) == (True, not problem)
+
+
+@pytest.mark.parametrize(
     ("annotations", "is_reported"),
     [
         ({}, True),
