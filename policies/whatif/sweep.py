@@ -248,12 +248,21 @@ def from_dict(document: Mapping[str, Any], head: AnswerHead) -> Sweep:
         before, without_change = document["before"], document.get("withoutChange")
         if document["version"] != 1 or document["sweep"] not in EVERY:
             raise ValueError("written by another version of forewarn")
-        rows, notes = [_read(Row, row) for row in document["rows"]], _texts(document.get("notes", []))
+        rows, notes = [_row(row) for row in document["rows"]], _texts(document.get("notes", []))
         counts = _read(RunningAndPending, before)
-        without_change = None if without_change is None else _read(Row, without_change)
+        without_change = None if without_change is None else _row(without_change)
         return Sweep(head, document["sweep"], counts, rows, without_change, notes)
     except (KeyError, TypeError, AttributeError) as fault:
         raise ValueError(f"not the JSON of a sweep: {type(fault).__name__} {fault}") from None
+
+
+def _row(document: Mapping[str, Any]) -> Row:
+    row = _read(Row, document)
+    if min(row.others) < 0:
+        raise ValueError("a row of a sweep has more placeholder Pods than Pods")
+    if (needs := row.node_groups) and needs.back_at is not None and None in (needs.fewer, needs.pending):
+        raise ValueError("node groups of a sweep need fewer and pending with backAt")
+    return row
 
 
 def _read(of: type[_Part], document: Mapping[str, Any]) -> _Part:

@@ -485,6 +485,20 @@ def test_what_is_told_can_be_read_again() -> None:
     assert from_dict(json.loads(json.dumps(sweep.to_dict())), HEAD) == sweep
 
 
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"placeholders": {"fewer": 3, "pending": 0, "preempted": 0}}, "more placeholder Pods than Pods"),
+        ({"nodeGroups": {"nodes": {}, "noScaleUp": 0, "truncated": False, "backAt": 5}}, "need fewer and pending"),
+    ],
+)
+def test_a_row_that_contradicts_itself_is_rejected(wrong: dict[str, Any], problem: str) -> None:
+    document = json.loads(json.dumps(Sweep(HEAD, "zone", RunningAndPending(9, 1), rows(3, fewer=2)).to_dict()))
+    document["rows"][0] |= wrong
+    with pytest.raises(ValueError, match=problem):
+        from_dict(document, HEAD)
+
+
 def test_placeholder_pods_are_counted_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [make_node(name).has(cpu="4", memory="8Gi", pods="10").obj for name in ("n1", "n2")]
     pause = make_pod("pause").priority(-5).request(cpu="3").on("n1")
