@@ -98,6 +98,7 @@ def _lacking(least: Headroom, at_least: int | None, *, preempting: bool) -> list
 def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, preempting: bool) -> Printed:
     from forewarn.policies.render import headroom
     from forewarn.policies.render.head import naming_left_out
+    from forewarn.policies.render.markdown import text_of
 
     asked = [headroom.answer_to_number(obj.headroom, at_least, preempting=preempting) for obj in result.objects]
 
@@ -109,7 +110,8 @@ def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, pr
         return naming_left_out([*first, *chain.from_iterable(objects)], "not counted", result.not_counted)
 
     def markdown() -> str:
-        return "\n".join(map(headroom.markdown, result.objects, asked))
+        lines = "\n".join(map(headroom.markdown, result.objects, asked)).split("\n")
+        return "\n".join(naming_left_out(lines, "not counted", [*map(text_of, result.not_counted)]))
 
     def page() -> Page:
         from forewarn.policies.render.html.headroom import report
