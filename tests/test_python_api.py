@@ -38,6 +38,26 @@ POD = {
     "metadata": {"name": "new"},
     "spec": {"priorityClassName": "urgent", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}]},
 }
+GROUP = [
+    {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"priorityClassName": "gold", "schedulingPolicy": {"gang": {"minCount": 2}}},
+    },
+    *(
+        POD
+        | {
+            "metadata": {"name": name},
+            "spec": {
+                "priorityClassName": "gold",
+                "schedulingGroup": {"podGroupName": "g"},
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
+            },
+        }
+        for name in "ab"
+    ),
+]
 CHANGES: list[Change] = [
     forewarn.LoseNodes(["a-1"]),
     forewarn.LoseZone("a"),
@@ -180,6 +200,8 @@ def test_a_short_repr() -> None:
     result = forewarn.predict(cluster, "docs/examples/test/till.yaml")
     assert repr(result) == "<PredictResult 1 preempts; 1 victim, 0 faults>"
     assert repr(result.predictions) == "[<Prediction shop/till-0: preempts reports/nightly-4 on b-2>]"
+    of_groups = forewarn.load(CLUSTER, kubernetes_version="1.37", feature_gates={"GenericWorkload": True})
+    assert repr(forewarn.predict(of_groups, GROUP)) == "<PredictResult 2 preempts; 2 victims, 0 faults>"
     plan = forewarn.plan_classes(cluster, forewarn.ClassPlanRequest([GOLD]))
     assert repr(plan) == "<ClassPlan <Plan 1 step, 0 Pods preempted; complete>>"
     change = forewarn.whatif(cluster, forewarn.ChangeClass("batch", value=200_000)).class_change

@@ -97,6 +97,7 @@ class PredictResult:
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items()) or "no new Pods"
         victims = {victim.identity for prediction in self.predictions for victim in prediction.victims}
+        victims |= {victim.identity for group in self.groups for victim in group.victims}
         return described(self, f"{counts}; {plural(len(victims), 'victim')}, {plural(len(self.faults), 'fault')}")
 
     @cached_property
