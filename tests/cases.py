@@ -18,20 +18,22 @@ def cases(count: int) -> int:
 
 
 def each(found: Callable[[], Iterable[tuple[*Case]]]) -> Callable[[Callable[[*Case], None]], Callable[[], None]]:
-    """Make one test of a check of one case. It fails with the faults of all cases.
+    """Make one test of a check of one case. It fails with the faults of all cases, or without cases.
 
     For hundreds of cases of a millisecond each: pytest needs 4 ms for a test.
     """
 
     def one_test(check: Callable[[*Case], None]) -> Callable[[], None]:
         def test() -> None:
-            faults = []
+            is_empty, faults = True, []
             for case in found():
+                is_empty = False
                 try:
                     check(*case)
                 except Exception as fault:
                     fault.add_note(f"case {case!r:.300}")
                     faults.append(fault)
+            assert not is_empty, "no cases"
             if faults:
                 raise ExceptionGroup(f"{len(faults)} cases", faults)
 

@@ -43,6 +43,7 @@ def test_every_path_and_name_exists() -> None:
         return any(last in source and defines.search(source) for source in sources)
 
     names = set(re.findall(r"`([\w./]+)`", WAYS)) - ENDPOINTS
+    assert names
     assert [name for name in sorted(names) if not exists(name)] == []
 
 

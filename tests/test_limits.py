@@ -35,6 +35,7 @@ def without_limit(source: str) -> list[str]:
 
 def test_every_process_that_a_test_waits_for_has_a_limit() -> None:
     unlimited = {path: found for path in SOURCES if (found := without_limit(path.read_text()))}
+    assert SOURCES
     assert unlimited == {}
 
 
