@@ -47,7 +47,7 @@ def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
     """The cells of a row, in the order of `heads_of`."""
     seconds = duration(row.settled_at)
     after = seconds if row.settled else f"not within {seconds}"
-    needed = [needs_text(row.node_groups), with_nodes(row.node_groups)] if has_groups(sweep) else []
+    needed = [needs_text(row.node_groups), with_nodes(row)] if has_groups(sweep) else []
     reserving = [row.placeholders.preempted if row.placeholders else 0] if _has_placeholders(sweep) else []
     return [row.case, *row.others, row.violated_pdbs, *reserving, after, *needed]
 
@@ -61,11 +61,13 @@ def needs_text(needs: Needs | None) -> str:
     return "; ".join(part for part in (nodes, left, "estimate incomplete" if needs.truncated else "") if part)
 
 
-def with_nodes(needs: Needs | None) -> str:
+def with_nodes(row: Row) -> str:
     """The end with the new nodes, for example `0 fewer, 2 Pending after 4 min 15 s`; "" if no nodes arrive."""
+    needs = row.node_groups
     if needs is None or needs.back_at is None:
         return ""
-    return f"{needs.fewer} fewer, {needs.pending} Pending after {duration(needs.back_at)}"
+    counts = f"{needs.fewer} fewer, {needs.pending} Pending{' (with placeholder Pods)' if row.placeholders else ''}"
+    return f"{counts} after {duration(needs.back_at)}"
 
 
 def harmful(sweep: Sweep) -> list[Row]:
@@ -114,7 +116,7 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
         "" if worst.settled else "no steady state",
         on_placeholders(reserving, waiting, lost),
     ]
-    end = with_nodes(worst.node_groups)
+    end = with_nodes(worst)
     cost = joined([effect for effect in effects if effect], 3) + (f"; with new nodes {end}" if end else "")
     return f"{len(rows)} of {cases} {'does' if len(rows) == 1 else 'do'} harm if lost; worst: {worst.case}: {cost}"
 

@@ -580,6 +580,13 @@ def test_what_no_group_helps_and_what_is_not_worked_out_is_told() -> None:
     assert from_dict(sweep.to_dict(), HEAD).rows == [row]
 
 
+def test_counts_with_new_nodes_name_placeholder_pods() -> None:
+    needs = Needs({"g": 1}, 1, False, fewer=1, pending=1, back_at=255.0)
+    row = Row("zone b", 2, 2, 1, 0, 95.0, True, needs, PlaceholderPods(1, 1, 1), ["default/web"])
+    first = next(render(Sweep(HEAD, "zone", RunningAndPending(3, 0), [row])))
+    assert first.endswith("; with new nodes 1 fewer, 1 Pending (with placeholder Pods) after 4 min 15 s")
+
+
 def test_every_field_of_a_row_is_read_again() -> None:
     """The values are not the defaults, so that a field that `merge` drops makes a difference."""
     needs = Needs({"spot": 2}, 3, True, fewer=1, pending=2, back_at=9.5)
