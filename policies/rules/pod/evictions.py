@@ -245,7 +245,7 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
     """A Job can fail if its Pods are evicted or preempted.
 
     Why: by default, a preempted or evicted Pod counts as failed, unless its containers succeed. A Job fails if more of
-    its Pods fail than `backoffLimit` (6 by default).
+    its Pods fail than `backoffLimit` (6 by default; unlimited with `backoffLimitPerIndex`).
 
     Details: the rule reports a Job with `backoffLimit: 0`, or with more parallel Pods than `backoffLimit`. With
     `backoffLimitPerIndex`, it reports only the value 0. A `podFailurePolicy` can prevent the failure with `action:
