@@ -32,8 +32,8 @@ _PINNED: Final = ("pinned-priority", "priority-mismatch")
 _KEY: Final = re.compile(r"[A-Za-z]+")
 
 FIXED: Final = {
-    "unknown-priority-class": "corrects the name, if exactly one class of the input or cluster has a very similar name",
-    **dict.fromkeys(_PINNED, "removes `priority`, if a line next to it has a sibling field"),
+    "unknown-priority-class": "corrects the name, if exactly one class of the input, cluster or Kubernetes is similar",
+    **dict.fromkeys(_PINNED, "removes `priority`, if the line before or after has a field of the same object"),
     "global-default-not-unique": "writes `globalDefault: false`",
     "unknown-field": "no change; editors offer the correct name (`forewarn lsp`)",
 }
