@@ -76,10 +76,10 @@ _RULES_INTRODUCTION = """\
 
 The page of a rule explains the reason and the fix, and shows an example. `forewarn explain RULE` prints it.
 
-In the tables, the column *linter* shows the default severity in `forewarn lint` and `forewarn audit`. Some findings
-have a lower severity. In a deprecated Helm chart, errors become warnings, and warnings become notes. The column
-*webhook* shows the default action. For workloads and custom resources, the default `deny` becomes `warn`, because the
-webhook can still deny their Pods.
+In the tables, the column *linter* shows the default severity in `forewarn lint` and `forewarn audit`, and *webhook* the
+default action. Some findings have a lower severity or a weaker action. In a deprecated Helm chart, errors become
+warnings, and warnings become notes. For workloads, custom resources and the classes of PodGroups, the default `deny`
+becomes `warn`, because the webhook also checks the Pods. To deny these objects, too, set the action.
 
 ## Configure a rule
 

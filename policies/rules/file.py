@@ -60,7 +60,7 @@ def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem
 
     Why: kubectl uses the last value and prints no warning. Other programs can use another value, or reject the file.
 
-    Details: if both keys have the same value, the finding is a note.
+    Details: in most cases, the finding is a note if both keys have the same value.
 
     Bad:
 

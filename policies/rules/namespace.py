@@ -31,8 +31,8 @@ def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator
     Why: the annotation `forewarn.dev/exempt-until` exempts the objects in a Namespace from the rules of the webhook.
     Without this rule, all users who may update the Namespace could set it.
 
-    Details: only members of `breakGlass.groups` in the configuration may set a time in the future. By default, these
-    are `system:masters` and `kubeadm:cluster-admins`. Other users may remove the annotation.
+    Details: the rule denies a time in the future, except to members of `breakGlass.groups` in the configuration (by
+    default, `system:masters` and `kubeadm:cluster-admins`). Other users may remove the annotation.
 
     Bad (validate):
 

@@ -681,7 +681,7 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
     """cluster-autoscaler adds no nodes for Pods of a class, because the value of the class is below the cutoff.
 
     Why: Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) are expendable.
-    cluster-autoscaler adds no nodes for expendable Pods, and can delete nodes that run no others.
+    cluster-autoscaler adds no nodes for expendable Pods, and can delete nodes that run only such Pods.
 
     Details: you can set `autoscalerCutoff` in the configuration. By default, forewarn reads the flag of
     cluster-autoscaler Deployments in the input.

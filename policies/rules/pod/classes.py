@@ -49,6 +49,7 @@ from forewarn.policies.selectors import one_of
 if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
+_NAMING: Final = {Target.PART: "custom resources, PodGroups, Workloads"}
 _REJECTED: Final = {POD: "the Pod", POD_GROUP: "the PodGroup", GROUP_TEMPLATES: "PodGroups"}
 
 
@@ -60,6 +61,7 @@ _REJECTED: Final = {POD: "the Pod", POD_GROUP: "the PodGroup", GROUP_TEMPLATES: 
     severity=Severity.ERROR,
     action=Action.DENY,
     depends_on=DependsOn(("classes",), "the class may have been created a moment ago"),
+    objects=_NAMING,
 )
 def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template names a PriorityClass that does not exist.
@@ -233,6 +235,7 @@ class _Use(NamedTuple):
     severity=Severity.ERROR,
     action=Action.DENY,
     depends_on=DependsOn(("namespaces", "classes"), "the namespace may have the label by now, or another default"),
+    objects=_NAMING,
 )
 def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod, a Pod template or the default of a Namespace uses a class that `allowedClasses` does not permit.
@@ -241,9 +244,9 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Details: if `allowedClasses` has entries for a class, all conditions of at least one entry must hold. Every user may
     use classes without an entry. The rule checks users and groups when a user creates a Pod or workload, or changes its
-    class, but not when a built-in controller creates the Pods. It also checks the annotation
-    `forewarn.dev/default-priority-class` of Namespaces. If the result depends on users or labels that the linter does
-    not know, it only counts the object in its summary.
+    class or the default of a Namespace. When a built-in controller creates Pods, it checks only the namespace. To
+    enforce `users` and `groups` for workloads, set `actions: {class-not-allowed: deny}`. If the result depends on users
+    or labels that the linter does not know, it only counts the object in its summary.
 
     Options:
 
@@ -313,12 +316,12 @@ def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> boo
     return is_allowed(subject, use.name, use.namespace, context, had=use.had)
 
 
-@rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.WARNING, action=Action.WARN)
+@rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.WARNING, action=Action.WARN, objects=_NAMING)
 def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod uses a PriorityClass that forewarn installs for its own Pods.
 
     Why: the class forewarn has the highest value that a user can define, so that forewarn's Pods also run in a full
-    cluster. Other Pods with this class can preempt all Pods of lower classes. Uninstalling forewarn deletes the class,
+    cluster. Other Pods with this class can preempt all Pods of lower priority. Uninstalling forewarn deletes the class,
     and kube-apiserver then rejects new Pods that name the class.
 
     Details: the rule also checks the classes of forewarn's Jobs, forewarn-sweep and forewarn-audit-cron-job. It ignores
@@ -357,7 +360,15 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
 _NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-@rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.NOTE, action=Action.WARN, reads_parts=True)
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    Target.PART,
+    severity=Severity.NOTE,
+    action=Action.WARN,
+    reads_parts=True,
+    objects=_NAMING,
+)
 def system_class_outside_kube_system(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod outside kube-system uses a system class.
 
@@ -432,6 +443,9 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
 
     Example:
 
+        + PriorityClass agents
+        + value: 100000
+        + ---
           DaemonSet logging/logs
           spec:
             selector:
@@ -442,7 +456,7 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
                 labels:
                   app: logs
               spec:
-        +       priorityClassName: system-node-critical
+        +       priorityClassName: agents
                 containers:
                 - name: logs
                   image: fluent-bit

@@ -40,8 +40,8 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     preemption ignores the PodDisruptionBudget.
 
     Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. It is
-    also a warning for a PodDisruptionBudget with `{}` if the input has another one with a selector for the namespace.
-    The Eviction API rejects evictions of Pods with two PodDisruptionBudgets. Otherwise, the finding is a note. If the
+    also a warning for a PodDisruptionBudget with `{}` if the input has a second one with a selector in this namespace.
+    The Eviction API rejects evictions of running Pods that two of them select. Otherwise, the finding is a note. If the
     release is unknown, the rule assumes a release up to 1.37.
 
     Example:
@@ -168,10 +168,10 @@ _SCALED: Final = (DEPLOYMENT, STATEFUL_SET)
 
 @rule(Target.OTHER, severity=Severity.WARNING, reads_parts=True, objects=_BUDGETS)
 def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A PodDisruptionBudget never allows an eviction.
+    """A PodDisruptionBudget allows no evictions.
 
-    Why: while the selected Pods are Ready, the Eviction API rejects every eviction. By default, `kubectl drain` then
-    retries without end. kube-scheduler can still preempt these Pods.
+    Why: the Eviction API rejects evictions of Ready Pods. By default, `kubectl drain` then retries without end.
+    kube-scheduler can still preempt these Pods.
 
     Details: the finding is a warning if `minAvailable` is at least the `replicas` of all selected Deployments and
     StatefulSets together. The rule adds up no replicas if the PodDisruptionBudget also selects other workloads, or

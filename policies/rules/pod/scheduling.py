@@ -49,7 +49,7 @@ _MAX_CHECKED: Final = 100
     depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free"),
 )
 def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """New Pods would stay Pending, because they fit on no node, even after preemption.
+    """New Pods would stay Pending, because they fit on no node, and preemption does not help.
 
     Why: kube-apiserver accepts the workload, but its Pods stay Pending until they fit on a node.
 

@@ -205,9 +205,10 @@ def test_explain_shows_a_rule_and_offers_the_nearest(capsys: pytest.CaptureFixtu
     assert (
         'error: Deployment team/web: PriorityClass "glod" not found; Pods will be rejected. Did you mean "gold"?' in out
     )
-    assert "Checked objects: Pods, Pod templates, custom resources, templates and values of charts." in " ".join(
-        out.split()
+    checked = (
+        "Checked objects: Pods, Pod templates, custom resources, PodGroups, Workloads, templates and values of charts."
     )
+    assert checked in " ".join(out.split())
     assert "\n    # forewarn: ignore[unknown-priority-class] REASON" in out
     assert main(["explain"]) == 0
     listed = capsys.readouterr().out
