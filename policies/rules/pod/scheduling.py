@@ -572,8 +572,8 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
     own = resolved(template, context)
     if own is None or own.priority < _HIGH or own.preemption_policy == PREEMPT_NEVER:
         return
-    containers = template.spec.get("containers")
-    parts = [template.spec, *(containers if isinstance(containers, list) else ())]
+    holders = (template.spec.get(field) for field in ("initContainers", "containers"))
+    parts = [template.spec, *(part for holder in holders if isinstance(holder, list) for part in holder)]
     if len(parts) > 1 and not any(map(_requests, parts)) and not context.limit_ranges_of(subject.effective_namespace):
         message = f"priority {own.priority}, but no requests: it preempts no Pods for cpu or memory"
         yield Problem(message, template.at("containers"), "set requests for cpu and memory")
