@@ -468,7 +468,7 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     if template is None:
         return
     name = class_to_be(template, subject.effective_namespace, context)
-    own = resolved(template, context)
+    own = resolved(template, context, subject.effective_namespace)
     if name and (name not in context.classes or own is None):
         return  # unknown-priority-class
     priority = own.priority if own else 0

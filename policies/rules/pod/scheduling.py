@@ -499,12 +499,14 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
     """
     template = context.template(subject) if context.phase is Phase.LINT else None
     terms = at(template.spec, *_TERMS) if template else None
-    own = resolved(template, context) if template and isinstance(terms, list) else None
+    namespace = subject.effective_namespace
+    own = resolved(template, context, namespace) if template and isinstance(terms, list) else None
     if template is None or terms is None or own is None or own.preemption_policy == PREEMPT_NEVER:
         return
     for number, term in enumerate(terms[:_MAX_TERMS]):
         others = _satisfying(term, subject, context)
-        priorities = [other.priority for w in others if (other := resolved(w.template, context))]
+        known = [resolved(w.template, context, w.subject.effective_namespace) for w in others]
+        priorities = [other.priority for other in known if other]
         if len(priorities) == len(others) > 0 and max(priorities) < own.priority:
             message = (
                 f"required affinity to {others[0].subject.ref} of priority {max(priorities)}, below {own.priority}"

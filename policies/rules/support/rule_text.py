@@ -148,9 +148,12 @@ def is_earlier_than_the_default(template: PodTemplate, context: Context) -> bool
     return context.phase is Phase.VALIDATE and not template.is_template and given == 0 and not class_name(template)
 
 
-def resolved(template: PodTemplate, context: Context) -> Resolved | None:
-    """The values that the Priority plugin would set in this Pod; None if unknown, or if the class does not exist."""
-    name = class_name(template)
+def resolved(template: PodTemplate, context: Context, namespace: str = "") -> Resolved | None:
+    """The values that the Priority plugin would set in this Pod; None if unknown, or if the class does not exist.
+
+    `namespace`: to take its default class into account.
+    """
+    name = class_to_be(template, namespace, context) if namespace else class_name(template)
     if not name and context.cluster is None and not context.classes_known:
         return None  # a real cluster may have a default
     try:
