@@ -73,7 +73,7 @@ def audit(
 ) -> Audit:
     """Check the objects of a cluster, and simulate restarts of Deployments, StatefulSets and DaemonSets.
 
-    `all_restarts`: simulate all restarts (default: by priority, until the simulations have 5,000 Pods). `autoscaling`:
+    `all_restarts`: simulate all restarts (default: by priority, at most 5,000 Pods in all simulations). `autoscaling`:
     settings of autoscalers (default: those of the cluster). The configuration file of `load` selects and configures the
     rules.
     """

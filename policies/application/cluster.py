@@ -122,7 +122,7 @@ def load(
 ) -> Cluster:
     """Load a cluster: snapshots (files or directories), or "live" or "live:CONTEXT" for a running cluster.
 
-    Several sources describe one cluster. A later source replaces objects of earlier ones, unless their UIDs differ.
+    Several sources describe one cluster. A later source replaces objects of earlier ones; other UIDs are an error.
     `kubernetes_version`: such as `1.36` (default: that of the cluster, otherwise of its newest kubelet, otherwise the
     newest that is not a preview). `scheduler_config`: a file or preset. `config`: a configuration file. `node_groups`:
     a file of node groups, as for `--node-templates`. `progress`: called with the number of objects read so far. Raises

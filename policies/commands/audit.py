@@ -289,7 +289,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add_since_option(add)
     help_text = "also write the findings into the running cluster, as Reports and a ClusterReport of OpenReports"
     add("--apply", action="store_true", help=help_text)
-    help_text = "simulate the restarts of all workloads (default: by priority, until the simulations have 5,000 Pods)"
+    help_text = "simulate the restarts of all workloads (default: by priority, at most 5,000 Pods in all simulations)"
     add("--all-restarts", action="store_true", help=help_text)
     add("-v", "--verbose", action="store_true", help="print at most 20 findings of each rule, with their fixes")
     add("-q", "--quiet", action="store_true", help="do not print the summary")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.scenario import World
 
 MAX_CLASSES: Final = 30
-"""The maximum number of listed workloads that may preempt a workload, lowest priority first."""
+"""The maximum number of listed PriorityClasses that may preempt a workload, lowest value first."""
 _NO_LOSS: Final = "no loss"
 _USUAL: Final = Autoscaling()
 
@@ -53,11 +53,11 @@ class Amounts(NamedTuple):
 
 
 class Preemptor(NamedTuple):
-    """A PriorityClass whose Pods may preempt a workload if their requests exceed `moreThan`, but not `upTo`.
+    """A PriorityClass whose Pods may preempt a workload, if they request more CPU or memory than the first amounts, and
+    at most the second. In both fields, CPU and memory may be of different nodes.
 
     `moreThan`: the largest free CPU and memory of the nodes on which the workload's Pods may run. `upTo`: the largest
-    free CPU and memory of the workload's nodes without the Pods of a lower priority than the class. In both fields, CPU
-    and memory may be of different nodes.
+    free CPU and memory of the workload's nodes without the Pods of a lower priority than the class.
     """
 
     class_: str
