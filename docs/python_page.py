@@ -99,8 +99,8 @@ _ERRORS: Final = """
 | `ConfigError` | a configuration file is invalid or unreadable; a `ValueError` | 2 |
 | `SourceError` | a file or cluster is unreadable, or lacks objects | 3; 2 for a missing file or context |
 
-Results of `lint`, `predict`, `headroom` and `whatif` have `faults`: the errors of single files and objects. The result covers the
-other files and objects.
+Results of `lint`, `predict`, `headroom` and `whatif` have `faults`: the errors of single files and objects. The result
+covers the other files and objects.
 """
 _TYPES: Final = """
 Results contain these types; `forewarn.types` exports them.
