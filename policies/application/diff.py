@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
-from forewarn.policies.application.manifests import after_apply
+from forewarn.policies.application.manifests import arrivals_of
 from forewarn.policies.application.places import Rejected
 from forewarn.policies.application.simulated import not_admitted
 from forewarn.policies.application.whatif import WhatIf, conditions_of, whatif
@@ -42,7 +42,7 @@ from forewarn.policies.manifests.differences import changed_fields, differences,
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidInput, InvalidObject, at, group_kind, mapping
 from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, IMMEDIATE_VOLUMES, UNBOUND_IMMEDIATE
-from forewarn.policies.simulation.scenario import Arrival, bounded
+from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.sources.files import PathLike, fspath
@@ -764,8 +764,7 @@ def _arrivals(changed: Iterable[Difference], cluster: ClusterSnapshot, *, prune:
     for difference in changed:
         before, after, namespace = difference.before, difference.after, difference.changed.namespace
         if after is not None and position_of(after.object) is not None:
-            obj = after_apply(cluster, _placed(after.object, namespace), before.object if before else NOTHING)
-            yield Arrival(0.0, "create", bounded(obj))
+            yield from arrivals_of(cluster, _placed(after.object, namespace), before.object if before else NOTHING)
         elif after is None and prune and before is not None:
             yield Arrival(0.0, "delete", _placed(before.object, namespace))
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.places import API_OBJECT, Places
-from forewarn.policies.application.simulated import rejected, with_classes
+from forewarn.policies.application.simulated import is_deleted_first, rejected, with_classes
 from forewarn.policies.controllers.applied import later_quotas, with_applied
 from forewarn.policies.controllers.new_pods import check_template
 from forewarn.policies.kinds.registry import (
@@ -107,11 +107,12 @@ def applied(
                     names["namespace"] = subject.ref.namespace
                 metadata = {**mapping(subject.object, "metadata"), **names}
                 obj = {**subject.object, "metadata": metadata}
-                yield Arrival(0.0, "create", bounded(after_apply(cluster, obj) if cluster else obj))
+                yield from arrivals_of(cluster, obj) if cluster else (Arrival(0.0, "create", bounded(obj)),)
         if not count:
             raise _nothing([manifest], f"no object that can be simulated{only_found(skipped)}")
 
 
+_RECREATED: Final = "not predicted: a tool deletes and recreates the Job. Fix: use `forewarn whatif apply`"
 _TEXT: Final = Plain("string", "string")
 _IDENTITY: Final = Struct("ObjectMeta", dict.fromkeys(("name", "generateName", "namespace"), _TEXT))
 
@@ -131,14 +132,18 @@ def check_decodes(subject: ReviewedObject, *, strict: bool = True) -> None:
         raise InvalidObject(f"unknown field: kubectl rejects it{hint}", unknown.path, subject.ref)
 
 
-def after_apply(cluster: ClusterSnapshot, obj: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
-    """Return an object after it is applied; a workload of the cluster with the fields that only the cluster has.
+def arrivals_of(cluster: ClusterSnapshot, obj: ApiObject, before: ApiObject = NOTHING) -> Iterator[Arrival]:
+    """Yield the apply of an object; a workload of the cluster keeps the fields that only the cluster has.
 
-    `before`: the previous manifest.
+    A Job with changed immutable fields that Argo CD or Flux recreates is deleted first. `before`: the previous
+    manifest. Raises ValueError for too many Pods.
     """
     ref = ref_of(obj, DEFAULT_NAMESPACE)
     stored = cluster.workload(group_kind(obj), ref.namespace, ref.name)
-    return obj if stored is None else applied_to(stored.object, obj, before)
+    if is_deleted_first(cluster, obj):
+        stored = None
+        yield Arrival(0.0, "delete", obj)
+    yield Arrival(0.0, "create", bounded(obj if stored is None else applied_to(stored.object, obj, before)))
 
 
 def with_manifests(
@@ -180,7 +185,9 @@ def with_manifests(
     priority_classes, invalid = with_classes(cluster, classes)
     _collect(faults, invalid)
     cluster_with_classes, unreadable = replace(cluster, priority_classes=priority_classes), list[InvalidObject]()
-    problems = rejected(cluster_with_classes, in_order)
+    recreated = {id(obj) for obj in objects if is_deleted_first(cluster, obj)}
+    problems = rejected(cluster_with_classes, in_order, recreated)
+    problems += [(obj, InvalidObject(_RECREATED, (), ref_of(obj))) for obj in objects if id(obj) in recreated]
     _collect(faults, (fault for _, fault in problems))
     left_out = {id(obj) for obj, _ in problems}
     admitted, others = ([obj for obj in each if id(obj) not in left_out] for each in (objects, others))

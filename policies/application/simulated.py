@@ -21,6 +21,7 @@ from forewarn.policies.kinds.registry import (
     RESOURCE_QUOTA,
     VOLUME,
 )
+from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.objects.fields import (
     InvalidInput,
     InvalidObject,
@@ -229,6 +230,14 @@ def not_admitted(cluster: ClusterSnapshot, obj: ApiObject, *, is_new: bool = Fal
             fix = f". Fix: {'set' if at(obj, *path) is None else 'remove'} {path[-1]}"
         return InvalidObject(f"{fault}{fix}", path, ref)
     return None
+
+
+def is_deleted_first(cluster: ClusterSnapshot, obj: ApiObject) -> bool:
+    """Report whether Helm, Argo CD or Flux deletes a Job, because immutable fields change. Raises InvalidObject."""
+    from forewarn.policies.kube_apiserver.validation.job import validate_job_update
+
+    job = cluster.workload(JOB, *_key(obj)) if group_kind(obj) == JOB and is_recreated(obj) else None
+    return job is not None and any(validate_job_update(applied_to(job.object, obj), job.object, cluster.semantics))
 
 
 def _admit_group(group: ApiObject, cluster: ClusterSnapshot) -> None:

@@ -113,9 +113,10 @@ class ControllerView:
             self._released.setdefault(key, set()).add(uid)
 
     def forget(self, key: Key) -> None:
-        """Drop the removed Pods that are stored for a deleted workload."""
+        """Drop the Pods of a deleted workload: a new Job of this name does not count them."""
         self._deleted.pop(key, None)
-        self._released.pop(key, None)
+        pods = self._api.by_controller.get(key, {}).values() if key[0] == JOB else ()
+        self._released[key] = {state.pod.uid for state in pods}
 
     def workload(self, key: Key, /) -> WorkloadState | None:
         return self._api.workloads.get(key)
@@ -569,13 +570,14 @@ class ControllerManager:
 
     def _collect_garbage(self, key: Key) -> Generator[float | None, None, None]:
         """Delete a workload's dependents, oldest first: Jobs or ReplicaSets with their Pods, then its own Pods."""
+        pods = [*self.api.by_controller.get(key, {}).values()]
         self.view.forget(key)
         self._collected.add(key)
         for owned in self.api.owned(key):
             self.api.remove_workload(owned.key)
             yield from self._collect_garbage(owned.key)
         self._collected.discard(key)
-        for state in self.view.pods_of(key):
+        for state in pods:
             if not state.terminating:
                 yield from self.delete(DeletePod(state.pod.namespace, state.pod.name), message="garbage collector")
 

@@ -204,3 +204,26 @@ def test_lint_ignores_a_job_that_a_tool_recreates(
     (tmp_path / "job.json").write_text(json.dumps(obj))
     answer = forewarn("lint", tmp_path / "job.json", "--cluster", "webhook/sample/cluster.yaml")
     assert ("job-field-changed" in answer.stdout) == is_reported
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("whatif apply", "no replica lost, no Pod preempted or newly Pending: "),
+        ("diff", "no replica lost, no Pod preempted or newly Pending"),
+        ("predict", "not predicted: a tool deletes and recreates the Job. Fix: use `forewarn whatif apply`"),
+        ("headroom", "not predicted: a tool deletes and recreates the Job. Fix: use `forewarn whatif apply`"),
+    ],
+)
+def test_a_job_that_a_tool_recreates_is_not_rejected(command: str, said: str, tmp_path: Path) -> None:
+    """More Pods of the deleted Job terminate than may fail in the new one."""
+    for name, cpu in (("old", "1"), ("new", "500m")):
+        container = {"name": "report", "image": "report", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+        spec = {"priorityClassName": "batch", "restartPolicy": "Never", "containers": [container]}
+        job = Made("batch/v1", "Job", "nightly", "reports").spec(parallelism=4, backoffLimit=1, template={"spec": spec})
+        job.obj["metadata"]["annotations"] = {"argocd.argoproj.io/sync-options": "Replace=true,Force=true"}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "job.json").write_text(json.dumps(job.obj))
+    files = [tmp_path / "old", tmp_path / "new"] if command == "diff" else ["-f", tmp_path / "new"]
+    answer = forewarn(*command.split(), *files, "--cluster", "webhook/sample/cluster.yaml")
+    assert said in (answer.stdout or answer.stderr).splitlines()[0]
