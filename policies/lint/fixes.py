@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from difflib import get_close_matches, unified_diff
+from difflib import unified_diff
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
@@ -17,6 +17,7 @@ from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_NAMES, PriorityClass
 from forewarn.policies.recommended_classes import is_recommended
+from forewarn.policies.rules.support.names import is_misspelt
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.output_file import write_file
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding, Location
 
 
-_LIKE: Final = 0.75
 _NUMBER: Final = re.compile(r"([ ]*)priority:[ \t]*-?[0-9]+[ \t]*(?:#.*)?\r?")
 _PINNED: Final = ("pinned-priority", "priority-mismatch")
 _KEY: Final = re.compile(r"[A-Za-z]+")
@@ -74,7 +74,7 @@ def edit_of(finding: Finding, line: str, classes: Collection[str], lines: tuple[
 def _renamed_class(finding: Finding, text: str, classes: Collection[str]) -> Edit | None:
     name = str(finding.detail.get("class", ""))
     meant = finding.detail.get("meant")
-    near = [meant] if meant in SYSTEM_NAMES else get_close_matches(name[:253], sorted(classes), n=2, cutoff=_LIKE)
+    near = [meant] if meant in SYSTEM_NAMES else [known for known in classes if is_misspelt(name, known)]
     mark = text[:1] if text[:1] in ("'", '"') else ""
     if near != [meant] or text != f"{mark}{name}{mark}":
         return None

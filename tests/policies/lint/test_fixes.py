@@ -57,6 +57,11 @@ def test_two_classes_that_are_near_are_left_to_the_author(tmp_path: Path) -> Non
     assert fix(tmp_path / "a.yaml", text).decode() == text
 
 
+def test_a_name_with_another_word_is_not_a_misspelt_one(tmp_path: Path) -> None:
+    text = f"{GOLD.replace('gold', 'customer-web')}---\n{POD}  priorityClassName: customer-app\n"
+    assert fix(tmp_path / "a.yaml", text).decode() == text
+
+
 def test_of_several_defaults_one_stays(tmp_path: Path) -> None:
     text = "---\n".join(f"{GOLD.replace('gold', name)}globalDefault: true\n" for name in ("a1", "b2", "c3"))
     found = fix(tmp_path / "a.yaml", text).decode()
