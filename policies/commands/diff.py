@@ -201,7 +201,7 @@ def _parser() -> Parser:
     add("--comment", action="store_true", help=help_text)
     add_cluster_option(add, required=False, several=True, in_turn=True)
     add_release_options(add)
-    add_until_option(add)
+    add_until_option(add, "; more for a DaemonSet")
     add_namespace_option(add)
     add("--fail-on", action="append", choices=_CONDITIONS, default=[], help="exit with 1 if this happens (repeatable)")
     add_printing_options(add, FORMATS)

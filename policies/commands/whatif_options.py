@@ -42,7 +42,7 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_cluster_option(add, several=True)
     add_release_options(add)
-    add_until_option(add, "; more for an upgrade or restart")
+    add_until_option(add, "; more for an upgrade, restart or DaemonSet")
     add_namespace_option(add)
     add_output_option(add, FORMATS)
     add("--timeline", action="store_true", help="also show all events in order")

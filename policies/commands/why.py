@@ -56,13 +56,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _check_fail_on(given: Sequence[str], parser: argparse.ArgumentParser) -> None:
     """Exit if a value of --fail-on is neither a state nor an id."""
-    from forewarn.policies.rules.support.names import nearest
+    from forewarn.policies.rules.support.names import suggested
     from forewarn.policies.why.evidence import IDS, STATES
 
     names = {*STATES, *IDS}
     for what in given:
         if what not in names:
-            parser.error(f"--fail-on {cut(what, 40)}: no state or cause{nearest(what, names)}")
+            parser.error(f"--fail-on {cut(what, 40)}: no state or cause{suggested(what, names)}")
 
 
 def _parser() -> argparse.ArgumentParser:

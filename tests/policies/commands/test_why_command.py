@@ -505,6 +505,7 @@ def test_events_and_conditions_are_quoted_and_bounded(tmp_path: Path, capsys: py
         (["default/none"], 2, "forewarn why: default/none: Pod not found in the cluster"),
         (["none", "-n", "team"], 2, "forewarn why: team/none: Pod not found in the cluster; its namespace has used up"),
         ([], 2, "the following arguments are required"),
+        (["a/b", "--fail-on", "x"], 2, "--fail-on x: no state or cause; known: being-deleted, class-changed, "),
         (["a/b", "--fail-on", "pnding"], 2, '--fail-on pnding: no state or cause; did you mean "pending"?'),
     ],
 )
