@@ -8,7 +8,7 @@ from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.table import left_out, limited
-from forewarn.policies.scheduling.reasons import in_short
+from forewarn.policies.scheduling.reasons import in_short, insufficient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,8 +180,7 @@ def _of_class(row: OfClass) -> str:
 
 def insufficient_text(stranded: Stranded) -> str:
     """The insufficient resources as a phrase: `insufficient cpu`, or `insufficient Pod slots and memory`."""
-    names = ["Pod slots" if name == "pods" else name for name in stranded.insufficient]
-    return f"insufficient {' and '.join(names)}"
+    return insufficient("Pod slots" if name == "pods" else name for name in stranded.insufficient)
 
 
 def stranded_text(stranded: Stranded) -> str:

@@ -54,6 +54,11 @@ def as_reason(text: str) -> Reason:
     return text if isinstance(text, Reason) else Reason(text)
 
 
+def insufficient(resources: Iterable[str]) -> str:
+    """The resources as a phrase: `insufficient cpu and memory`."""
+    return f"insufficient {' and '.join(resources)}"
+
+
 def joined(reasons: Iterable[str], separator: str = " and ") -> Reason:
     """Return one Reason for several."""
     several = [as_reason(reason) for reason in reasons]

@@ -19,6 +19,7 @@ from forewarn.policies.objects.pod import MIRROR_ANNOTATION, Pod
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.resources import CPU, MEMORY
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
+from forewarn.policies.scheduling.reasons import insufficient
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -169,7 +170,7 @@ def _of_kubelet(pods: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *,
         return Resized(pod.key, node, ACCEPTED, reason, requirements, evicted)
     if pod.critical and not preempts and not admission.failed:
         return Resized(pod.key, node, DEFERRED, rejection.message, requirements)
-    lacking = [f"insufficient {' and '.join(requirements)}"] if requirements else []
+    lacking = [insufficient(requirements)] if requirements else []
     reason = "; ".join([*(item.message for item in admission.failed), *lacking])
     if not requirements:
         return Resized(pod.key, node, DEFERRED, reason)

@@ -23,7 +23,7 @@ from forewarn.policies.scheduling.preemption import (
     victims_below,
     victims_by_importance,
 )
-from forewarn.policies.scheduling.reasons import TOO_SMALL, as_reason, joined
+from forewarn.policies.scheduling.reasons import TOO_SMALL, as_reason, insufficient, joined
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -194,9 +194,9 @@ def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> 
 def _explained(status: Status, *, emptied: bool) -> str:
     """Return a status as a phrase. `emptied`: the status is for the node without all Pods of lower priority."""
     reasons = [as_reason(reason) for reason in status.reasons]
-    lacking = " and ".join(reason.resource for reason in reasons if reason.resource)
+    lacking = [reason.resource for reason in reasons if reason.resource]
     too_small = TOO_SMALL if status.code == "UnschedulableAndUnresolvable" else ""
-    parts = [f"{too_small}insufficient {lacking}"] if lacking else []
+    parts = [f"{too_small}{insufficient(lacking)}"] if lacking else []
     parts += [reason.short for reason in reasons if not reason.resource]
     resolvable = status.code == "Unschedulable"
     return ", ".join(parts) + (" even after preempting all Pods of lower priority" if emptied and resolvable else "")

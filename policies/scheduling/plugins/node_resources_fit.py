@@ -37,7 +37,7 @@ from forewarn.policies.scheduling.framework import (
     PreFilterResult,
     Status,
 )
-from forewarn.policies.scheduling.reasons import LOWER_REQUESTS, Reason
+from forewarn.policies.scheduling.reasons import LOWER_REQUESTS, Reason, insufficient
 from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.node_fit import MAX, PASSES, CapacityConstraint, Present, Rejections
 
@@ -478,7 +478,7 @@ def reason_of(resource: str) -> Reason:
     """Return kube-scheduler's reason for an insufficient resource. Source: upstream `fitsRequest`."""
     if resource == "pods":
         return Reason("Too many pods", "maximum number of Pods reached", "add nodes", of_pods=True)
-    return Reason(f"Insufficient {resource}", f"insufficient {resource}", LOWER_REQUESTS, resource=resource)
+    return Reason(f"Insufficient {resource}", insufficient([resource]), LOWER_REQUESTS, resource=resource)
 
 
 def _insufficient(wanted: Sequence[str], bits: int) -> Status:
