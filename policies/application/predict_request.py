@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
 from forewarn.policies.options import Options
 
@@ -12,22 +12,28 @@ if TYPE_CHECKING:
     from forewarn.policies.application.manifests import Manifest
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
-_T = TypeVar("_T")
+_T = TypeVar("_T", bool, str, int | None)
 
 
 class Option(NamedTuple):
-    """An option of `forewarn predict`: a flag, or a number up to `most`. `label`: of its input on the page Predict of
-    `forewarn ui`; "" if the page has none.
+    """An option of `forewarn predict`. `label`: of its input on the page Predict of `forewarn ui`; "" if the page has
+    none. `most`: of a number. `option`: on the command line.
     """
 
+    default: bool | str | int | None
     help: str
-    is_flag: bool
-    label: str = ""
-    most: int = 2**31 - 1
+    label: str
+    most: int
+    option: str = ""
+
+    @property
+    def kind(self) -> Literal["flag", "word", "number"]:
+        """Of its value, from that of the default."""
+        return "flag" if isinstance(self.default, bool) else "word" if isinstance(self.default, str) else "number"
 
 
-def _option(default: _T, help_text: str, label: str = "") -> _T:
-    option: _T = field(default=default, metadata={"option": Option(help_text, isinstance(default, bool), label)})
+def _option(default: _T, help_text: str, label: str = "", most: int = 2**31 - 1) -> _T:
+    option: _T = field(default=default, metadata={"option": Option(default, help_text, label, most)})
     return option
 
 
@@ -54,6 +60,8 @@ class PredictRequest:
 
 
 OPTIONS: Final[Mapping[str, Option]] = {
-    each.name: each.metadata["option"] for each in fields(PredictRequest) if each.metadata
+    each.name: each.metadata["option"]._replace(option=f"--{each.name.replace('_', '-')}")
+    for each in fields(PredictRequest)
+    if each.metadata
 }
 """Field of the request -> the option of the same name."""

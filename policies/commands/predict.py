@@ -153,11 +153,13 @@ def argument_parser() -> argparse.ArgumentParser:
     add("--pod", metavar="NAMESPACE/POD", help="a Pending Pod of the cluster")
     add_cluster_option(add, several=True)
     add_release_options(add)
-    for name, option in OPTIONS.items():
-        if option.is_flag:
-            add(f"--{name}", action="store_true", help=option.help)
+    for each in OPTIONS.values():
+        if each.kind == "flag":
+            add(each.option, action="store_true", help=each.help)
+        elif each.kind == "number":
+            add(each.option, type=integer_between(0, each.most), metavar="N", default=each.default, help=each.help)
         else:
-            add(f"--{name}", type=integer_between(0, option.most), metavar="N", help=option.help)
+            add(each.option, default=each.default, help=each.help)
     add_namespace_option(add)
     add_output_option(add, ("text", "json", "html"))
     help_text = "exit with 1 if this happens to a Pod (repeatable)"

@@ -420,7 +420,8 @@ def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _options(edits: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of `forewarn predict` in the changes."""
-    return {key: value for key, value in edits.items() if EDITS[key].option and value not in (None, False)}
+    given = {key: value for key, value in edits.items() if EDITS[key].option and value not in (None, "")}
+    return {key: value for key, value in given.items() if value is not False}
 
 
 def _answer(page: Page, document: Any, command: str = "") -> dict[str, Any]:

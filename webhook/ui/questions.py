@@ -220,7 +220,7 @@ EDITS: Final = {
         Field("cpu", "cpu request"),
         Field("memory", "memory request"),
         *(
-            Field(name, each.label, name, f"--{name}", "flag" if each.is_flag else "number", most=each.most)
+            Field(name, each.label, name, each.option, each.kind, most=each.most)
             for name, each in OPTIONS.items()
             if each.label
         ),

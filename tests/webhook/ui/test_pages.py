@@ -13,10 +13,11 @@ from urllib.parse import urlencode
 
 import pytest
 
+from forewarn.policies.application.predict_request import Option
 from forewarn.policies.render.html.elements import Page
 from forewarn.webhook.ui import questions
-from forewarn.webhook.ui.answers import NO_NODE_GROUPS, NOT_READ, _with_lines
-from forewarn.webhook.ui.questions import EDITS
+from forewarn.webhook.ui.answers import NO_NODE_GROUPS, NOT_READ, _options, _with_lines
+from forewarn.webhook.ui.questions import EDITS, Field
 from tests.in_process import forewarn
 from tests.json_outputs import validator
 from tests.policies.autoscaling.test_discovery import status
@@ -336,6 +337,16 @@ def test_an_option_of_the_command_is_one_of_the_page(shared: Desk, name: str) ->
     assert after["lines"] != before["lines"]
     assert f'id="{name}" type="checkbox"' in shared.get("/predict").text
     assert predicted(shared, MANIFEST, **{name: False}) == before
+
+
+def test_the_number_0_and_a_text_are_values_of_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, default in (("most_pods", None), ("of_zone", "")):
+        given = Option(default, "help", "label", 9, f"--{name.replace('_', '-')}")
+        monkeypatch.setitem(EDITS, name, Field(name, "label", name, given.option, given.kind, most=given.most))
+    assert _options({"most_pods": 0, "of_zone": "a"}) == {"most_pods": 0, "of_zone": "a"}
+    assert EDITS["most_pods"].read("0") == (["--most-pods=0"], 0)
+    assert EDITS["of_zone"].read("a") == (["--of-zone", "a"], "a")
+    assert _options({"most_pods": None, "of_zone": "", "explain": False}) == {}
 
 
 @pytest.mark.parametrize(
