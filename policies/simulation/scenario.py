@@ -176,13 +176,15 @@ def _event(event: Any) -> Arrival:
         raise ValueError(f"{unknown} in an event; known: at, and one of {', '.join(OPERATIONS)}")
     operation, value = given[0], event[given[0]]
     at, declared = seconds(event.get("at", 0)), OPERATIONS[operation]
-    if declared.of_node:
-        if not isinstance(value, str) or not value:
-            raise ValueError(f"{operation} must be the name of a node")
-        return Arrival(at, operation, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": value}})
-    if not isinstance(value, dict):
+    if declared.read is not _named_node and not isinstance(value, dict):
         raise ValueError(f"{operation} must be an object, not {json_type(value)}")
     return Arrival(at, operation, declared.read(operation, value))
+
+
+def _named_node(operation: str, name: Any) -> ApiObject:
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{operation} must be the name of a node")
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
 
 
 def _identified(operation: str, value: Mapping[str, Any]) -> ApiObject:
@@ -230,13 +232,13 @@ def _scaled(stored: ApiObject, event: ApiObject) -> ApiObject:
 class Operation(NamedTuple):
     """An operation in a file of events.
 
-    `read`: (operation, value) -> object of the Arrival. `of_node`: the value is the name of a node; returns the changed
-    node, or None for a removed one. `of_workload`: (stored object, object of the Arrival) -> changed object. `noun`: in
+    `read`: (operation, value) -> object of the Arrival. `of_node`: (node, object of the Arrival) -> changed node, or
+    None for a removed one. `of_workload`: (stored object, object of the Arrival) -> changed object. `noun`: in
     messages, if it is not the name.
     """
 
-    read: Callable[[str, Mapping[str, Any]], ApiObject] = _identified
-    of_node: Callable[[Node], Node | None] | None = None
+    read: Callable[[str, Any], ApiObject] = _identified
+    of_node: Callable[[Node, ApiObject], Node | None] | None = None
     of_workload: Callable[[ApiObject, ApiObject], ApiObject] | None = None
     noun: str = ""
 
@@ -251,10 +253,10 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     **dict.fromkeys(("create", "update", "delete"), Operation()),
     "scale": Operation(_scale, of_workload=_scaled),
     "run": Operation(_run),
-    "cordon": Operation(of_node=lambda node: replace(node, unschedulable=True)),
-    "uncordon": Operation(of_node=lambda node: replace(node, unschedulable=False)),
-    "drain": Operation(of_node=lambda node: replace(node, unschedulable=True)),
-    "lost": Operation(of_node=lambda _: None, noun="loss"),
+    "cordon": Operation(_named_node, lambda node, _: replace(node, unschedulable=True)),
+    "uncordon": Operation(_named_node, lambda node, _: replace(node, unschedulable=False)),
+    "drain": Operation(_named_node, lambda node, _: replace(node, unschedulable=True)),
+    "lost": Operation(_named_node, lambda *_: None, noun="loss"),
 }
 """By name. Simulations also evict the Pods of a drained node."""
 FORM: Final = f"list of `{{at, {'|'.join(OPERATIONS)}}}`"

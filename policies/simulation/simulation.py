@@ -179,7 +179,7 @@ def _node(api: ApiServer, arrival: Arrival) -> None:
         return  # what is gone is not found
     elif arrival.op == "update":
         api.put_node(read_node(arrival.object))
-    elif change and (changed := change(node)):
+    elif change and (changed := change(node, arrival.object)):
         api.put_node(changed)
     else:
         api.remove_node(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from forewarn.policies.commands.predict import main as predict
 from forewarn.policies.commands.whatif import main
-from forewarn.policies.simulation.scenario import read_events, seconds
+from forewarn.policies.objects.node import Taint
+from forewarn.policies.simulation.scenario import OPERATIONS, Operation, read_events, seconds
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:
@@ -262,6 +264,20 @@ def test_an_event_that_cannot_be_read_is_named(event: Any, said: str) -> None:
     with pytest.raises(ValueError, match="event 1") as raised:
         list(read_events([[event]]))
     assert said in str(raised.value)
+
+
+def test_an_operation_of_a_node_is_its_declaration(
+    simulate: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taint = Operation(
+        lambda _, value: {"apiVersion": "v1", "kind": "Node", "metadata": {"name": value["node"]}, "key": value["key"]},
+        lambda node, event: replace(node, taints=(Taint(event["key"], "", "NoExecute"),)),
+    )
+    monkeypatch.setitem(OPERATIONS, "taint", taint)
+    low = [workload("ReplicaSet", "low", 1, "3", priority=1), running("low-a", "low", "3", "n1", priority=1)]
+    _, out, _ = simulate([NODES[0], *low], [], events=[{"at": "1m", "taint": {"node": "n1", "key": "dead"}}])
+    assert "1 min  node n1 is tainted" in out
+    assert "default/low (class class-1, priority 1): 1 → 0, 1 Pending" in out
 
 
 def test_durations() -> None:
