@@ -20,7 +20,7 @@ from forewarn.policies.objects.pod_loss import PodLoss, losses_of, named_loss
 from forewarn.policies.objects.workload import backoff_limit, wanted_active
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.simulation import Simulation, forbidden_by, remaining_on
-from forewarn.policies.simulation.summary import Levels, Names, names_in, summarize
+from forewarn.policies.simulation.summary import Levels, Names, Summary, names_in, summarize
 from forewarn.policies.whatif import MAX_UNTIL, autoscalers, blockers, new_nodes
 from forewarn.policies.whatif.answer import Answer, BeforeAfter, Bound, Preemption, Runs, WithoutChange, WorkloadCount
 
@@ -101,8 +101,6 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
     """Return the answer after the end of a simulation."""
     after, summary = count_by_workload(simulation), summarize(simulation)
     stuck = {name: left for name in sorted(question.drained) if (left := _stuck(simulation, name))}
-    messages = {waiting.group: waiting.message for waiting in summary.waiting}
-    failures = _failures(simulation, start.failed)
     losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, start.failed))
     pdbs = pdbs_below_desired(simulation, start.all_pdbs)
     starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
@@ -110,15 +108,7 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
         change=question.title,
         running_before=sum(count.running for count in start.before.values()),
         running_after=sum(count.running for count in after.values()),
-        workloads=_compared(
-            start.before,
-            after,
-            messages,
-            failures,
-            simulation.api.nodes,
-            summary.names,
-            start.replicas - _replicas(simulation, question, start.before),
-        ),
+        workloads=_compared(simulation, question, start, after, summary),
         preempted=preemptions_of(simulation, summary.names),
         pdbs={name: counts for name, counts in pdbs.items() if name not in start.pdbs},
         not_drained=stuck,
@@ -339,32 +329,33 @@ def _wanted(job: WorkloadState) -> int:
 
 
 def _compared(
-    before: Mapping[tuple[str, str], Count],
+    simulation: Simulation,
+    question: Question,
+    start: _Start,
     after: Mapping[tuple[str, str], Count],
-    messages: Mapping[str, str],
-    failures: Mapping[tuple[str, str], str],
-    nodes: Container[str],
-    names: Names,
-    unwanted: Mapping[tuple[str, str], int],
+    summary: Summary,
 ) -> list[WorkloadCount]:
-    """Return the workloads that differ or have Pending Pods: those that miss Pods first, by priority.
-
-    The mappings are by (kind, `namespace/name`) of the workload, but `messages` (why its Pods are Pending) by displayed
-    name. `nodes`: the nodes that exist at the end. `unwanted`: by how many replicas the change scales down.
-    """
+    """Return the workloads that differ or have Pending Pods: those that miss Pods first, by priority."""
+    messages = {waiting.group: waiting.message for waiting in summary.waiting}
+    failures = _failures(simulation, start.failed)
+    scaled_down = start.replicas - _replicas(simulation, question, start.before)
     found = []
-    for workload in {**before, **after}:
-        origin = (after.get(workload) or before[workload]).origin
-        one, other = before.get(workload, Count(origin)), after.get(workload, Count(origin))
-        counts = one.running, other.running, one.pending, other.pending
-        if counts[0] != counts[1] or counts[2] or counts[3]:
-            name = names.of(workload)
-            about = name, origin.namespace, origin.priority_class, origin.priority
-            message = messages.get(name, "") if counts[3] else ""
-            with_node = sum(pods for node, pods in one.daemons.items() if node not in nodes)
-            failure = failures.get(workload, "")
-            why = with_node, failure, unwanted.get(workload, 0)
-            found.append(WorkloadCount(*about, *counts, message, origin.again, origin.kind, *why))
+    for workload in {**start.before, **after}:
+        origin = (after.get(workload) or start.before[workload]).origin
+        one, other = start.before.get(workload, Count(origin)), after.get(workload, Count(origin))
+        if one.running != other.running or one.pending or other.pending:
+            name = summary.names.of(workload)
+            count = WorkloadCount(
+                *(name, origin.namespace, origin.priority_class, origin.priority),
+                *(one.running, other.running, one.pending, other.pending),
+                message=messages.get(name, "") if other.pending else "",
+                again=origin.again,
+                kind=origin.kind,
+                with_node=sum(pods for node, pods in one.daemons.items() if node not in simulation.api.nodes),
+                failure=failures.get(workload, ""),
+                unwanted=scaled_down[workload],
+            )
+            found.append(count)
     return sorted(found, key=lambda s: (not (s.missed or s.pending), -s.priority, -s.missed, -s.pending, s.workload))
 
 

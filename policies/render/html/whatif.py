@@ -139,7 +139,8 @@ def _upgrades(answer: Answer) -> Iterator[Element]:
 def _workloads(answer: Answer) -> Iterator[Element]:
     standings = answer.workloads
     rows = (
-        (s.workload, s.priority_class or "-", *s[3:6], s.pending, in_short(s.message) or s.failure) for s in standings
+        (s.workload, s.priority_class or "-", s.priority, *s.running, s.pending, in_short(s.message or s.failure))
+        for s in standings
     )
     heads = ("workload", "class", "priority", "before", "after", "Pending", "reason")
     shown = element("p", "No workload changes.")
