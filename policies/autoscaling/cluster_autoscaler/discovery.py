@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT, PRIORITIES, Priorities
+from forewarn.policies.autoscaling.cluster_autoscaler.flags import duration, number, values_of
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     Member,
     NodeGroup,
@@ -25,8 +26,18 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     is_good_template,
     is_ready,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import BACK_OFF, NOT_READY, PROVIDER_LABELS, Settings
-from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import TO_BE_DELETED, ScaleDownSettings
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
+    BACK_OFF,
+    NOT_READY,
+    PROVIDER_LABELS,
+    SCALE_UP_FLAGS,
+    Settings,
+)
+from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import (
+    SCALE_DOWN_FLAGS,
+    TO_BE_DELETED,
+    ScaleDownSettings,
+)
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.copies import replace
 from forewarn.policies.findings import cut, one_line
@@ -35,7 +46,6 @@ from forewarn.policies.manifests import Fault, values
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, items, text, text_at, timestamp
 from forewarn.policies.objects.node import ZONE, Node
 from forewarn.policies.objects.resources import CPU, MEMORY
-from forewarn.policies.scheduling.configuration import seconds
 
 if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
@@ -43,7 +53,6 @@ if TYPE_CHECKING:
 MAX_GROUPS: Final = 500
 STATUS: Final = "cluster-autoscaler-status"
 NO_TEMPLATE: Final = "no node to make a template of"
-_MAX_SIZE: Final = 2**31 - 1
 _LONGEST: Final = 253
 _MAX_STATUS: Final = 1 << 20
 _UNLIMITED: Final = {CPU: 320_000, MEMORY: 6_400_000}
@@ -61,39 +70,6 @@ _EKSCTL: Final = re.compile(r"eksctl-.*-nodegroup-(.+)-NodeGroup-[0-9A-Za-z]+")
 _DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 _DELAYED: Final = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 _STARTUP_TIME: Final = 900.0
-_SHORTEST_INTERVAL: Final = 1.0
-_TIMES: Final = {
-    "scale-down-unneeded-time": "unneeded_time",
-    "scale-down-unready-time": "unready_time",
-    "scale-down-delay-after-add": "delay_after_add",
-    "scale-down-delay-after-delete": "delay_after_delete",
-    "unremovable-node-recheck-timeout": "recheck",
-    "blocking-system-pod-distruption-timeout": "system_pod_timeout",
-    "node-delete-delay-after-taint": "delay_after_taint",
-    "max-pod-eviction-time": "max_eviction_time",
-    "node-deletion-delay-timeout": "deletion_delay",
-}
-_COUNTS: Final = {
-    "max-scale-down-parallelism": "max_parallel",
-    "max-drain-parallelism": "max_drains",
-    "min-replica-count": "min_replicas",
-    "max-graceful-termination-sec": "max_grace_period",
-}
-_SHARES: Final = {
-    "scale-down-utilization-threshold": "threshold",
-    "scale-down-gpu-utilization-threshold": "gpu_threshold",
-}
-_SWITCHES: Final = {
-    "scale-down-enabled": "enabled",
-    "scale-down-unready-enabled": "unready_enabled",
-    "cordon-node-before-terminating": "cordons",
-    "ignore-daemonsets-utilization": "ignores_daemon_sets",
-    "ignore-mirror-pods-utilization": "ignores_mirror_pods",
-    "skip-nodes-with-system-pods": "skips_system_pods",
-    "skip-nodes-with-local-storage": "skips_local_storage",
-    "skip-nodes-with-custom-controller-pods": "skips_custom_controllers",
-}
-"""Flags of scale-down -> the fields of ScaleDownSettings."""
 _TOTALS: Final = {"cores-total": 0, "memory-total": 0, "gpu-total": 1}
 """Flag of limits -> the position of the minimum."""
 _FLAG: Final = re.compile(r"--?([a-z][a-z0-9_-]*)(?:=(.*))?", re.DOTALL)
@@ -102,10 +78,11 @@ _MAX_SCRIPT: Final = 20_000
 _STARTUP_TAINTS: Final = ("startup-taint", "ignore-taint")
 with open(os.path.join(os.path.dirname(__file__), "flags.json"), encoding="utf-8") as _file:
     _FLAGS: Final = json.load(_file)
-"""Flags that forewarn reads, besides those above; those that it does not model, with the default value; and those that
-change no answer, for example because nothing fails in simulations. Other flags count as not modelled.
+"""Flags that forewarn reads, besides those of settings; those that it does not model, with the default value; and those
+that change no answer, for example because nothing fails in simulations. Other flags count as not modelled.
 """
-_READ: Final = frozenset((*_FLAGS["read"], *_TIMES, *_COUNTS, *_SHARES, *_SWITCHES, *_STARTUP_TAINTS))
+_OF_SETTINGS: Final = {**SCALE_UP_FLAGS, **SCALE_DOWN_FLAGS}
+_READ: Final = frozenset((*_FLAGS["read"], *_OF_SETTINGS, *_STARTUP_TAINTS))
 _NOT_MODELLED, _NOT_MODELLED_IN_SCALE_DOWN = (
     {flag: default for flag, default in _FLAGS[key].items() if flag not in _READ}
     for key in ("notModelled", "notModelledInScaleDown")
@@ -115,7 +92,7 @@ _ALLOWED: Final = _READ.union(_FLAGS["irrelevant"], _NOT_MODELLED_IN_SCALE_DOWN)
 _ALLOWED_PREFIXES: Final = tuple(flag.removesuffix("*") for flag in _FLAGS["irrelevant"] if flag.endswith("*"))
 _BOOLEAN: Final = frozenset(
     name for name, default in {**_NOT_MODELLED, **_NOT_MODELLED_IN_SCALE_DOWN}.items() if default in ("true", "false")
-).union(_SWITCHES, ("balance-similar-node-groups", "force-ds", "frequent-loops-enabled", "scale-from-unschedulable"))
+).union(["scale-from-unschedulable"], (name for name, flag in _OF_SETTINGS.items() if flag.is_switch))
 
 
 class Sizes(NamedTuple):
@@ -249,13 +226,13 @@ class Discovery:
     def _take_machines(self, obj: ApiObject, kind: str) -> None:
         prefix = f"{_MACHINES[kind]}/cluster-api-autoscaler-node-group-"
         annotations = at(obj, "metadata", "annotations")
-        most = _number(annotations.get(f"{prefix}max-size")) if isinstance(annotations, dict) else None
+        most = number(annotations.get(f"{prefix}max-size")) if isinstance(annotations, dict) else None
         if most is None or len(self._templates) >= MAX_GROUPS:
             return
         kind_name = kind.rpartition("/")[2]
         name = "/".join([kind_name, *(text_at(obj, "metadata", key) for key in ("namespace", "name"))])
-        least = _number(annotations.get(f"{prefix}min-size")) or 0
-        self._sizes.setdefault(name, (Sizes(_number(at(obj, "spec", "replicas")), least, most), kind_name))
+        least = number(annotations.get(f"{prefix}min-size")) or 0
+        self._sizes.setdefault(name, (Sizes(number(at(obj, "spec", "replicas")), least, most), kind_name))
         if template := _template_of_annotations(annotations):
             self._templates[name] = template
 
@@ -266,7 +243,7 @@ class Discovery:
                 flags = _flags_in([word for key in ("command", "args") for word in _words(container, key)])
                 self.karpenter_flags = {**_environment(container), **dict(flags)}
             words = [word for key in ("command", "args") for word in _words(container, key)]
-            programs = [number for number, word in enumerate(words) if word.rpartition("/")[2] == _PROGRAM]
+            programs = [place for place, word in enumerate(words) if word.rpartition("/")[2] == _PROGRAM]
             if programs or _image(container).rpartition("/")[2] == _PROGRAM:
                 self.has_flags = True
                 self._flags = list(_flags_in(words[programs[0] + 1 if programs else 0 :][:_MAX_FLAGS]))
@@ -280,24 +257,21 @@ class Discovery:
         extra = frozenset(value for name, value in self._flags if name == "balancing-ignore-label")
         return Settings(
             expanders=tuple(flags.get("expander", DEFAULT).split(",")[:10]),
-            balance_similar=flags.get("balance-similar-node-groups") == "true",
             ignored_labels=extra | PROVIDER_LABELS.get(flags.get("cloud-provider", ""), frozenset()),
-            max_nodes_total=_number(flags.get("max-nodes-total")) or 0,
             limits={
                 name: most << (30 if name == MEMORY else 0)
                 for name, most in limits.items()
                 if most is not None and most < _UNLIMITED[name]
             },
-            force_daemon_sets=flags.get("force-ds") == "true",
             priorities=None if priorities is None else Priorities(priorities),
             scale_down=_scale_down(self._flags),
             unmodelled=_unmodelled(self._flags),
-            **_of_scans(flags),
+            **{field: value for field, value in values_of(SCALE_UP_FLAGS, flags).items() if value is not None},
         )
 
     def unready(self, time: str) -> frozenset[str]:
         """Return nodes neither ready nor starting. `time`: in RFC 3339, or "". Source: `updateReadinessStats`."""
-        startup = _duration(dict(self._flags).get("max-node-startup-time", ""))
+        startup = duration(dict(self._flags).get("max-node-startup-time", ""))
         least = _STARTUP_TIME if startup is None else startup
         now, is_ready = timestamp({"time": time}, "time") or inf, self._tells_ready()
         return frozenset(
@@ -330,8 +304,8 @@ class Discovery:
         for name, value in self._flags:
             least, _, rest = value.partition(":")
             most, _, group = rest.partition(":")
-            if name == "nodes" and group and (maximum := _number(most)) is not None:
-                yield _short(group), (Sizes(None, _number(least) or 0, maximum), "flag --nodes")
+            if name == "nodes" and group and (maximum := number(most)) is not None:
+                yield _short(group), (Sizes(None, number(least) or 0, maximum), "flag --nodes")
 
     def _pool(self, key: str, name: str, sizes: Sizes, limits: str, snapshot: Snapshot) -> Pool:
         seen = self._nodes.get(key) or _Seen(limits)
@@ -423,7 +397,7 @@ def _key(name: str, nodes: Mapping[str, object]) -> str:
 
 
 def _of_status(entry: ApiObject) -> Sizes:
-    size, least, most = (_number(at(entry, "health", key)) for key in ("cloudProviderTarget", "minSize", "maxSize"))
+    size, least, most = (number(at(entry, "health", key)) for key in ("cloudProviderTarget", "minSize", "maxSize"))
     state = NOT_READY if text_at(entry, "health", "status") == "Unhealthy" else ""
     state = BACK_OFF if text_at(entry, "scaleUp", "status") == "Backoff" else state
     return Sizes(size, least or 0, most, state)
@@ -511,18 +485,6 @@ def _tests_keys(flags: Iterable[tuple[str, str]], names: Collection[str]) -> Cal
     return lambda key: key in keys or key.startswith(prefixes)
 
 
-def _of_scans(flags: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings of scans. An unreadable value counts as absent."""
-    interval, share = _duration(flags.get("scan-interval", "")), _share(flags.get("max-total-unready-percentage", ""))
-    read = {
-        "scan_interval": None if interval is None else max(interval, _SHORTEST_INTERVAL),
-        "ok_unready": _number(flags.get("ok-total-unready-count")),
-        "max_unready": None if share is None else share / 100,
-        "frequent_scans": _switch(flags.get("frequent-loops-enabled", "")),
-    }
-    return {name: value for name, value in read.items() if value is not None}
-
-
 def _unmodelled(given: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the flags that forewarn does not model and that may change an answer."""
     names = {
@@ -536,7 +498,7 @@ def _unmodelled(given: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def _is_default(value: str, default: str | None) -> bool:
-    return value == default or (default == "0s" and _duration(value) == 0)
+    return value == default or (default == "0s" and duration(value) == 0)
 
 
 def _image(container: object) -> str:
@@ -544,45 +506,24 @@ def _image(container: object) -> str:
     return re.split("[:@]", image[:_LONGEST])[0] if isinstance(image, str) else ""
 
 
-def _number(value: object) -> int | None:
-    """Return a size: a whole number, also written as text; None for other values."""
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,10}", value, re.ASCII):
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_SIZE else None
-
-
 def _scale_down(given: Sequence[tuple[str, str]]) -> ScaleDownSettings:
     """Return the settings of scale-down; a flag that is unreadable or not modelled makes removals unknown."""
-    flags, chosen = dict(given), dict[str, Any]()
-    for fields, read in ((_TIMES, _duration), (_COUNTS, _number), (_SHARES, _share), (_SWITCHES, _switch)):
-        for flag in fields.keys() & flags.keys():
-            chosen[fields[flag]] = read(flags[flag])
-            if chosen[fields[flag]] is None:
-                return ScaleDownSettings(not_predicted=f"--{flag} has an unreadable value")
+    flags = dict(given)
+    chosen = values_of(SCALE_DOWN_FLAGS, flags)
+    for name, flag in SCALE_DOWN_FLAGS.items():
+        if chosen.get(flag.field, flag) is None:
+            return ScaleDownSettings(not_predicted=f"--{name} has an unreadable value")
     totals = ((name, [*value.split(":"), ""]) for name, value in given if name in _TOTALS)
-    least = [name for name, limits in totals if _number(limits[_TOTALS[name]]) != 0]
+    least = [name for name, limits in totals if number(limits[_TOTALS[name]]) != 0]
     unmodelled = [name for name, default in _NOT_MODELLED_IN_SCALE_DOWN.items() if name in flags]
     unmodelled = [name for name in unmodelled if not _is_default(flags[name], _NOT_MODELLED_IN_SCALE_DOWN[name])]
     names = [*(f"the minimum of --{name}" for name in least), *(f"--{name}" for name in unmodelled)]
     return ScaleDownSettings(**chosen, not_predicted=f"{names[0]} is not modelled" if names else "")
 
 
-def _duration(value: str) -> float | None:
-    found = seconds(value) if len(value) <= _LONGEST else None
-    return found if found is not None and 0 <= found <= _MAX_SIZE else None
-
-
-def _share(value: str) -> float | None:
-    return float(value) if re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]{1,15})?", value, re.ASCII) else None
-
-
-def _switch(value: str) -> bool | None:
-    return {"true": True, "false": False}.get(value)
-
-
 def _most(limits: str | None) -> int | None:
     """Return the maximum of `min:max`."""
-    return _number((limits or "").partition(":")[2])
+    return number((limits or "").partition(":")[2])
 
 
 def _short(name: str) -> str:

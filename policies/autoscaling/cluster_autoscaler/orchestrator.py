@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES, EquivalenceGroup, Estimate
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import (
@@ -13,6 +13,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.expanders import (
     best_options,
     option_of,
 )
+from forewarn.policies.autoscaling.cluster_autoscaler.flags import Interval, Number, Share, Switch, flags_of
 from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import ScaleDownSettings
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.node import HOSTNAME
@@ -167,23 +168,23 @@ class Settings(NamedTuple):
 
     `limits`: maximum cpu (cores) and memory (bytes) of all nodes. `priorities`: for the expander priority.
     `scan_interval`: in seconds. `frequent_scans`: whether a scan follows a scale-up at once. `unready`: the nodes that
-    are not ready; cluster-autoscaler halts with more than `ok_unready` and more than the share `max_unready` of them.
+    are not ready; cluster-autoscaler halts with more than `ok_unready` and more than `max_unready` percent of them.
     `unmodelled`: names of flags that have no effect here.
     """
 
     expanders: Sequence[str] = (DEFAULT,)
-    balance_similar: bool = False
+    balance_similar: Annotated[Switch, "balance-similar-node-groups"] = False
     ignored_labels: frozenset[str] = frozenset()
-    max_nodes_total: int = 0
+    max_nodes_total: Annotated[Number, "max-nodes-total"] = 0
     limits: Mapping[str, int] = {}
-    force_daemon_sets: bool = False
+    force_daemon_sets: Annotated[Switch, "force-ds"] = False
     priorities: Priorities | None = None
     scale_down: ScaleDownSettings = ScaleDownSettings()
-    scan_interval: float = SCAN_INTERVAL
-    frequent_scans: bool = True
+    scan_interval: Annotated[Interval, "scan-interval"] = SCAN_INTERVAL
+    frequent_scans: Annotated[Switch, "frequent-loops-enabled"] = True
     unready: frozenset[str] = frozenset()
-    ok_unready: int = 3
-    max_unready: float = 0.45
+    ok_unready: Annotated[Number, "ok-total-unready-count"] = 3
+    max_unready: Annotated[Share, "max-total-unready-percentage"] = 45.0
     unmodelled: Sequence[str] = ()
 
     @property
@@ -194,9 +195,12 @@ class Settings(NamedTuple):
     def why_halted(self, nodes: Collection[str]) -> str:
         """Return why cluster-autoscaler neither adds nor removes nodes, or "". Source: `IsClusterHealthy`."""
         unready = sum(name in nodes for name in self.unready)
-        if unready <= self.ok_unready or unready <= self.max_unready * len(nodes):
+        if unready <= self.ok_unready or unready <= self.max_unready / 100 * len(nodes):
             return ""
         return f"cluster-autoscaler halts while {unready} of {len(nodes)} nodes are not ready"
+
+
+SCALE_UP_FLAGS: Final = flags_of(Settings)
 
 
 class Decision(NamedTuple):

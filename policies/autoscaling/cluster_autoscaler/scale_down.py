@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
+from forewarn.policies.autoscaling.cluster_autoscaler.flags import Number, Seconds, Share, Switch, flags_of
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod, is_mirror_pod
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import depends_on_other_nodes, with_all_placed
 from forewarn.policies.kinds.registry import DAEMON_SET, STATEFUL_SET
@@ -64,30 +65,33 @@ _SHORTEST: Final = 1e-9
 class ScaleDownSettings(NamedTuple):
     """Flags of cluster-autoscaler; times in seconds. `not_predicted`: why removals are unknown, or ""."""
 
-    enabled: bool = True
-    unready_enabled: bool = True
-    threshold: float = 0.5
-    gpu_threshold: float = 0.5
-    unneeded_time: float = 600.0
-    unready_time: float = 1200.0
-    delay_after_add: float = 600.0
-    delay_after_delete: float = 0.0
-    recheck: float = 300.0
-    max_parallel: int = 10
-    max_drains: int = 1
-    ignores_daemon_sets: bool = False
-    ignores_mirror_pods: bool = False
-    skips_system_pods: bool = True
-    skips_local_storage: bool = True
-    skips_custom_controllers: bool = True
-    min_replicas: int = 0
-    system_pod_timeout: float = 3600.0
-    cordons: bool = True
-    delay_after_taint: float = 5.0
-    max_eviction_time: float = 120.0
-    max_grace_period: float = 600.0
-    deletion_delay: float = 120.0
+    enabled: Annotated[Switch, "scale-down-enabled"] = True
+    unready_enabled: Annotated[Switch, "scale-down-unready-enabled"] = True
+    threshold: Annotated[Share, "scale-down-utilization-threshold"] = 0.5
+    gpu_threshold: Annotated[Share, "scale-down-gpu-utilization-threshold"] = 0.5
+    unneeded_time: Annotated[Seconds, "scale-down-unneeded-time"] = 600.0
+    unready_time: Annotated[Seconds, "scale-down-unready-time"] = 1200.0
+    delay_after_add: Annotated[Seconds, "scale-down-delay-after-add"] = 600.0
+    delay_after_delete: Annotated[Seconds, "scale-down-delay-after-delete"] = 0.0
+    recheck: Annotated[Seconds, "unremovable-node-recheck-timeout"] = 300.0
+    max_parallel: Annotated[Number, "max-scale-down-parallelism"] = 10
+    max_drains: Annotated[Number, "max-drain-parallelism"] = 1
+    ignores_daemon_sets: Annotated[Switch, "ignore-daemonsets-utilization"] = False
+    ignores_mirror_pods: Annotated[Switch, "ignore-mirror-pods-utilization"] = False
+    skips_system_pods: Annotated[Switch, "skip-nodes-with-system-pods"] = True
+    skips_local_storage: Annotated[Switch, "skip-nodes-with-local-storage"] = True
+    skips_custom_controllers: Annotated[Switch, "skip-nodes-with-custom-controller-pods"] = True
+    min_replicas: Annotated[Number, "min-replica-count"] = 0
+    system_pod_timeout: Annotated[Seconds, "blocking-system-pod-distruption-timeout"] = 3600.0
+    cordons: Annotated[Switch, "cordon-node-before-terminating"] = True
+    delay_after_taint: Annotated[Seconds, "node-delete-delay-after-taint"] = 5.0
+    max_eviction_time: Annotated[Seconds, "max-pod-eviction-time"] = 120.0
+    max_grace_period: Annotated[Number, "max-graceful-termination-sec"] = 600
+    deletion_delay: Annotated[Seconds, "node-deletion-delay-timeout"] = 120.0
     not_predicted: str = ""
+
+
+SCALE_DOWN_FLAGS: Final = flags_of(ScaleDownSettings)
 
 
 class GroupSize(NamedTuple):

@@ -14,7 +14,8 @@ from forewarn.policies.autoscaling.cluster_autoscaler.discovery import (
     GroupCache,
     Pool,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import BACK_OFF
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import BACK_OFF, SCALE_UP_FLAGS
+from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import SCALE_DOWN_FLAGS
 from forewarn.policies.cli import main
 from tests.builders import make_node
 
@@ -241,6 +242,10 @@ def test_a_flag_is_read(flag: str) -> None:
     assert repr(found) != repr(outcome())
     assert not settings.unmodelled
     assert not settings.scale_down.not_predicted
+
+
+def test_every_flag_that_a_field_of_settings_declares_is_among_them() -> None:
+    assert {*SCALE_UP_FLAGS, *SCALE_DOWN_FLAGS} <= {flag[2:].partition("=")[0] for flag in READ.split()}
 
 
 @pytest.mark.parametrize("flag", NAMED.split())
