@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from forewarn.policies.releases.minors import KNOWN_MINORS
+from forewarn.policies.releases.minors import KNOWN_MINORS, PREDICTED_MINORS
 
 
 def _table(name: str) -> dict[str, str]:
@@ -21,7 +21,7 @@ def _table(name: str) -> dict[str, str]:
 
 
 FEATURE_GATES: Final = _table("feature_gates.json")
-"""Gate -> its default in each known minor: on or off, `!` if it is locked; `-` without the gate."""
+"""Gate -> its default in each known minor, then in previews: on or off, `!` if it is locked; `-` without the gate."""
 DEPENDENCIES: Final = _table("gate_dependencies.json")
 """Gate -> in each known minor, the gates that must be on with it, otherwise the components do not start; `-` for none.
 
@@ -129,15 +129,15 @@ NOT_READ: Final = "no code that forewarn predicts reads it"
 def state(gate: str, minor: int, table: Mapping[str, str] = FEATURE_GATES) -> str:
     """The default of a gate: on or off, `!` if it is locked; `-` if the release does not have it.
 
-    A release that is not known counts as the nearest one that is. Raises KeyError.
+    A release that is not in the table counts as the nearest one that is. Raises KeyError.
     """
-    nearest = min(max(minor, KNOWN_MINORS[0]), KNOWN_MINORS[-1])
-    return table[gate].split()[nearest - KNOWN_MINORS[0]]
+    states = table[gate].split()
+    return states[min(max(minor - KNOWN_MINORS[0], 0), len(states) - 1)]
 
 
 def default(gate: str, minor: int) -> bool:
     """The default of a gate; that of the release before if a gate was removed, off before its first release."""
-    states = (state(gate, phase) for phase in reversed(KNOWN_MINORS) if phase <= max(minor, KNOWN_MINORS[0]))
+    states = (state(gate, phase) for phase in reversed(PREDICTED_MINORS) if phase <= max(minor, KNOWN_MINORS[0]))
     return next((phase.startswith("on") for phase in states if phase != "-"), False)
 
 
@@ -147,7 +147,7 @@ def fault(gate: str, minor: int, *, on: bool) -> str:
         return f"no Kubernetes release from 1.{KNOWN_MINORS[0]} to 1.{KNOWN_MINORS[-1]} has the feature gate {gate}"
     now = state(gate, minor)
     if now == "-":
-        minors = [minors for minors in KNOWN_MINORS if state(gate, minors) != "-"]
+        minors = [minors for minors in PREDICTED_MINORS if state(gate, minors) != "-"]
         if minors[0] > minor:
             return f"{gate} came with Kubernetes 1.{minors[0]}: 1.{minor} does not know it"
         return f"Kubernetes 1.{minors[-1] + 1} removed {gate}: components of 1.{minor} do not start with it"

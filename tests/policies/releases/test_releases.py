@@ -17,6 +17,7 @@ from forewarn.policies.releases.gates import (
     NOT_READ,
     OF_ADMISSION,
     default,
+    fault,
     state,
     unmet_dependency,
 )
@@ -154,6 +155,22 @@ def test_every_gate_has_an_answer_in_every_release(name: str) -> None:
                 told.semantics()
             has_effect = name in MODELLED or name in NOT_MODELLED
             assert list(told.without_effect.values()) == ([] if has_effect else [[name]])
+
+
+def test_a_preview_may_have_another_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    (preview,) = PREVIEW_MINORS
+    states = dict.fromkeys(("Same", "Other", "New", "Removed"), ["off"] * len(KNOWN_MINORS))
+    states |= {"Other": [*states["Other"], "on"], "Removed": [*states["Removed"], "-"]}
+    states["New"] = [*["-"] * len(KNOWN_MINORS), "on"]
+    for name, defaults in states.items():
+        monkeypatch.setitem(FEATURE_GATES, name, " ".join(defaults))
+    assert [default(name, preview) for name in states] == [False, True, True, False]
+    assert [default(name, preview - 1) for name in states] == [False] * 4
+    assert (
+        fault("New", preview - 1, on=True) == f"New came with Kubernetes 1.{preview}: 1.{preview - 1} does not know it"
+    )
+    assert fault("Removed", preview, on=True).startswith(f"Kubernetes 1.{preview} removed Removed")
+    assert fault("New", preview, on=True) == ""
 
 
 def test_a_gate_without_effect_is_named_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
