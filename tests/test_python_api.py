@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import runpy
 import subprocess
@@ -271,6 +272,10 @@ def test_errors_have_the_exit_status_of_commands(tmp_path: Path) -> None:
     assert [status_of(raised.value) for raised in (unknown, missing, unreadable)] == [2, 2, 3]
 
 
+def delayed(seconds: float) -> forewarn.Autoscaling:
+    return forewarn.Autoscaling(node_delay=seconds)
+
+
 @pytest.mark.parametrize(
     ("question", "arguments", "message"),
     [
@@ -290,6 +295,13 @@ def test_errors_have_the_exit_status_of_commands(tmp_path: Path) -> None:
         ("whatif", [forewarn.Upgrade(max_unavailable=0)], "max_unavailable is 0. Fix: set it to 1 or more"),
         ("whatif", [forewarn.Upgrade(max_surge=-1)], "max_surge is -1"),
         ("whatif", [forewarn.Upgrade(away=-5.0)], "away is -5"),
+        ("predict", [forewarn.PredictRequest(POD, autoscaling=delayed(-5.0))], "node_delay is -5.0. Fix: set it to 0"),
+        (
+            "predict",
+            [forewarn.PredictRequest(POD, autoscaling=delayed(math.inf))],
+            "node_delay is inf. Fix: set it to None",
+        ),
+        ("predict", [forewarn.PredictRequest(POD, autoscaling=delayed(math.nan))], "node_delay is nan"),
         ("whatif", [forewarn.Add(node="a", count=-2)], "count is -2"),
         ("whatif", [forewarn.Scale("deployment/web", -1)], "replicas is -1"),
         ("whatif", [forewarn.Events(manifests=POD, runs=0)], "runs is 0"),

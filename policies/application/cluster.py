@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from forewarn.policies.autoscaling.cluster_autoscaler.expanders import PRIORITY
@@ -13,7 +14,7 @@ from forewarn.policies.config.model import Config
 from forewarn.policies.config.scheduler import scheduler_source
 from forewarn.policies.findings import cut, listed, plural, quote
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
-from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.objects.fields import InvalidInput, check_numbers
 from forewarn.policies.objects.node import ZONE
 from forewarn.policies.releases.release import BadGates, Release, UnknownRelease, known_minor
 from forewarn.policies.scheduling.caveats import kinds_of
@@ -198,6 +199,9 @@ def autoscaling_for(cluster: Cluster | ClusterSnapshot, given: Autoscaling | Non
         return cluster.autoscaling if isinstance(cluster, Cluster) else Autoscaling()
     if not isinstance(given, Autoscaling):
         raise InvalidInput(f"autoscaling must be an Autoscaling, not {type(given).__name__}")
+    check_numbers(0, node_delay=given.node_delay)
+    if given.node_delay == inf:
+        raise InvalidInput("node_delay is inf. Fix: set it to None, for no new nodes")
     return given
 
 
