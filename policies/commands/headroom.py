@@ -118,7 +118,7 @@ def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, pr
 
         if len(result.objects) > 1:
             raise InvalidObject(f"{result.objects[1].headroom.name}: -o html takes one object")
-        return report(result.objects[0].headroom, result.cluster)
+        return report(result.objects[0].headroom, result.cluster, result.not_counted)
 
     return answer_in(output, result.head, lines, result.documents, markdown, page)
 

@@ -251,6 +251,8 @@ def test_the_first_line_names_rejected_objects(capsys: pytest.CaptureFixture[str
     assert json.loads(out)["notCounted"] == ["Pod default/new"]
     _, out, _ = run(capsys, *files, "--cluster", "docs/examples/whatif/cluster.yaml", "-o", "markdown")
     assert out.partition("\n")[0].endswith("; not counted: Pod default/new")
+    _, out, _ = run(capsys, *files, "--cluster", "docs/examples/whatif/cluster.yaml", "-o", "html")
+    assert "; not counted: Pod default/new</h1>" in out
 
 
 @pytest.mark.parametrize("pods", [300_000, 2_000_000_000, 2**62])
