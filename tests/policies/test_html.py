@@ -17,13 +17,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from forewarn.policies.application.cluster import load
+from forewarn.policies.application.predict import predict
 from forewarn.policies.cli import main
 from forewarn.policies.render.html import elements
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.simulation.scenario import read_node
 from forewarn.policies.whatif.node_bands import MAX_BANDS, WHOLE, NodeBands
 from forewarn.policies.whatif.occupancy import BEFORE, REMOVED, SCHEDULABLE, NodeChange, Occupancy, PodInterval
-from tests.builders import cluster_text, make_node, make_pod, make_priority_class
+from forewarn.webhook.ui.pictures import touched
+from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 SHOWN = "docs/examples/whatif/cluster.yaml"
 VOID = {"meta", "input", "br"}
@@ -288,6 +291,24 @@ def test_what_preempt_draws_is_who_goes_and_who_comes(capsys: pytest.CaptureFixt
         sum(n for group, n in zip(flat[1][::2], flat[1][1::2], strict=True) if group == new) for flat in data["pods"]
     ]
     assert come == [1, 1, 2, 2]
+
+
+def test_victims_of_a_pod_group_are_on_its_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = {"priorityClassName": "gold", "schedulingPolicy": {"gang": {"minCount": 2}}}
+    group = Made("scheduling.k8s.io/v1beta1", "PodGroup", "g", "default").spec(**spec)
+    pods = [make_pod(name).request(cpu="2").spec(schedulingGroup={"podGroupName": "g"}) for name in "ab"]
+    for pod in pods:
+        pod.obj["spec"] |= {"priorityClassName": "gold", "priority": None}
+    (tmp_path / "group.json").write_text(cluster_text([group, *pods]))
+    release = ("--kubernetes-version", "1.37", "--feature-gates", "GenericWorkload=true")
+    text = page(capsys, "-f", str(tmp_path / "group.json"), "--cluster", SHOWN, *release, command="predict")
+    tiles = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", text))
+    assert (tiles["preempt other Pods"], tiles["victims"]) == ("2", "2")
+    assert text.count(">with its PodGroup<") == 2
+    cluster = load(SHOWN, kubernetes_version="1.37", feature_gates={"GenericWorkload": True})
+    victims = touched(predict(cluster, tmp_path / "group.json"))
+    assert {victim.by for victim in victims} == {"PodGroup default/g"}
+    assert len(victims) == 2
 
 
 @pytest.mark.parametrize("command", ["predict", "headroom"])

@@ -395,7 +395,7 @@ class State(NamedTuple):
             result.outcomes,
             [_indented(line) for line in islice(after_verdict(lines(result), result.head), _MAX_LINES)],
             [_one_line(str(fault if text != manifest else result.places.located(fault))) for fault in result.faults],
-            touched(result.applied, result.cluster),
+            touched(result),
             {},
         )
         return {**to_dict(prediction), "nodes": of_predictions(result.applied, result.cluster)}

@@ -17,6 +17,7 @@ from forewarn.policies.whatif.occupancy import Placed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.objects.node import Node
@@ -89,13 +90,14 @@ def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]
     return node_data(bands, preemptions, between=False)
 
 
-def touched(applied: Applied, cluster: ClusterSnapshot) -> list[UiVictim]:
-    """Return the victims of all predictions, in the order of `applied.placed`: at most `_MAX_VICTIMS`.
+def touched(result: PredictResult) -> list[UiVictim]:
+    """Return the victims of all predictions, then those of PodGroups: at most `_MAX_VICTIMS`.
 
-    Skips victims that are already terminating. `cluster`: provides the workload of each victim.
+    Skips victims that are already terminating.
     """
-    every = ((placement, prediction) for placement in applied.placed for prediction in placement.predictions)
-    return [_victim(preemption) for preemption in islice(preemptions_of(every, cluster), _MAX_VICTIMS)]
+    every = ((placement, prediction) for placement in result.applied.placed for prediction in placement.predictions)
+    preemptions = preemptions_of(every, result.cluster, result.groups)
+    return [_victim(preemption) for preemption in islice(preemptions, _MAX_VICTIMS)]
 
 
 def _victim(preemption: Preemption) -> UiVictim:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.placement import Placement
+    from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
 
@@ -31,12 +32,15 @@ def report(result: PredictResult) -> Page:
     """Return the page."""
     cluster, placements = result.cluster, result.applied.placed
     every = [(placement, prediction) for placement in placements for prediction in placement.predictions]
-    preemptions = list(preemptions_of(every, cluster))
+    preemptions = list(preemptions_of(every, cluster, result.groups))
     going = {victim.identity for _, prediction in every for victim in prediction.victims}
+    going |= {victim.identity for group in result.groups for victim in group.victims}
     drawn = node_data(NodeBands(Placed(cluster, arrivals(every), going), preemptions), preemptions, between=False)
     names = [placement.name for placement in placements]
     title = names[0] if len(names) == 1 else plural(len(names), "object")
-    counts = Counter(prediction.outcome for _, prediction in every)
+    counts = Counter[str](prediction.outcome for _, prediction in every if result.is_alone(prediction))
+    for group in result.groups:
+        counts[group.outcome] += len(group.pods)
     header = page_header(
         display_text(next(lines(result), title)),
         (
@@ -48,10 +52,7 @@ def report(result: PredictResult) -> Page:
         ),
         "The current cluster with the new Pods placed and their victims removed.",
     )
-    rows = [
-        (p.pod.key, p.pod.effective_priority, _OUTCOME_TEXTS.get(p.outcome, p.outcome), p.node or "-", len(p.victims))
-        for _, p in every
-    ]
+    rows = [(p.pod.key, p.pod.effective_priority, _outcome(p, result), p.node or "-", len(p.victims)) for _, p in every]
     heads = ("Pod", "priority", "outcome", "node", "victims")
     text_lines = [
         element("li", display_text(line), class_="in" if line.startswith(" ") else "")
@@ -69,6 +70,12 @@ def report(result: PredictResult) -> Page:
     return Page(f"predict: {title}", parts, skip)
 
 
+def _outcome(prediction: Prediction, result: PredictResult) -> str:
+    if not result.is_alone(prediction):
+        return "with its PodGroup"
+    return _OUTCOME_TEXTS.get(prediction.outcome, prediction.outcome)
+
+
 def arrivals(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Pod, str, str]]:
     """Yield (Pod, node, workload) for the new Pods that get a node, in the form that Placed needs."""
     for placement, prediction in every:
@@ -76,19 +83,22 @@ def arrivals(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Po
             yield prediction.pod, prediction.node, f"{placement.name.rpartition(' ')[2]} (new)"
 
 
-def preemptions_of(every: Iterable[tuple[Placement, Prediction]], cluster: ClusterSnapshot) -> Iterator[Preemption]:
-    """Yield a Preemption for each victim of the predictions, without Pods that are already terminating."""
-    for placement, prediction in every:
-        pod = prediction.pod
-        for victim in prediction.victims:
+def preemptions_of(
+    every: Iterable[tuple[Placement, Prediction]], cluster: ClusterSnapshot, groups: Iterable[GroupForecast] = ()
+) -> Iterator[Preemption]:
+    """Yield a Preemption for each victim of predictions and PodGroups, without Pods that are already terminating."""
+    preempting = [(p.pod.key, placement.name.rpartition(" ")[2], p.pod, p.victims) for placement, p in every]
+    preempting += [(group.id, group.group.key, group.pods[0], group.victims) for group in groups]
+    for by, by_workload, pod, victims in preempting:
+        for victim in victims:
             if victim.terminating:
                 continue
             yield Preemption(
                 t=AT,
                 cascade_depth=1,
-                node=prediction.node,
-                by=pod.key,
-                by_workload=placement.name.rpartition(" ")[2],
+                node=victim.node_name,
+                by=by,
+                by_workload=by_workload,
                 by_namespace=pod.namespace,
                 by_class=pod.priority_class_name,
                 by_priority=pod.effective_priority,
