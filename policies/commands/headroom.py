@@ -91,7 +91,8 @@ def _lacking(least: Headroom, at_least: int | None, *, preempting: bool) -> list
 
     how, count = ("with", least.preempting) if preempting else ("without", least.without)
     limits = limits_text(count)
-    what = f"{least.name}: {fitting} of {at_least} Pods fit {how} preemption (--at-least)"
+    unit = "Pods" if least.pod_group is None else "groups"
+    what = f"{least.name}: {fitting} of {at_least} {unit} fit {how} preemption (--at-least)"
     return [f"forewarn: {what}: {limits}" if limits else f"forewarn: {what}"]
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from forewarn.policies.commands.printing import Output
     from forewarn.policies.releases.profiles import Extender, Profile, SchedulerConfiguration
 
 OK, _, USAGE = range(3)
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.presets:
-        return _print_presets()
+        return _print_presets(options.output)
     from forewarn.policies.config.scheduler import scheduler_source
 
     try:
@@ -65,11 +66,11 @@ def main(arguments: Sequence[str]) -> int:
     return OK
 
 
-def _print_presets() -> int:
+def _print_presets(output: Output) -> int:
     from forewarn.policies.scheduling.configuration import PRESETS
 
-    for name in PRESETS:
-        print(name)  # noqa: T201
+    with output.redirected():
+        sys.stdout.write(as_json([*PRESETS]) if output.form == "json" else "".join(f"{name}\n" for name in PRESETS))
     return OK
 
 

@@ -29,6 +29,7 @@ from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import text_at
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import invalid_suppression, unused_suppression
+from forewarn.policies.rules.support.documentation import linter_severity
 from forewarn.policies.rules.support.names import nearest
 
 if TYPE_CHECKING:
@@ -152,7 +153,9 @@ def suppress(
     unsuppressed += _reported(
         invalid_suppression, ((s, faults[id(s)]) for s in suppressions if id(s) in faults), severity
     )
-    unused = ((s, _UNUSED.format(", ".join(idle))) for s in valid if (idle := _idle(s, used, with_cluster, read)))
+    silent = {rule.ID for rule in RULES if severity(rule) is None and linter_severity(rule) is not None}
+    silent |= _SILENT_WITH_CLUSTER if with_cluster else _SILENT_WITHOUT_CLUSTER
+    unused = ((s, _UNUSED.format(", ".join(idle))) for s in valid if (idle := _idle(s, used, silent, read)))
     unsuppressed += _reported(unused_suppression, unused, severity)
     return Verdict(sorted(unsuppressed, key=lambda finding: finding.order), count)
 
@@ -198,7 +201,9 @@ def _fault(suppression: Suppression, today: date) -> str:
     return ""
 
 
-def _idle(s: Suppression, used: set[tuple[int, str]], with_cluster: bool, read: Collection[str]) -> list[str]:
+def _idle(
+    s: Suppression, used: set[tuple[int, str]], silent: Collection[str], read: Collection[str]
+) -> list[str]:
     """Return the rules for which a suppression is unused: only rules that ran, with their files read."""
     if (
         s.lines is None
@@ -206,8 +211,7 @@ def _idle(s: Suppression, used: set[tuple[int, str]], with_cluster: bool, read: 
         and not any(fnmatchcase(f.removeprefix("./"), p) for f in read for p in s.paths)
     ):
         return []
-    untold = _SILENT_WITH_CLUSTER if with_cluster else _SILENT_WITHOUT_CLUSTER
-    return [r for r in s.rules if (id(s), r) not in used and r not in untold]
+    return [r for r in s.rules if (id(s), r) not in used and r not in silent]
 
 
 def _reported(

@@ -310,4 +310,4 @@ def fails_with_one_pod(job: ApiObject) -> bool:
     action = disruption_action(job)
     if action in ("FailJob", "Ignore"):
         return action == "FailJob"
-    return int32(job, "spec", "backoffLimitPerIndex") is None and backoff_limit(job) == 0
+    return backoff_limit(job) == 0

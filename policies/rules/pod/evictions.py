@@ -247,8 +247,8 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
     Why: by default, a preempted or evicted Pod counts as failed, unless its containers succeed. A Job fails if more of
     its Pods fail than `backoffLimit` (6 by default; unlimited with `backoffLimitPerIndex`).
 
-    Details: the rule reports a Job with `backoffLimit: 0`, or with more parallel Pods than `backoffLimit`. With
-    `backoffLimitPerIndex`, it reports only the value 0. A `podFailurePolicy` can prevent the failure with `action:
+    Details: the rule reports a Job with `backoffLimit: 0` or `backoffLimitPerIndex: 0`, or with more parallel Pods than
+    `backoffLimit`. A `podFailurePolicy` can prevent the failure with `action:
     Ignore` for the Pod condition DisruptionTarget. The rule also reports `action: FailJob` for this condition, or for
     the exit codes 137 or 143, without an earlier `action: Ignore`.
 
@@ -350,7 +350,7 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
     """Return the problem and the field of the Job's spec to report; None if there is none. Raises InvalidObject."""
     from forewarn.policies.objects.workload import backoff_limit, disruption_action, wanted_active
 
-    action, per_index = disruption_action(job), int32(job, "spec", "backoffLimitPerIndex")
+    action = disruption_action(job)
     if action == "FailJob":
         return (
             "eviction or preemption of one Pod fails the Job: a podFailurePolicy rule matches",
@@ -358,9 +358,6 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
         )
     if action == "Ignore":
         return None
-    if per_index is not None:
-        fault = "eviction or preemption of one Pod fails its index: backoffLimitPerIndex is 0"
-        return None if per_index else (fault, "backoffLimitPerIndex")
     limit, at_once = backoff_limit(job), wanted_active(job, 0, 0)
     if limit == 0:
         return "eviction or preemption of one Pod fails the Job: backoffLimit is 0", "backoffLimit"
@@ -369,6 +366,9 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
             f"eviction or preemption of all {at_once} Pods at once fails the Job: backoffLimit is {limit}",
             "parallelism",
         )
+    if int32(job, "spec", "backoffLimitPerIndex") == 0:
+        fault = "eviction or preemption of one Pod fails its index: backoffLimitPerIndex is 0"
+        return fault, "backoffLimitPerIndex"
     return None
 
 

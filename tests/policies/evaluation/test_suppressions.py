@@ -127,6 +127,11 @@ def test_a_suppression_that_is_used_without_a_cluster_is_not_unused_with_it(tmp_
     assert _lint(tmp_path, suppressed, *only, "--cluster", "cluster")[0] == []
 
 
+def test_a_suppression_of_a_rule_that_does_not_run_is_not_unused(tmp_path: Path) -> None:
+    suppressed = POD % ("", f" # forewarn: ignore[{NOTE}] made elsewhere")
+    assert _lint(tmp_path, suppressed, "--ignore", NOTE)[0] == []
+
+
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.DEPENDS_ON.stored], ids=lambda rule: str(rule.ID))
 def test_without_a_cluster_no_suppression_of_a_rule_that_depends_on_one_is_unused(rule: Rule) -> None:
     comment = Suppression((rule.ID,), "known", Location("a.yaml", 1, 1, 2), lines=(1, 9))
