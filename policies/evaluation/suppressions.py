@@ -201,9 +201,7 @@ def _fault(suppression: Suppression, today: date) -> str:
     return ""
 
 
-def _idle(
-    s: Suppression, used: set[tuple[int, str]], silent: Collection[str], read: Collection[str]
-) -> list[str]:
+def _idle(s: Suppression, used: set[tuple[int, str]], silent: Collection[str], read: Collection[str]) -> list[str]:
     """Return the rules for which a suppression is unused: only rules that ran, with their files read."""
     if (
         s.lines is None

@@ -29,7 +29,10 @@ SPECS: dict[str, tuple[dict[str, Any], str]] = {
     "more at once": ({"parallelism": 7, "completions": 9}, "all 7 Pods at once fails the Job: backoffLimit is 6"),
     "fewer to do than at once": ({"parallelism": 7, "completions": 6}, ""),
     "by index": ({"backoffLimitPerIndex": 0, "completionMode": "Indexed", "completions": 2}, "fails its index"),
-    "by index, no retry": ({"backoffLimit": 0, "backoffLimitPerIndex": 1, "completionMode": "Indexed"}, "backoffLimit is 0"),
+    "by index, no retry": (
+        {"backoffLimit": 0, "backoffLimitPerIndex": 1, "completionMode": "Indexed"},
+        "backoffLimit is 0",
+    ),
     "not a Job": ({"backoffLimit": "0"}, ""),
 }
 
