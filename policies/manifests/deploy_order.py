@@ -62,11 +62,16 @@ def _hook(annotations: dict[str, str]) -> str:
     return annotations.get(_ARGO_HOOK) or annotations.get(_HELM_HOOK, "")
 
 
+def is_hook(obj: ApiObject) -> bool:
+    """Report whether Helm or Argo CD creates an object anew for each upgrade."""
+    return bool(_hook(_annotations(obj)))
+
+
 def is_recreated(obj: ApiObject) -> bool:
     """Report whether Helm, Argo CD or Flux may delete and recreate a stored object instead of updating it."""
     annotations = _annotations(obj)
     is_forced = "Force=true" in _parts(annotations.get(_ARGO_OPTIONS, ""))
-    return bool(_hook(annotations)) or is_forced or annotations.get(_FLUX_FORCE, "").lower() == "enabled"
+    return is_hook(obj) or is_forced or annotations.get(_FLUX_FORCE, "").lower() == "enabled"
 
 
 def _parts(hook: str) -> list[str]:

@@ -10,9 +10,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.changes import Arrivals, arrivals, present
+from forewarn.policies.controllers.job import is_finished
 from forewarn.policies.controllers.new_pods import creates_pods_later
 from forewarn.policies.copies import replace
-from forewarn.policies.kinds.registry import PRIORITY_CLASS, RESOURCE_QUOTA
+from forewarn.policies.kinds.registry import JOB, PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
 from forewarn.policies.kube_apiserver.quota import (
@@ -25,6 +26,7 @@ from forewarn.policies.kube_apiserver.quota import (
     uncovered,
 )
 from forewarn.policies.kube_apiserver.validation.decode import POD_STRUCT, decode_fault
+from forewarn.policies.manifests.deploy_order import is_hook
 from forewarn.policies.metering import CutShort, TooLarge
 from forewarn.policies.objects.extent import check_extent, check_quota_extent, check_quotas
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind
@@ -247,10 +249,12 @@ class QuotaUse:
         return len(self._context.change_set.subjects) == 1
 
     def _stored(self, subject: ReviewedObject) -> ApiObject | None:
-        """Return the stored workload that the subject updates; None for a new workload."""
+        """Return the stored workload that the subject updates; None for a new one, and for the next run of a hook."""
         cluster, kind = self._context.cluster, group_kind(subject.object)
         stored = cluster.workload(kind, subject.effective_namespace, subject.ref.name) if cluster else None
-        return subject.old or (stored.object if stored else None)
+        if subject.old or stored is None:
+            return subject.old
+        return None if kind == JOB and is_hook(subject.object) and is_finished(stored.object) else stored.object
 
     def _cluster_of(self, namespace: str) -> ClusterSnapshot | None:
         """The cluster after the change set, restricted to the Pods and workloads of one namespace; None if unknown."""

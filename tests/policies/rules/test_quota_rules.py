@@ -142,6 +142,16 @@ def test_of_a_stored_job_only_pods_that_it_still_needs_count(status: dict[str, A
     assert ("quota-exceeded" not in {finding.rule for finding in lint(job, cluster=cluster)}) == admitted
 
 
+@pytest.mark.parametrize(("status", "admitted"), [("True", False), ("False", True)])
+def test_the_next_run_of_a_hook_that_has_finished_counts(status: str, admitted: bool) -> None:
+    spec = {"completions": 3, "parallelism": 3, "template": {"spec": {**pod()["spec"], "restartPolicy": "Never"}}}
+    metadata = {"name": "report", "namespace": "team", "annotations": {"argocd.argoproj.io/hook": "PreSync"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    stored = {**job, "status": {"active": 1, "succeeded": 2, "conditions": [{"type": "Complete", "status": status}]}}
+    cluster = state(quota("few", {"pods": "2"}, {"pods": "1"}), stored)
+    assert ("quota-exceeded" not in {finding.rule for finding in lint(job, cluster=cluster)}) == admitted
+
+
 def test_without_a_change_of_the_template_no_rollout_comes() -> None:
     cluster = state(quota("few", {"pods": "4"}, {"pods": "4"}), deployment(4, surge=1))
     assert lint(deployment(4, surge=1), cluster=cluster) == []
