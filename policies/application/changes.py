@@ -276,8 +276,9 @@ class Events:
         if manifests_of(self.manifests):
             titles.append(f"{_title(self.manifests)} applied")
         if self.events:
-            objects += events_of(fspath(self.events), start.cluster, objects)
-            titles.append(f"events of {self.events}")
+            file = File(fspath(self.events))
+            objects += events_of(file.path, start.cluster, objects)
+            titles.append(f"events of {file.name}")
         objects, notes = with_run_times(start.cluster, objects)
         return Question(", ".join(titles), objects, notes=notes)
 

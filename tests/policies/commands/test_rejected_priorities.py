@@ -167,6 +167,12 @@ def test_the_template_of_a_job_cannot_change(command: str, change: dict[str, Any
         assert "immutable in a Job" in answer.stdout + answer.stderr
 
 
+def test_a_title_names_standard_input() -> None:
+    given = ("--events", "-", "--cluster", "webhook/sample/cluster.yaml")
+    answer = forewarn("whatif", "events", *given, stdin="- {at: 1m, drain: node-a}")
+    assert answer.stdout.partition("\n")[0].endswith(": events of <stdin>")
+
+
 @pytest.mark.parametrize(
     ("deleted_at", "class_name", "problem"),
     [(1, "web", ""), (3, "web", "immutable in a Job"), (1, "none", "no PriorityClass with name none was found")],
