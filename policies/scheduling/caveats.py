@@ -379,7 +379,7 @@ def assumptions(
         assumed.append(f"other namespaces are not affected: {large} too large to keep whole")
     if created and objects.counted_quotas:
         quotas = plural(objects.counted_quotas, "ResourceQuota")
-        assumed.append(f"{quotas} without status: Pods use what they request, without their limits")
+        assumed.append(f"{quotas} without status: usage counted from requests of Pods, not limits")
     if plugin := _sorting_plugin(objects.semantics):
         assumed.append(f"priority orders the queue, although plugin {plugin} sorts it (queueSort)")
     if objects.semantics.preview:
