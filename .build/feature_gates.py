@@ -2,7 +2,7 @@
 
 Made of Kubernetes' own list and of client-go, which `go mod download` brings for each release of
 `policies.releases.minors.CHECKED_WITH`. Also writes which of them the code reads that forewarn predicts, for the tests.
-`make feature-gates`.
+Keeps the defaults of a preview, which are written by hand. `make feature-gates`.
 """
 
 from __future__ import annotations
@@ -130,8 +130,13 @@ def main() -> int:
         dependencies[minor] = dependencies_of(module)
         for name, places in read_by(module).items():
             readers.setdefault(name, set()).update(places)
-    names = sorted({name for gates in specs.values() for name in gates})
-    table = {name: " ".join(state(gates.get(name, []), minor) for minor, gates in specs.items()) for name in names}
+    stored = {name: states.split()[len(specs) :] for name, states in json.loads(TARGET.read_text()).items()}
+    previews = {name: states for name, states in stored.items() if states}
+    names = sorted({name for gates in (*specs.values(), previews) for name in gates})
+    table = {
+        name: " ".join([*(state(specs[minor].get(name, []), minor) for minor in specs), *previews.get(name, [])])
+        for name in names
+    }
     TARGET.write_text(json.dumps(table, indent=0) + "\n")
     dependent = sorted({name for gates in dependencies.values() for name in gates})
     depends = {name: " ".join(gates.get(name, "-") for gates in dependencies.values()) for name in dependent}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tarfile
 from datetime import date
@@ -146,6 +147,19 @@ def test_the_gates_of_a_release(build: Any, tmp_path: Path, monkeypatch: pytest.
         "ClientsAllowCBOR": ["off", "off", "off", "on!"],
     }
     assert gates.read_by(tmp_path) == {"PodsAPI": {"pkg/scheduler"}}
+
+
+def test_the_gates_of_a_preview_stay(build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gates = build("feature_gates")
+    for name in ("TARGET", "DEPENDENCIES", "READERS"):
+        monkeypatch.setattr(gates, name, tmp_path / name)
+    monkeypatch.setattr(gates, "CHECKED_WITH", {36: "1.36.4", 37: "1.37.1"})
+    monkeypatch.setattr(gates, "specs_of", lambda _: {name: [gates.Spec(36, False, False)] for name in ("A", "B")})
+    for name, found in (("module_of", tmp_path), ("dependencies_of", {}), ("read_by", {})):
+        monkeypatch.setattr(gates, name, lambda _, found=found: found)
+    gates.TARGET.write_text(json.dumps({"A": "off on on", "New": "- - off", "Old": "on on"}))
+    assert gates.main() == 0
+    assert json.loads(gates.TARGET.read_text()) == {"A": "off off on", "B": "off off", "New": "- - off"}
 
 
 def test_the_changed_gates_of_a_new_minor(build: Any) -> None:
