@@ -51,7 +51,8 @@ from forewarn.policies.kinds.registry import KINDS, OPTIONAL  # noqa: E402
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES  # noqa: E402
 from forewarn.policies.options import KUSTOMIZE_FLAGS  # noqa: E402
 from forewarn.policies.rules import RULES  # noqa: E402
-from forewarn.policies.rules.support.documentation import documentation_of, linter_severity  # noqa: E402
+from forewarn.policies.rules.support.context import linter_severity  # noqa: E402
+from forewarn.policies.rules.support.documentation import documentation_of  # noqa: E402
 from forewarn.webhook.settings import FLAGS  # noqa: E402
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from forewarn.policies.lint.templates import by_directory, engine_of
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.rules import RULES
-from forewarn.policies.rules.support.context import Rule, Target
-from forewarn.policies.rules.support.documentation import Example, documentation_of, linter_severity
+from forewarn.policies.rules.support.context import Rule, Target, linter_severity
+from forewarn.policies.rules.support.documentation import Example, documentation_of
 from forewarn.policies.terminal import as_json, complain
 
 if TYPE_CHECKING:

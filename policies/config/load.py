@@ -28,7 +28,7 @@ from forewarn.policies.options import (
     RequiredClasses,
 )
 from forewarn.policies.rules import RULES
-from forewarn.policies.rules.support.documentation import linter_severity
+from forewarn.policies.rules.support.context import linter_severity
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, PodPattern, parse_label_selector
 
 if TYPE_CHECKING:

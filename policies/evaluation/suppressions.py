@@ -29,14 +29,13 @@ from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import text_at
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import invalid_suppression, unused_suppression
-from forewarn.policies.rules.support.documentation import linter_severity
+from forewarn.policies.rules.support.context import Rule, linter_severity
 from forewarn.policies.rules.support.names import nearest
 
 if TYPE_CHECKING:
     from forewarn.policies.manifests.comments import Comment
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.options import Ignored
-    from forewarn.policies.rules.support.context import Rule
 
 ANNOTATION: Final = "forewarn.dev/ignore"
 _RULES: Final = {rule.ID for rule in RULES}

@@ -373,6 +373,11 @@ class Rule:
     """
 
 
+def linter_severity(rule: Rule) -> Severity | None:
+    """The linter's default severity; None if the linter does not run the rule, for example for deletions only."""
+    return None if rule.TARGETS == (Target.DELETED_PRIORITY_CLASS,) else rule.SEVERITY
+
+
 class rule(Rule):  # noqa: N801
     """Make a rule of a generator of problems, whose name is the id, with `_` for `-`. For the arguments, see `Rule`."""
 

@@ -9,10 +9,9 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND
-from forewarn.policies.rules.support.context import Rule, Target
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Severity
+    from forewarn.policies.rules.support.context import Rule
 
 _EXAMPLE: Final = re.compile(
     r"^(Options|Cluster|Bad|Good|Example)(?: \(([^)]+)\))?:\n\n((?:    .*\n|\n)+)", re.MULTILINE
@@ -52,11 +51,6 @@ class Documentation:
     details: str
     fix: str
     examples: tuple[Example, ...]
-
-
-def linter_severity(rule: Rule) -> Severity | None:
-    """The linter's default severity; None if the linter does not run the rule, for example for deletions only."""
-    return None if rule.TARGETS == (Target.DELETED_PRIORITY_CLASS,) else rule.SEVERITY
 
 
 def documentation_of(rule: Rule) -> Documentation:
