@@ -92,6 +92,18 @@ def argument_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _of_options(name: str) -> _Request:
+    """Make requests of this type: each field is the option of its name, manifests those of -f."""
+
+    def request(options: argparse.Namespace) -> Change:
+        of = getattr(forewarn, name)
+        given = {**vars(options), "manifests": getattr(options, "filename", None)}
+        made: Change = of(**{name: given[name] for name in of.__dataclass_fields__ if given[name] is not None})
+        return made
+
+    return request
+
+
 def _lose(add: _Add) -> None:
     argument = add(
         "lose",
@@ -116,7 +128,7 @@ def _of_nodes(add: _Add) -> None:
     argument = add(
         "drain",
         "nodes are cordoned and drained, all at the same time",
-        lambda options: forewarn.Drain(options.names),
+        _of_options("Drain"),
         "whatif drain node-1 node-2",
         "whatif drain node-1 --fail-on blocked",
     )
@@ -124,9 +136,7 @@ def _of_nodes(add: _Add) -> None:
     argument = add(
         "upgrade",
         "nodes are drained, replaced and uncordoned, by default one after the other",
-        lambda options: forewarn.Upgrade(
-            options.pool, options.max_unavailable or 1, options.max_surge or 0, options.away, options.drain_timeout
-        ),
+        _of_options("Upgrade"),
         "whatif upgrade --fail-on blocked",
         "whatif upgrade --pool pool=blue --max-surge 2 --drain-timeout 1h",
     )
@@ -158,24 +168,24 @@ def _of_workloads(add: _Add) -> None:
     argument = add(
         "restart",
         "the Pods of a workload are replaced",
-        lambda options: forewarn.Restart(options.name, options.namespace),
+        _of_options("Restart"),
         "whatif restart daemonset/log-agent -n monitoring",
         "whatif restart deployment/web --fail-on preemption",
     )
-    argument("name", metavar="KIND/NAME")
+    argument("workload", metavar="KIND/NAME")
     argument = add(
         "scale",
         "the number of replicas of a workload changes",
-        lambda options: forewarn.Scale(options.name, options.replicas, options.namespace),
+        _of_options("Scale"),
         "whatif scale deployment/web 10 -n shop",
         "whatif scale statefulset/db 5 -n shop -o json",
     )
-    argument("name", metavar="KIND/NAME")
+    argument("workload", metavar="KIND/NAME")
     argument("replicas", type=integer_between(0, MAX_VALUE), metavar="N")
     argument = add(
         "hpa",
         "HorizontalPodAutoscalers scale to maxReplicas",
-        lambda _: forewarn.MaxReplicas(),
+        _of_options("MaxReplicas"),
         "whatif hpa --max",
         "whatif hpa --max --fail-on pending",
     )
@@ -188,7 +198,7 @@ def _of_manifests(add: _Add) -> None:
     argument = add(
         "apply",
         "manifests are applied",
-        lambda options: forewarn.Apply(options.filename, options.namespace),
+        _of_options("Apply"),
         "whatif apply -f manifests/",
         "whatif apply -f web.yaml --timeline",
     )
@@ -196,7 +206,7 @@ def _of_manifests(add: _Add) -> None:
     argument = add(
         "delete",
         "the objects of manifests are deleted",
-        lambda options: forewarn.Delete(options.filename, options.namespace),
+        _of_options("Delete"),
         "whatif delete -f web.yaml",
         "whatif delete -f web.yaml --cluster cluster.json.gz",
     )
@@ -204,9 +214,7 @@ def _of_manifests(add: _Add) -> None:
     argument = add(
         "events",
         "several events at different times",
-        lambda options: forewarn.Events(
-            options.events or "", options.filename, options.namespace, options.runs, options.seed
-        ),
+        _of_options("Events"),
         "whatif events --events outage.yaml --timeline",
         "whatif events -f web.yaml --runs 20",
     )
@@ -222,16 +230,7 @@ def _of_class(add: _Add) -> None:
     argument = add(
         "class",
         "a PriorityClass is created, changed or deleted",
-        lambda options: forewarn.ChangeClass(
-            options.name,
-            options.value,
-            options.default,
-            options.preemption_policy,
-            options.delete,
-            options.workloads,
-            options.filename,
-            options.namespace,
-        ),
+        _of_options("ChangeClass"),
         "whatif class gold --value 100000",
         "whatif class gold --workloads namespace=shop",
     )

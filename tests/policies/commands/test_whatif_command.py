@@ -12,7 +12,9 @@ from unittest.mock import patch
 import pytest
 import yaml
 
+import forewarn
 from forewarn.policies.cli import main
+from forewarn.policies.commands.whatif_options import argument_parser
 from forewarn.policies.render.table import limited
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import without_head
@@ -128,6 +130,31 @@ def test_the_answer_is_what_the_simulation_of_the_event_comes_to(
     first = {event["pod"]: event["t"] for event in reversed(outcome["timeline"]) if event["event"] == "preempted"}
     assert {push["victim"]["pod"]: push["t"] for push in answer["preempted"]}.keys() == first.keys()
     assert answer["settledAt"] == outcome["summary"]["settledAt"]
+
+
+@pytest.mark.parametrize(
+    ("words", "request_"),
+    [
+        ("drain a b", forewarn.Drain(["a", "b"])),
+        ("upgrade", forewarn.Upgrade()),
+        ("upgrade --pool a=b --max-surge 2 --away 1m --drain-timeout 1h", forewarn.Upgrade("a=b", 1, 2, 60, 3600)),
+        ("restart deployment/web -n shop", forewarn.Restart("deployment/web", "shop")),
+        ("scale deployment/web 0", forewarn.Scale("deployment/web", 0)),
+        ("hpa --max", forewarn.MaxReplicas()),
+        ("apply -f a.yaml -f b.yaml -n shop", forewarn.Apply(["a.yaml", "b.yaml"], "shop")),
+        ("delete -f a.yaml", forewarn.Delete(["a.yaml"])),
+        ("events -f a.yaml --runs 3 --seed 7", forewarn.Events("", ["a.yaml"], "default", 3, 7)),
+        ("class gold --value 0 --default", forewarn.ChangeClass("gold", 0, True, workloads=[], manifests=[])),
+        ("class gold --preemption-policy Never", forewarn.ChangeClass("gold", None, False, "Never", False, [], [])),
+        (
+            "class gold --delete -f a.yaml",
+            forewarn.ChangeClass("gold", delete=True, workloads=[], manifests=["a.yaml"]),
+        ),
+    ],
+)
+def test_each_field_of_a_request_is_the_option_of_its_name(words: str, request_: object) -> None:
+    options = argument_parser().parse_args(words.split())
+    assert options.request(options) == request_
 
 
 def test_an_upgrade_takes_each_node_once_and_so_many_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
