@@ -194,17 +194,23 @@ def _print_for_github(report: Report, stream: TextIO) -> None:
         append_file(summary, f"{as_markdown(_markdown(report))}\n".encode("utf-8", "backslashreplace"))
 
 
+def _checked_text(given: Input) -> str:
+    from forewarn.policies.render.text import checked_text
+
+    omitted = {what: count for what, count in given.omitted.items() if what not in SKIPPED_TEMPLATES}
+    return checked_text(len(given.reported), len(given.subjects), given.skipped, omitted)
+
+
 def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[str]:
     """Return the lines of the summary: findings, files, skipped objects and separate environments.
 
     `head`: with the head, if there is one. `verbose`: include directories that define the same objects or fail alike.
     `notes`: the report contains notes.
     """
-    from forewarn.policies.render.text import summary
+    from forewarn.policies.render.report import found
 
     given, grouping, findings = result.given, result.grouping, result.findings
-    omitted = {what: count for what, count in given.omitted.items() if what not in SKIPPED_TEMPLATES}
-    lines = [summary(len(given.reported), len(given.subjects), given.skipped, findings, omitted, result.suppressed)]
+    lines = [f"{found(findings, result.suppressed)}: {_checked_text(given)}"]
     if head and result.head is not None:
         from forewarn.policies.render.head import line_of
 
@@ -460,7 +466,7 @@ def _on_each(job: _Job, run: Run) -> int:
         status = _status(job, result.given, result.findings)
         lines = _summary(job, result, head=form not in WITH_HEAD)
         printed = _printed(run, result if job.notes else _without_notes(result, form), job.most)
-        verdict = with_worst(result.findings, result.suppressed)
+        verdict = f"{with_worst(result.findings, result.suppressed)}; {_checked_text(result.given)}"
         return Evaluated(status, numbers, numbers, printed, [] if job.quiet else lines, verdict)
 
     modules = ("sources.cluster", "render.report", "application.lint")

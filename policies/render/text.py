@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import Finding, one_line, plural, printable
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.report import found, one_line_finding
+from forewarn.policies.render.report import one_line_finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,16 +77,8 @@ def _excerpt(finding: Finding, line: str | None, paint: Painter) -> Iterator[str
         yield f"  {gutter} = Fix: {one_line(finding.remediation)}"
 
 
-def summary(
-    files: int,
-    objects: int,
-    skipped: Mapping[str, int],
-    findings: Sequence[Finding],
-    omitted: Mapping[str, int] = NOTHING,
-    suppressed: int = 0,
-) -> str:
-    """One line with the numbers of findings, of files and objects read, and of skipped objects."""
+def checked_text(files: int, objects: int, skipped: Mapping[str, int], omitted: Mapping[str, int] = NOTHING) -> str:
+    """The numbers of files and objects read, and of skipped objects, as a phrase."""
     left = f", {plural(sum(skipped.values()), 'object')} of other kinds skipped" if skipped else ""
     out = ", ".join(plural(omitted[what], what, _PLURALS.get(what, "")) for what in sorted(omitted))
-    counted = found(findings, suppressed)
-    return f"{counted}: {plural(files, 'file')}, {plural(objects, 'object')} checked{left}{out and f', {out} left out'}"
+    return f"{plural(files, 'file')}, {plural(objects, 'object')} checked{left}{out and f', {out} left out'}"

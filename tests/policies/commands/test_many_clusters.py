@@ -77,6 +77,18 @@ def test_the_worst_cluster_is_first_and_a_broken_one_hides_no_other(
     assert "\n\nprod-a\n1 error, 4 warnings, 2 notes; worst: Deployment reports/ledger: " in out
 
 
+def test_the_first_line_names_files_that_are_left_out(
+    snapshots: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    (manifests / "broken.yaml").write_text("foo: [\n")
+    (manifests / "other.yaml").write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
+    _, out, _ = run(capsys, "lint", str(manifests), "--clusters", f"{snapshots}/prod-[ab].yaml")
+    counts = "1 file, 0 objects checked, 1 object of other kinds skipped, 1 unreadable file without a kind left out"
+    assert out.partition("\n")[0] == f"all 2 clusters: no findings; {counts}"
+
+
 @pytest.mark.parametrize("command", COMMAND_LINES)
 def test_the_report_on_a_cluster_is_that_of_the_command_alone(
     command: str, snapshots: Path, capsys: pytest.CaptureFixture[str]
