@@ -167,8 +167,8 @@ class Metrics:
         text = "Number of predictions for Pods, by how they compare with the first decision of kube-scheduler."
         self.prediction_results = self._closed(Counter, "prediction_results", text, "result", RESULTS)
         text = (
-            "Number of predictions for workloads and for Pods without a controller, by how they compare with the end "
-            "of the rollout."
+            "Number of predictions for workloads and for Pods without a controller, by how they compare with the Pods "
+            "after the rollout."
         )
         self.workload_prediction_results = self._closed(
             Counter, "workload_prediction_results", text, "result", WORKLOAD_RESULTS

@@ -32,7 +32,7 @@ from forewarn.policies.terminal import counting, print_faults
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.render.html.elements import Page
@@ -85,7 +85,9 @@ def main(arguments: Sequence[str]) -> int:
         if isinstance(cache, DumpCache):
             from forewarn.policies.commands.simulated import aftermath
 
-            lines = aftermath(cache, options.filename, options.namespace, places)
+            lines: Iterable[str] = ("aftermath: not simulated, because an object is invalid",)
+            if not result.faults:
+                lines = aftermath(cache, options.filename, options.namespace, places)
             printed = printed._replace(parts=[*printed.parts, *cleaned(run.output, lambda _: lines)])
         counts = [sum(result.outcomes.get(name, 0) for name in names) for names in _COLUMNS.values()]
         met = [name for name, outcomes in CONDITIONS.items() if result.outcomes.keys() & outcomes]

@@ -103,8 +103,8 @@ def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Probl
     Why: forewarn does not know the values of a template before an engine such as Helm renders it.
 
     Details: the linter reports one finding for each directory, with the name of the engine. For the directory
-    `templates` of a chart, it only counts the templates in the summary. In templates, it checks only the fields that do
-    not depend on values.
+    `templates` of a chart, it only counts the templates in the summary. In templates, it checks fields that do not
+    depend on values, and class names in defaults and in the values of the chart.
 
     Bad:
 

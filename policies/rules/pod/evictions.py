@@ -250,7 +250,7 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
     Details: the rule reports a Job with `backoffLimit: 0` or `backoffLimitPerIndex: 0`, or with more parallel Pods than
     `backoffLimit`. A `podFailurePolicy` can prevent the failure with `action:
     Ignore` for the Pod condition DisruptionTarget. The rule also reports `action: FailJob` for this condition, or for
-    the exit codes 137 or 143, without an earlier `action: Ignore`.
+    exit code 137 or 143, without an earlier `action: Ignore`.
 
     Example:
 

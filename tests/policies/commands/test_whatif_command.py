@@ -843,6 +843,18 @@ def test_other_commands_reject_the_same_classes(
     assert err.count("rejected:") == 1
 
 
+def test_beside_an_invalid_object_the_others_are_predicted_without_their_cascade(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "given.yaml"
+    pods = [make_pod(name).request(cpu=cpu).obj for name, cpu in (("wrong", "abc"), ("right", "1"))]
+    file.write_text("---\n".join(f"{json.dumps(pod)}\n" for pod in pods))
+    status, out, err = run(capsys, "-f", str(file), "--cascade", "--cluster", SHOWN, command="predict")
+    assert (status, err.count("abc")) == (3, 1)
+    assert "right" in out.partition("\n")[0]
+    assert out.endswith("aftermath: not simulated, because an object is invalid\n")
+
+
 def test_options_are_errors_of_the_change_that_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     _, _, err = run(capsys, "lose", "--each", "node", "--shard", "5/2", "--cluster", SHOWN)
     assert err.startswith("forewarn whatif lose: ")
