@@ -298,7 +298,7 @@ def _runs(subject: ReviewedObject) -> bool:
     fields = (
         status.keys() & {"phase", "observedGeneration", "replicas", "active"} if isinstance(status, Mapping) else ()
     )
-    return bool(fields or at(subject.object, "metadata", "uid") or at(subject.object, "spec", "nodeName"))
+    return bool(fields or at(subject.object, "metadata", "resourceVersion") or at(subject.object, "spec", "nodeName"))
 
 
 def _in_namespace(subject: ReviewedObject) -> ApiObject:
