@@ -26,11 +26,11 @@ LABELS: Final[Mapping[str, str]] = {
     "action": _codes(action for action in Action if action is not Action.OFF),
     "detail": _codes(DETAILS),
     "file": "`configuration`, `certificate`, `client-ca`, `client-tokens`, `scheduler-config`",
-    "kind": "kind of the object; `other`: a custom resource, a kind without rules, or an unread request; in "
+    "kind": "kind of the object; `other`: a custom resource, a kind without rules, or an HTTP error; in "
     "`forewarn_cache_objects`, `workload` means any workload",
     "kubernetes": "Kubernetes version",
     "mode": _codes(Disclose),
-    "operation": f"{_codes(Operation)}; `other` if forewarn did not read the request",
+    "operation": f"{_codes(Operation)}; `other`: an HTTP error",
     "outcome": f"for predictions {_codes(Outcome)}; for audits {_codes(AUDITS)}; for file reloads `loaded`, "
     "`rejected`; for reservations `granted`, `taken` (by another request), `rejected` (another PriorityClass is the "
     "default), `failed`; for releases `confirmed` (the request is complete), `expired`",
@@ -40,7 +40,7 @@ LABELS: Final[Mapping[str, str]] = {
     "`silent` or `broken`",
     "resource": "plural and group of the resource, for example `nodes` or `deployments.apps`",
     "result": "see [Results](#results)",
-    "rule": "[id of the rule](rules/index.md); `prediction-incomplete`; `not-evaluated`: an unread request",
+    "rule": "[id of the rule](rules/index.md); `prediction-incomplete`; `not-evaluated` (too large, for example)",
     "severity": _codes(map(str, Severity)),
     "task": "`certificate`, `global default reservation`, `count global defaults`, `audit leader election`; for the CA "
     "injector `leader election`, `certificates`, `owner`, `resignation`",

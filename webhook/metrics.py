@@ -138,8 +138,8 @@ class Metrics:
         text = "Number of requests that forewarn answered with an HTTP error instead of an AdmissionReview."
         self._rejected = self._closed(Counter, "http_requests_rejected", text, "reason", [*RejectionReason])
         text = (
-            "Number of requests of API servers that forewarn answered with HTTP 4xx. API servers then apply "
-            "failurePolicy."
+            "Number of requests of trusted callers, usually API servers, that forewarn answered with HTTP 4xx. API "
+            "servers then apply failurePolicy."
         )
         self.rejected_api_servers = self._closed(
             Counter,
@@ -154,8 +154,8 @@ class Metrics:
     def _of_predictions(self) -> None:
         self._section = "Predictions"
         text = (
-            'Number of predictions for /validate, by outcome. `outcome="skipped"`: not started, because the queue was '
-            "too long."
+            'Number of predictions for /validate, by outcome. `outcome="skipped"`: not completed, because the queue '
+            "was too long."
         )
         self.predictions = self._closed(Counter, "predictions", text, "outcome", Outcome)
         text = (
@@ -199,9 +199,9 @@ class Metrics:
 
     def _of_certificates(self) -> None:
         self._section = "Certificates"
-        text = "Expiry of the serving certificate, as a Unix timestamp."
+        text = "Expiry of the serving certificate, as a Unix timestamp; 0 if unknown."
         self.certificate_expiry = self._make(Gauge, "certificate_expiry_timestamp_seconds", text)
-        text = "Expiry of the signing CA, as a Unix timestamp."
+        text = "Expiry of the signing CA, as a Unix timestamp; 0 if unknown."
         self.ca_expiry = self._make(Gauge, "ca_expiry_timestamp_seconds", text)
         self.leader = self._make(Gauge, "ca_injector_leader", "The value is 1 while this CA injector is the leader.")
 
@@ -232,7 +232,7 @@ class Metrics:
         self.reloads = self._make(Counter, "file_reloads", text, "file", "outcome")
         text = "The value is 1 while forewarn rejects the content of a file."
         self.file_rejected = self._make(Gauge, "file_rejected", text, "file")
-        text = "Number of dropped log lines, because the reader of standard error was too slow."
+        text = "Number of log lines that forewarn dropped, because the reader of standard error was too slow."
         self.log_lines_dropped = self._make(Counter, "log_lines_dropped", text)
 
     def _make(self, kind: Callable[..., Any], name: str, help_: str, *labels: str) -> Any:
