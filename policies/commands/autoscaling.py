@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
-    from forewarn.policies.options import Options
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
 _MAX: Final = 2**31
@@ -85,7 +84,7 @@ def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser)
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
     try:
-        config = _config(options.config)
+        config = configuration(options.config)
         groups, types = _groups(options.node_templates), _instance_types(getattr(options, "instance_types", None))
     except ConfigError as fault:
         parser.error(one_line(str(fault)))
@@ -132,21 +131,7 @@ def parsed_instance_types(text: str | bytes, name: str) -> Sequence[InstanceType
     return types
 
 
-def recreated_by(config: str | None) -> frozenset[str]:
-    """Return the `group/Kind` of controllers that, by the configuration, create their Pods again. Raises
-    ConfigError.
-
-    `config`: the value of `--config`.
-    """
-    return frozenset(_config(config).options.recreates_pods)
-
-
-def rule_options_of(config: str | None) -> Options:
-    """The options of rules in the configuration. Raises ConfigError."""
-    return _config(config).options
-
-
-def _config(given: str | None) -> Config:
+def configuration(given: str | None) -> Config:
     """Return the configuration in the file, by default that in this directory or a parent. Raises ConfigError."""
     file = given or find_config(os.curdir)
     if not file:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from forewarn.policies.commands.cluster_command import Run
+    from forewarn.policies.config.model import Config
     from forewarn.policies.releases.release import Release
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         if output.form == "sarif":
             return _new_findings(request)
-        clusters = _clusters(run, release, options.max_age) if release else {}
+        clusters = _clusters(run, release, request.config, options.max_age) if release else {}
         return _print(diff(request, clusters), output, disclose, options.fail_on, comments=options.comment)
 
     return answered("diff", output, answer)
@@ -132,14 +133,15 @@ def _new_findings(request: DiffRequest) -> int:
     return max((complain("diff", fault, status_of(fault)) for fault in (*earlier.faults, *later.faults)), default=OK)
 
 
-def _clusters(run: Run, release: Release, max_age: float | None) -> dict[str, Callable[[], Cluster]]:
+def _clusters(run: Run, release: Release, config: Config, max_age: float | None) -> dict[str, Callable[[], Cluster]]:
     def loaded(*sources: str) -> Cluster:
         cache = DumpCache()
+        cache.recreated = frozenset(config.options.recreates_pods)
         load_cluster(*sources, into=cache)
         settle(cache, release)
         if max_age is not None:
             _check_age(cache.snapshot().origin, max_age)
-        return Cluster(cache, sources=sources)
+        return Cluster(cache, config, sources)
 
     if run.several:
         return {cluster.name: partial(loaded, cluster.source) for cluster in clusters_of(run.several)}

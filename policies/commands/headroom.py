@@ -9,7 +9,7 @@ from forewarn.policies.commands.autoscaling import (
     add_autoscaling_options,
     add_no_autoscaler_option,
     autoscaling_of,
-    rule_options_of,
+    configuration,
 )
 from forewarn.policies.commands.cluster_command import (
     PAGES,
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         if not settings.groups:
             require_nodes(cluster)
-        rules: dict[str, Any] = {"options": rule_options_of(options.config)} if options.placeholders else {}
+        rules: dict[str, Any] = {"options": configuration(options.config).options} if options.placeholders else {}
         request = HeadroomRequest(options.filename, options.namespace, options.placeholders, settings, **rules)
         with counting("counting replicas", run.errors):
             result = headroom(cluster, request, read_buffers(run.cluster, buffers))

@@ -10,7 +10,7 @@ from forewarn.policies.commands.autoscaling import (
     add_autoscaling_options,
     add_no_autoscaler_option,
     autoscaling_of,
-    rule_options_of,
+    configuration,
 )
 from forewarn.policies.commands.cluster_command import (
     Run,
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
             pod_key(options.pod, options.namespace) if options.pod else None,
             options.namespace,
             autoscaling=settings,
-            options=rule_options_of(options.config),
+            options=configuration(options.config).options,
             **{name: getattr(options, name) for name in OPTIONS},
         )
         try:

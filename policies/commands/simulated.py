@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
-from forewarn.policies.commands.autoscaling import recreated_by
+from forewarn.policies.commands.autoscaling import configuration
 from forewarn.policies.commands.cluster_command import Run, loaded
 from forewarn.policies.commands.parser import any_duration, integer_between
 from forewarn.policies.commands.release import settle
@@ -31,7 +31,7 @@ def loaded_for(run: Run, config: str | None, release: Release, *, digested: bool
     from forewarn.policies.simulation.dump import DigestedCache, DumpCache
 
     cache = DigestedCache() if digested else DumpCache()
-    cache.recreated = recreated_by(config)
+    cache.recreated = frozenset(configuration(config).options.recreates_pods)
     settle(loaded(run, cache), release)
     return cache
 

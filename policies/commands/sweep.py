@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from forewarn.policies.commands.autoscaling import configuration
 from forewarn.policies.commands.cluster_command import Run, status_of_conditions
 from forewarn.policies.commands.many_clusters import Evaluated
 from forewarn.policies.commands.printing import Output, Printed, answer_in
@@ -55,7 +56,7 @@ def evaluate_sweep(request: SweepRequest, run: Run) -> Evaluated:
 
     scope, shard = request.scope, request.shard
     cache = loaded_for(run, request.config, request.release, digested=bool(shard))
-    cluster = Cluster(cache, sources=run.cluster)
+    cluster = Cluster(cache, configuration(request.config), run.cluster)
     autoscaling = with_node_groups(request.autoscaling, cache, run.cluster, request.cutoff)
     with counting("cases", run.errors) as show:
         settings: dict[str, Any] = {"until": request.until, "autoscaling": autoscaling, "progress": show}

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
-from forewarn.policies.commands.autoscaling import autoscaling_of
+from forewarn.policies.commands.autoscaling import autoscaling_of, configuration
 from forewarn.policies.commands.cluster_command import PAGES, Run, failures_of, options_with_cluster
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.printing import Output, Printed, answer_in, cleaned
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.application.whatif import whatif
 
         cache = loaded_for(run, options.config, release)
-        cluster = Cluster(cache, sources=run.cluster)
+        cluster = Cluster(cache, configuration(options.config), run.cluster)
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         drawn = run.output.form in DRAWN
         with counting("simulating", run.errors, STEPS) as show:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.application.cluster import require_nodes, with_node_groups
 from forewarn.policies.application.findings import configured
 from forewarn.policies.cluster.answer_head import head_of
-from forewarn.policies.commands.autoscaling import recreated_by
+from forewarn.policies.commands.autoscaling import configuration
 from forewarn.policies.commands.cluster_command import add_cluster_option, answered, loaded, options_with_cluster
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
@@ -106,7 +106,7 @@ def state_of(
     """
     buffers = CapacityBuffers()
     cache = DumpCache(buffers.collect)
-    cache.recreated = recreated_by(config)
+    cache.recreated = frozenset(configuration(config).options.recreates_pods)
     settle(loaded(run, cache), release)
     require_nodes(cache.snapshot())
     rules = configured(config or find_config(os.curdir))

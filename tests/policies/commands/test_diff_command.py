@@ -1311,3 +1311,29 @@ def test_a_claim_that_the_snapshot_lacks_is_a_gap(versions: Callable[..., tuple[
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
     assert done.stdout.splitlines()[2].startswith("  1 PersistentVolumeClaim not modelled (shop/data): "), done.stdout
     assert "All Pods of" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("{}", "shop/reserve loses 1 of 1 Pod"),
+        ("recreatesPods: [example.com/Reserve]", "its replacement is Pending"),
+        (
+            "placeholderPods: {matchExpressions: [{key: app, operator: DoesNotExist}]}",
+            ": only placeholder Pods preempted\n",
+        ),
+    ],
+)
+def test_the_configuration_names_placeholder_pods_and_controllers(config: str, expected: str, tmp_path: Path) -> None:
+    snapshot(tmp_path / "cluster.yaml", 4, ("reserve", 3, "low"))
+    objects = list(yaml.safe_load_all((tmp_path / "cluster.yaml").read_text()))
+    owner = {"apiVersion": "example.com/v1", "kind": "Reserve", "name": "reserve", "uid": "u", "controller": True}
+    for obj in objects:
+        if obj["kind"] == "Pod":
+            obj["metadata"]["ownerReferences"] = [owner]
+    write(tmp_path / "cluster.yaml", *objects)
+    (tmp_path / "old").mkdir()
+    write(tmp_path / "new/web.yaml", deployment("web", cpu="3", priorityClassName="high"))
+    (tmp_path / "config.yaml").write_text(config)
+    given = ("--cluster", tmp_path / "cluster.yaml", "--config", tmp_path / "config.yaml")
+    assert expected in forewarn("diff", tmp_path / "old", tmp_path / "new", *given).stdout

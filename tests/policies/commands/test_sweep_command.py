@@ -499,17 +499,24 @@ def test_a_row_that_contradicts_itself_is_rejected(wrong: dict[str, Any], proble
         from_dict(document, HEAD)
 
 
-def test_placeholder_pods_are_counted_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("image", "config"),
+    [("registry.k8s.io/pause:3.10", "{}"), ("reserve:1", "placeholderPods: {matchLabels: {app: reserve}}")],
+)
+def test_placeholder_pods_are_counted_apart(
+    image: str, config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     nodes = [make_node(name).has(cpu="4", memory="8Gi", pods="10").obj for name in ("n1", "n2")]
-    pause = make_pod("pause").priority(-5).request(cpu="3").on("n1")
-    pause.obj["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
+    pause = make_pod("pause").priority(-5).request(cpu="3").labels(app="reserve").on("n1")
+    pause.obj["spec"]["containers"][0]["image"] = image
+    (tmp_path / "config.yaml").write_text(config)
     cluster = written(tmp_path, [*nodes, pause.obj, *by_name("web", 1, "3", "", "n2")[1:]])
     for change, first in (
         (("--each", "node"), "2 nodes: only placeholder Pods lost or preempted if one is lost"),
         (("node", "n1"), "only 1 placeholder Pod lost: loss of node n1 with 1 Pod"),
         (("node", "n2"), "only 1 placeholder Pod preempted: loss of node n2 with 1 Pod"),
     ):
-        _, out, _ = run(capsys, "whatif", "lose", *change, "--cluster", cluster)
+        _, out, _ = run(capsys, "whatif", "lose", *change, "--cluster", cluster, "-c", str(tmp_path / "config.yaml"))
         assert out.partition("\n")[0] == first
 
 
