@@ -14,7 +14,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
     status_of_conditions,
 )
-from forewarn.policies.commands.parser import Parser, add_config_option
+from forewarn.policies.commands.parser import Parser, add_config_option, add_files_option
 from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.simulated import STEPS, loaded_for
@@ -67,8 +67,9 @@ def _parser() -> argparse.ArgumentParser:
         examples=("classes plan -f classes.yaml", "classes plan -f priorities/ --delete legacy --fail-on preemption"),
     )
     add = parser.add_argument
-    help_text = "PriorityClasses, and workloads with their new priorityClassName (file or directory, repeatable)"
-    add("-f", "--filename", action="append", default=[], metavar="FILE", help=help_text)
+    add_files_option(
+        add, "PriorityClasses, and workloads with their new priorityClassName (file or directory, repeatable)"
+    )
     add("--delete", action="append", default=[], metavar="NAME", help="old PriorityClass to delete (repeatable)")
     add_cluster_option(add)
     add_config_option(add)

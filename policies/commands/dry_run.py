@@ -23,7 +23,7 @@ from forewarn.policies.commands.cluster_command import (
     loaded,
     status_of_conditions,
 )
-from forewarn.policies.commands.parser import Parser, add_admission_option
+from forewarn.policies.commands.parser import Parser, add_admission_option, add_files_option
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config import ConfigError, load_limited_resources
 from forewarn.policies.documents import to_dict
@@ -166,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
         examples=("dry-run -f manifests/", "dry-run -f class.yaml --cluster cluster.json.gz -o json"),
     )
     add = parser.add_argument
-    add("-f", "--filename", action="append", metavar="FILE", help="manifest (file, directory, or -; repeatable)")
+    add_files_option(add, "manifest (file, directory, or -; repeatable)")
     add_cluster_option(add, required=False)
     add_namespace_option(add)
     add_admission_option(add)

@@ -21,7 +21,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
-from forewarn.policies.commands.parser import Parser, integer_between
+from forewarn.policies.commands.parser import Parser, add_files_option, integer_between
 from forewarn.policies.commands.printing import Output, Printed, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.objects.fields import InvalidObject
@@ -137,8 +137,7 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     add = parser.add_argument
-    help_text = "manifest of a Pod or workload (file, directory, or -; repeatable)"
-    add("-f", "--filename", action="append", required=True, metavar="FILE", help=help_text)
+    add_files_option(add, "manifest of a Pod or workload (file, directory, or -; repeatable)", required=True)
     add_cluster_option(add, several=True)
     add_release_options(add)
     add_namespace_option(add)

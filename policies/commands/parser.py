@@ -199,6 +199,12 @@ def duration_between(least: int, most: int) -> Callable[[str], float]:
     return read
 
 
+def add_files_option(add: Callable[..., object], help_text: str, *, required: bool = False) -> None:
+    """Add `-f`, the files and directories of a question, by a parser's `add_argument`."""
+    more = {"type": existing, "default": [], "required": required}
+    add("-f", "--filename", action="append", metavar="FILE", help=help_text, **more)
+
+
 def add_config_option(add: Callable[..., object]) -> None:
     """Add `--config` by a parser's `add_argument`."""
     help_text = "configuration file (default: .forewarn.yaml in this directory or a parent)"

@@ -23,7 +23,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
-from forewarn.policies.commands.parser import Parser, integer_between
+from forewarn.policies.commands.parser import Parser, add_files_option, integer_between
 from forewarn.policies.commands.printing import Output, Printed, answer_in, cleaned
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.objects.fields import InvalidInput
@@ -150,8 +150,7 @@ def argument_parser() -> argparse.ArgumentParser:
         examples=("predict -f deployment.yaml", "predict --pod shop/web-0 --cluster cluster.json.gz -o json"),
     )
     add = parser.add_argument
-    help_text = "manifest of Pods or workloads (file, directory, or -; repeatable)"
-    add("-f", "--filename", action="append", default=[], metavar="FILE", help=help_text)
+    add_files_option(add, "manifest of Pods or workloads (file, directory, or -; repeatable)")
     add("--pod", metavar="NAMESPACE/POD", help="a Pending Pod of the cluster")
     add_cluster_option(add, several=True)
     add_release_options(add)

@@ -13,7 +13,7 @@ from forewarn.policies.commands.cluster_command import (
     add_namespace_option,
     add_output_option,
 )
-from forewarn.policies.commands.parser import Parser, existing, integer_between
+from forewarn.policies.commands.parser import Parser, add_files_option, existing, integer_between
 from forewarn.policies.commands.release import add_release_options
 from forewarn.policies.commands.shards import add_shard_option
 from forewarn.policies.commands.simulated import add_runs_options, add_until_option, simulated_time, simulated_until
@@ -202,7 +202,7 @@ def _of_manifests(add: _Add) -> None:
         "whatif apply -f manifests/",
         "whatif apply -f web.yaml --timeline",
     )
-    argument("-f", "--filename", action="append", required=True, metavar="FILE", help=_FILE)
+    add_files_option(argument, _FILE, required=True)
     argument = add(
         "delete",
         "the objects of manifests are deleted",
@@ -210,7 +210,7 @@ def _of_manifests(add: _Add) -> None:
         "whatif delete -f web.yaml",
         "whatif delete -f web.yaml --cluster cluster.json.gz",
     )
-    argument("-f", "--filename", action="append", required=True, metavar="FILE", help=_FILE)
+    add_files_option(argument, _FILE, required=True)
     argument = add(
         "events",
         "several events at different times",
@@ -218,7 +218,7 @@ def _of_manifests(add: _Add) -> None:
         "whatif events --events outage.yaml --timeline",
         "whatif events -f web.yaml --runs 20",
     )
-    argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, applied at time 0")
+    add_files_option(argument, f"{_FILE}, applied at time 0")
     argument("--events", type=existing, metavar="FILE", help=FORM)
     add_runs_options(argument)
 
@@ -244,7 +244,7 @@ def _of_class(add: _Add) -> None:
         "manifest to apply after the change (default: restart Deployments, StatefulSets and DaemonSets if their new "
         "Pods change priority)"
     )
-    argument("-f", "--filename", action="append", default=[], metavar="FILE", help=help_text)
+    add_files_option(argument, help_text)
     help_text = (
         "workloads that get the PriorityClass: KIND/NAME or LABEL=VALUE (see -n), or namespace=NAME (repeatable)"
     )

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.commands.cluster_command import add_cluster_option, add_output_option, choose_cluster, loaded
-from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.parser import Parser, add_admission_option, existing
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config import Config, ConfigError
 from forewarn.policies.disclosure import Disclose
@@ -189,15 +188,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     help_text = "file with the AdmissionReview, or - for standard input"
-    add("-f", "--filename", dest="file", required=True, metavar="REVIEW.json", help=help_text)
+    add("-f", "--filename", dest="file", required=True, type=existing, metavar="REVIEW.json", help=help_text)
     add_cluster_option(add, required=False)
     add_release_options(add)
     add_output_option(add)
     both = "run only this phase (default: mutate, apply the patch, then validate)"
     add("--phase", type=Hook, choices=list(Hook), metavar="mutate|validate", help=both)
-    add("-c", "--config", metavar="FILE", type=Path, help="configuration file (default: built-in defaults)")
-    help_text = "kube-apiserver's AdmissionConfiguration, for limitedResources"
-    add("--admission-config", metavar="FILE", type=Path, help=help_text)
+    add("-c", "--config", metavar="FILE", type=existing, help="configuration file (default: built-in defaults)")
+    add_admission_option(add)
     return parser
 
 
