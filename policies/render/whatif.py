@@ -38,6 +38,8 @@ _MAX_EDGES: Final = 12
 _EFFECTS: Final = 3
 _LONGEST: Final = 300
 _LONGEST_NAME: Final = 100
+_LONGEST_LINE: Final = 170
+"""Characters of a headline that name all effects beside new nodes."""
 _SAME: Final = "same reason"
 _REPLACEMENT: Final = "replacement Pod"
 
@@ -68,17 +70,22 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     wanted = [phrase for phrase in ("" if is_told else _created(answer), *progress) if phrase]
     no_effect = NO_EFFECT.removesuffix(_creates(answer) * bool(_unscheduled(answer)) * " or newly Pending")
     said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer), *wanted]))
-    unwanted = joined(effects_of(answer), _EFFECTS - bool(said)) or (no_effect if wanted else "")
-    effects = "; ".join(filter(None, (said, unwanted)))
-    unread = "".join(f", {phrase}" for phrase in unfinished([answer]))
     phrases = (on_new_nodes(answer), on_removed_nodes(answer))
     new_nodes = _nodes_needed(answer) if answer.replicas else "; ".join(filter(None, phrases))
+    effects = effects_of(answer)
+    is_long = effects and new_nodes and len("; ".join((said, *effects, new_nodes))) > _LONGEST_LINE
+    if is_long and all(arrival.op == "lost" for arrival in answer.simulation.world.arrivals):
+        said = ""
+    most = _EFFECTS - bool(said) - bool(is_long)
+    unwanted = joined(effects, most, 1 if is_long else 2) or (no_effect if wanted else "")
+    told = "; ".join(filter(None, (said, unwanted)))
+    unread = "".join(f", {phrase}" for phrase in unfinished([answer]))
     nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
     if not_simulated := answer.not_simulated:
         problems = [problem.partition(". Fix: ")[0] for problem in not_simulated]
         nothing = f"not simulated: {cut(listed(problems, 1), _LONGEST)}"
-        unread = (f", {plural(len(not_simulated), 'object')} not simulated" if effects else "") + unread
-    return (effects or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
+        unread = (f", {plural(len(not_simulated), 'object')} not simulated" if told else "") + unread
+    return (told or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
 
 
 def _nodes_needed(answer: Answer) -> str:
@@ -208,10 +215,10 @@ def named(names: Iterable[str], noun: str = "workload") -> str:
     return first_of(shown if len(shown) <= NAMED else [shown[0], plural(len(shown) - 1, f"more {noun}")], noun)
 
 
-def joined(effects: Sequence[str], most: int) -> str:
-    """The first effects, and the number of the others."""
+def joined(effects: Sequence[str], most: int, left_out: int = 2) -> str:
+    """The first effects, and the number of the others. `left_out`: the least number of these."""
     more = len(effects) - most
-    return ", ".join(effects if more < 2 else [*effects[:most], f"and {more} more effects"])
+    return ", ".join(effects if more < left_out else [*effects[:most], f"and {plural(more, 'more effect')}"])
 
 
 def effects_of(answer: Answer) -> list[str]:
