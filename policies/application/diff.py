@@ -223,6 +223,7 @@ class Diff(Document):
 
     `base`, `head`: names of the versions. `not_compared`: changed objects of other kinds that can change Pods.
     `notes`: what could not be read or compared. `prunes`: whether objects that the second version lacks are deleted.
+    `with_clusters`: whether clusters are given; `clusters` is empty without a changed object.
     """
 
     base: str
@@ -232,6 +233,7 @@ class Diff(Document):
     notes: Sequence[str]
     not_compared: Sequence[str] = ()
     prunes: bool = False
+    with_clusters: Hidden[bool] = False
 
     def __repr__(self) -> str:
         return described(self, f"{self.base} → {self.head}: {plural(len(self.objects), 'object')}")
@@ -299,6 +301,7 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         list(_notes({base.name: notes, head.name: more})),
         others,
         request.prune,
+        with_clusters=bool(clusters),
     )
 
 

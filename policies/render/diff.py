@@ -150,7 +150,8 @@ def verdict(diff: Diff) -> str:
     pdbs = len(_blocking(diff))
     blocking = f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else ""
     is_whole, is_simulated = not _gaps(diff), bool(diff.clusters and diff.objects)
-    nothing = NOTHING if not is_simulated else whatif.NO_EFFECT if is_whole else _no_effect(diff.clusters)
+    unchanged = f"{NOTHING}, nothing simulated" if diff.with_clusters else NOTHING
+    nothing = unchanged if not is_simulated else whatif.NO_EFFECT if is_whole else _no_effect(diff.clusters)
     where = f"{_title(diff.clusters[0])}: " if is_simulated and not diff.clusters[1:] else ""
     effect = _effects(diff) if diff.clusters else _changes(diff) if diff.objects else ""
     return f"{'; '.join(filter(None, (effect or f'{where}{nothing}', blocking)))}{'' if is_whole else _INCOMPLETE}"

@@ -84,6 +84,12 @@ def test_only_what_matters_for_priority_is_a_difference(versions: Callable[..., 
     assert done.stdout.startswith("no change of priorities, requests, replicas, quotas or PDBs\n")
 
 
+def test_without_a_change_nothing_is_simulated(versions: Callable[..., tuple[Path, Path]]) -> None:
+    sides = versions({"a/web.yaml": [deployment("web")]}, {"b/web.yaml": [deployment("web")]})
+    done = forewarn("diff", *sides, "--cluster", "webhook/sample/cluster.yaml")
+    assert done.stdout.splitlines()[0].endswith(" quotas or PDBs, nothing simulated"), done.stdout
+
+
 def test_each_field_is_named_with_both_values(versions: Callable[..., tuple[Path, Path]]) -> None:
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "shop"}}
     before = {"web.yaml": [deployment("web"), {**CLASSES[0], "value": 5}, {**budget, "spec": {"minAvailable": 1}}]}
