@@ -11,6 +11,7 @@ from forewarn.policies.application.cluster import Cluster, autoscaling_for, snap
 from forewarn.policies.application.manifests import Manifest, with_manifests
 from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.application.predict_request import PredictRequest
+from forewarn.policies.application.simulated import new_classes
 from forewarn.policies.cluster.answer_head import AnswerHead, Result, head_of, head_of_findings
 from forewarn.policies.documents import Inlined, json_of
 from forewarn.policies.findings import described, plural
@@ -81,7 +82,7 @@ class PredictResult:
     """The predictions for new Pods and PodGroups, or for a Pending Pod.
 
     `groups`: the result for the PodGroup of the Pods, if any. `faults`: the errors of files and objects that forewarn
-    cannot predict. `places`: the positions of objects in files.
+    cannot predict. `places`: the positions of objects in files. `new_classes`: PriorityClasses of the manifests.
     """
 
     head: AnswerHead
@@ -93,6 +94,7 @@ class PredictResult:
     autoscaling: Autoscaling
     explain: bool
     options: Options
+    new_classes: Sequence[str] = ()
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items()) or "no new Pods"
@@ -199,17 +201,20 @@ def predicted(
     check_numbers(0, replicas=request.replicas)
     check_one_of(pod=request.pod, manifests=request.manifests)
     autoscaling = autoscaling_for(cluster, request.autoscaling)
-    cluster, places, faults = snapshot_of(cluster), Places(), list[Exception]()
+    cluster, places, faults, created = snapshot_of(cluster), Places(), list[Exception](), list[str]()
     with places.locating():
         if request.pod is not None:
             applied = _pending(cluster, *request.pod)
         else:
             objects, to_be = with_manifests(cluster, request.manifests, request.namespace, places, faults)
+            created = new_classes(cluster, to_be)
             applied = place_all(to_be, objects, request.replicas)
             faults += (placement for placement in applied.placements if isinstance(placement, InvalidObject))
     groups = tuple(_groups(applied))
     head = head_of_findings(cluster) if request.cascade else head_of(cluster, _assumed(applied, groups, cluster))
-    return PredictResult(head, cluster, applied, groups, faults, places, autoscaling, request.explain, request.options)
+    return PredictResult(
+        head, cluster, applied, groups, faults, places, autoscaling, request.explain, request.options, created
+    )
 
 
 def _pending(cluster: ClusterSnapshot, namespace: str, name: str) -> Applied:

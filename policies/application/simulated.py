@@ -96,6 +96,12 @@ def with_classes(
     return classes, faults
 
 
+def new_classes(before: ClusterSnapshot, after: ClusterSnapshot) -> list[str]:
+    """Return the created PriorityClasses with their values: `gold (value 5)`."""
+    old, new = before.priority_classes, after.priority_classes
+    return [f"{name} (value {new[name].value})" for name in sorted(new.keys() - old.keys())]
+
+
 def _check_class(new: PriorityClass, obj: ApiObject, classes: Mapping[str, PriorityClass]) -> None:
     """Raise InvalidObject if kube-apiserver rejects a PriorityClass."""
     from forewarn.policies.kube_apiserver.priority import check_default

@@ -15,6 +15,7 @@ from forewarn.policies.application.simulated import (
     admit_at_once,
     checked,
     events_without_effect,
+    new_classes,
     passed_over,
     rejected,
     world_with,
@@ -271,6 +272,7 @@ def _without_rejected(question: Question, cache: DumpCache, places: Places) -> t
 
     Adds created objects that admission reads to `cache` (`admit_at_once`). Raises Rejected if no object is left.
     """
+    before = cache.snapshot()
     entries = admit_at_once(cache, question.arrivals)
     entries += rejected(cache.snapshot(), *checked(question.arrivals))
     faults, left_out = [places.located(fault) for _, fault in entries], {id(obj) for obj, _ in entries}
@@ -278,4 +280,6 @@ def _without_rejected(question: Question, cache: DumpCache, places: Places) -> t
     if faults and not left:
         raise Rejected(faults)
     without = f" without {listed([str(ref_of(obj)) for obj, _ in entries])}" if entries else ""
-    return question._replace(title=f"{question.title}{without}", arrivals=left), faults
+    created = new_classes(before, cache.snapshot())
+    classes = f" with new PriorityClass{'es' * bool(created[1:])} {listed(created, 1)}" if created else ""
+    return question._replace(title=f"{question.title}{without}{classes}", arrivals=left), faults

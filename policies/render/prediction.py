@@ -47,7 +47,8 @@ NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, spec.managedBy,
 
 def lines(result: PredictResult, paint: Painter = plain) -> Iterator[str]:
     """The result of `forewarn predict` as text lines, without the head."""
-    yield from naming_left_out(_lines(result, paint), "not predicted", refs_of(result.faults))
+    told = naming_left_out(_lines(result, paint), "with new PriorityClass", result.new_classes)
+    yield from naming_left_out(told, "not predicted", refs_of(result.faults))
 
 
 def _lines(result: PredictResult, paint: Painter) -> Iterator[str]:

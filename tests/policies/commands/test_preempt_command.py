@@ -129,12 +129,12 @@ def test_nominated_pods_of_a_batch_count_unless_they_are_to_be_ignored(
     ("arguments", "status", "message"),
     [
         ([], 2, "no Pod given. Fix: pass -f FILE or --pod"),
-        (["-f", "dump.json", "--pod", "b"], 2, "two Pods given. Fix: pass -f FILE"),
+        (["-f", "README.md", "--pod", "b"], 2, "two Pods given. Fix: pass -f FILE"),
         (["--pod", "b", "--replicas", "2"], 2, "--replicas goes with -f"),
-        (["-f", "dump.json", "--replicas", "-1"], 2, "must be between 0 and"),
-        (["-f", "dump.json", "--replicas", "9" * 30], 2, "--replicas: must be between 0 and"),
-        (["-f", "dump.json", "--replicas", "two"], 2, '--replicas: must be a whole number, not "two"'),
-        (["-f", "dump.json"], 3, "no kubeconfig found"),
+        (["-f", "README.md", "--replicas", "-1"], 2, "must be between 0 and"),
+        (["-f", "README.md", "--replicas", "9" * 30], 2, "--replicas: must be between 0 and"),
+        (["-f", "README.md", "--replicas", "two"], 2, '--replicas: must be a whole number, not "two"'),
+        (["-f", "README.md"], 3, "no kubeconfig found"),
         (["--pod", "x"], 3, "no kubeconfig found"),
         (["-f", "no-such-file", "--cluster", "dump.json"], 2, "no-such-file: no such file or directory"),
         (["--pod", "team/none", "--cluster", "dump.json"], 2, "--pod team/none: Pod not found in the cluster"),
@@ -413,7 +413,8 @@ def test_classes_and_claims_of_the_file_come_with_its_pods(tmp_path: Path, capsy
     pod = make_pod("new").of_class("gold").request(cpu="1").volume(persistentVolumeClaim={"claimName": "data"})
     path = write(tmp_path / "all.json", pod, make_priority_class(1000, "gold"), make_claim("data"))
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
-    assert out.startswith("default/new (priority 1000): would preempt 1 Pod on n1: default/old (priority 0)\n")
+    first = "default/new (priority 1000): would preempt 1 Pod on n1: default/old (priority 0); with new PriorityClass: "
+    assert out.startswith(f"{first}gold (value 1000)\n")
     assert "volumes of claims that are created with the Pods are ignored" in out
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
     assert "volumes of claims that are created with the Pods are ignored" in json.loads(out)["standing"]

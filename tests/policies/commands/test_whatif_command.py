@@ -811,7 +811,8 @@ def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytes
     )
     both.write_text("---\n".join(map(made.format, ("first", "second"))))
     status, out, err = run(capsys, change, "-f", str(both), "--cluster", SHOWN)
-    assert (status, out.partition("\n")[0].endswith(f": {both} applied without PriorityClass second")) == (3, True)
+    title = f": {both} applied without PriorityClass second with new PriorityClass first (value 5)"
+    assert (status, out.partition("\n")[0].endswith(title)) == (3, True)
     assert "PriorityClass second: globalDefault: rejected: PriorityClass first is already marked as default" in err
 
 
@@ -1010,7 +1011,7 @@ def test_workloads_with_another_class_change_priority(
             '"job/web": not a workload of a supported kind. Fix: pass its manifest to forewarn whatif delete -f',
         ),
         (["--workloads", "team=a", "-n", "shop"], 'no workload in namespace "shop" matches "team=a"'),
-        (["--workloads", "namespace=shop", "-f", "x.yaml"], "--workloads and -f are given. Fix: pass one of them"),
+        (["--workloads", "namespace=shop", "-f", "README.md"], "--workloads and -f are given. Fix: pass one of them"),
         (["--workloads", "namespace=shop", "--delete"], "--delete goes without"),
     ],
 )
