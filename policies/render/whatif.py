@@ -72,13 +72,7 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer), *wanted]))
     phrases = (on_new_nodes(answer), on_removed_nodes(answer))
     new_nodes = _nodes_needed(answer) if answer.replicas else "; ".join(filter(None, phrases))
-    effects = effects_of(answer)
-    is_long = effects and new_nodes and len("; ".join((said, *effects, new_nodes))) > _LONGEST_LINE
-    if is_long and all(arrival.op == "lost" for arrival in answer.simulation.world.arrivals):
-        said = ""
-    most = _EFFECTS - bool(said) - bool(is_long)
-    unwanted = joined(effects, most, 1 if is_long else 2) or (no_effect if wanted else "")
-    told = "; ".join(filter(None, (said, unwanted)))
+    told = _in_short(said, answer, new_nodes, no_effect if wanted else "")
     unread = "".join(f", {phrase}" for phrase in unfinished([answer]))
     nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
     if not_simulated := answer.not_simulated:
@@ -86,6 +80,19 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
         nothing = f"not simulated: {cut(listed(problems, 1), _LONGEST)}"
         unread = (f", {plural(len(not_simulated), 'object')} not simulated" if told else "") + unread
     return (told or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
+
+
+def _in_short(said: str, answer: Answer, new_nodes: str, no_effect: str) -> str:
+    """The phrase `said` and the first effects; beside a phrase about new nodes fewer, and not the new Pods of a loss.
+
+    `no_effect`: the phrase for an answer without effects.
+    """
+    effects = effects_of(answer)
+    is_long = bool(effects and new_nodes) and len("; ".join((said, *effects, new_nodes))) > _LONGEST_LINE
+    if is_long and all(arrival.op == "lost" for arrival in answer.simulation.world.arrivals):
+        said = ""
+    unwanted = joined(effects, _EFFECTS - bool(said) - is_long, 1 if is_long else 2) or no_effect
+    return "; ".join(filter(None, (said, unwanted)))
 
 
 def _nodes_needed(answer: Answer) -> str:

@@ -230,8 +230,8 @@ def test_a_run_that_is_cut_off_says_so(simulate: Callable[..., Run]) -> None:
     ("arguments", "said"),
     [
         (["--cluster", "x"], "no events given. Fix: pass -f, --events or both"),
-        (["--cluster", "x", "-f", "y", "--runs", "0"], "between 1 and"),
-        (["--cluster", "x", "-f", "y", "--until", "soon"], "seconds, or a duration"),
+        (["--cluster", "x", "-f", "README.md", "--runs", "0"], "between 1 and"),
+        (["--cluster", "x", "-f", "README.md", "--until", "soon"], "seconds, or a duration"),
     ],
 )
 def test_wrong_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -320,7 +320,7 @@ def test_an_aftermath_names_pods_whose_controller_is_missing(
     assert note in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("options", [["--pod", "a"], ["-f", "x", "-o", "json"], ["-f", "x", "--replicas", "2"]])
+@pytest.mark.parametrize("options", [["--pod", "a"], ["-f", "README.md", "-o", "json"], ["-f", "README.md", "--replicas", "2"]])
 def test_an_aftermath_is_of_files_in_words(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         predict([*options, "--cluster", "x", "--cascade"])
