@@ -50,6 +50,8 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "volumeMode": "Filesystem",
 }
 """The defaults of fields of a Job's spec, by name."""
+_OF_USERS: Final = ("labels", "annotations", "nodeSelector", "matchLabels")
+"""Fields with keys of users, which have no defaults."""
 _OF_JOB: Final = (
     "completions",
     "completionMode",
@@ -133,10 +135,10 @@ def _has_version(image: str) -> bool:
     return "@" in image or (":" in image and not image.endswith(":latest"))
 
 
-def _defaulted(value: Any) -> Any:
-    """Return a value without fields that are empty or have their default."""
-    if isinstance(value, Mapping):
-        fields = {key: _defaulted(field) for key, field in value.items()}
+def _defaulted(value: Any, name: str = "") -> Any:
+    """Return the value of the field `name` without fields that are empty or have their default."""
+    if isinstance(value, Mapping) and name not in _OF_USERS:
+        fields = {key: _defaulted(field, key) for key, field in value.items()}
         return {k: v for k, v in fields.items() if v not in (None, "", [], {}, _DEFAULTS.get(k))}
     return [*map(_defaulted, value)] if isinstance(value, list) else value
 

@@ -129,6 +129,16 @@ def test_defaults_are_no_change() -> None:
     assert changed(stored, given) == ["spec.template.spec.containers[0].imagePullPolicy"]
 
 
+@pytest.mark.parametrize("labels", [{"status": "True"}, {"protocol": "TCP"}, {"team": ""}])
+def test_keys_of_users_have_no_defaults(labels: dict[str, str]) -> None:
+    given = job()
+    given["spec"]["template"] |= {"metadata": {"labels": labels}}
+    assert changed(job(), given) == ["spec.template.metadata"]
+    given = job()
+    given["spec"]["template"]["spec"]["nodeSelector"] = labels
+    assert changed(job(), given) == ["spec.template.spec.nodeSelector"]
+
+
 def test_fields_that_a_redacted_snapshot_lacks_are_no_change() -> None:
     stored = job()
     (container,) = stored["spec"]["template"]["spec"]["containers"]
