@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
 SYSTEM_NAMESPACE: Final = "kube-system"
+WITHOUT_DEFAULT_CLASS: Final = (SYSTEM_NAMESPACE, "forewarn")
+"""Namespaces that the webhook's matchConditions exclude."""
 
 
 class Forbidden(ValueError):
@@ -71,7 +73,7 @@ def class_by_namespace(class_name: str, namespace: Namespace | None, classes: Ma
     annotation.
     """
     wanted = namespace.annotations.get(DEFAULT_CLASS_ANNOTATION, "") if namespace else ""
-    if namespace is None or not wanted or namespace.name == SYSTEM_NAMESPACE:
+    if namespace is None or not wanted or namespace.name in WITHOUT_DEFAULT_CLASS:
         return ""
     default = _default_of(classes)
     # The plugin writes the global default into pods that ask for nothing: the two look the same to the webhook.

@@ -17,7 +17,7 @@ from forewarn.policies.kinds.registry import (
     RELEASE_NAMESPACE,
     WORKLOAD_PRIORITY_CLASS,
 )
-from forewarn.policies.kube_apiserver.priority import SYSTEM_NAMESPACE, Forbidden, establish_priority
+from forewarn.policies.kube_apiserver.priority import WITHOUT_DEFAULT_CLASS, Forbidden, establish_priority
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, has_controller, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
@@ -306,7 +306,7 @@ def _default_of(subject: ReviewedObject) -> _Use | None:
     """The default class of a Namespace; None without one. `had` is true for an unchanged default."""
     path = ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
     given, namespace = text_at(subject.object, *path), subject.ref.name
-    if not given or namespace == SYSTEM_NAMESPACE:
+    if not given or namespace in WITHOUT_DEFAULT_CLASS:
         return None
     return _Use(given, namespace, path, had=given == text_at(subject.old or NOTHING, *path))
 

@@ -118,8 +118,9 @@ def test_everywhere_else_the_global_default_stays(objects: list[dict[str, Any]])
     assert predict(state(*objects), pod()).pod.priority == 100
 
 
-def test_kube_system_is_left_alone() -> None:
-    assert predict(state(namespace("kube-system")), pod(namespace="kube-system")).pod.priority == 100
+@pytest.mark.parametrize("name", ["kube-system", "forewarn"])
+def test_namespaces_that_the_webhook_does_not_evaluate_are_left_alone(name: str) -> None:
+    assert predict(state(namespace(name)), pod(namespace=name)).pod.priority == 100
 
 
 def test_a_pod_that_has_a_priority_keeps_it() -> None:
