@@ -320,7 +320,9 @@ def test_an_aftermath_names_pods_whose_controller_is_missing(
     assert note in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("options", [["--pod", "a"], ["-f", "README.md", "-o", "json"], ["-f", "README.md", "--replicas", "2"]])
+@pytest.mark.parametrize(
+    "options", [["--pod", "a"], ["-f", "README.md", "-o", "json"], ["-f", "README.md", "--replicas", "2"]]
+)
 def test_an_aftermath_is_of_files_in_words(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         predict([*options, "--cluster", "x", "--cascade"])
