@@ -7,7 +7,6 @@ extension points that name them, and forewarn does not predict outcomes that the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,15 +73,14 @@ class SchedulerSource:
 
 def scheduler_source(given: str) -> SchedulerSource:
     """Read a file (a path with a dot or slash, or an existing file), or a preset. Raises ConfigError."""
+    from forewarn.policies.rules.support.names import suggested
     from forewarn.policies.scheduling.configuration import PRESETS
 
     if given in PRESETS:
         return SchedulerSource(given, PRESETS[given])
     path = Path(given)
     if "/" not in given and "." not in given and not path.exists():
-        near = get_close_matches(given, PRESETS, 1)
-        hint = f'; did you mean "{near[0]}"?' if near else f"; known: {', '.join(PRESETS)}"
-        raise ConfigError(f'"{given}": no such file or preset{hint}')
+        raise ConfigError(f'"{given}": no such file or preset{suggested(given, PRESETS)}')
     return read_scheduler(contents(path, _LARGEST), given)
 
 
