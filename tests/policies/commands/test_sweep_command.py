@@ -438,6 +438,9 @@ def test_what_is_not_all_of_one_run_is_said(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "first.json").write_text(Path(nodes[0]).read_text())
     later = parts_of(tmp_path, "node", 2, SHOWN, "--until", "30m")
     assert "until was 3600.0 there, and is 1800.0 here" in rejected(str(tmp_path / "first.json"), later[1])
+    (tmp_path / "config.yaml").write_text("placeholderPods: {matchLabels: {app: web}}")
+    other = parts_of(tmp_path, "node", 2, SHOWN, "--config", str(tmp_path / "config.yaml"))
+    assert "is from another run: configuration was" in rejected(str(tmp_path / "first.json"), other[1])
 
 
 SHARD = '"shard": {"index": 0, "count": 1, "of": 1, "cluster": "", "asked"'
