@@ -91,7 +91,7 @@ def _in_short(said: str, answer: Answer, new_nodes: str, no_effect: str) -> str:
     is_long = bool(effects and new_nodes) and len("; ".join((said, *effects, new_nodes))) > _LONGEST_LINE
     if is_long and all(arrival.op == "lost" for arrival in answer.simulation.world.arrivals):
         said = ""
-    unwanted = joined(effects, _EFFECTS - bool(said) - is_long, 1 if is_long else 2) or no_effect
+    unwanted = joined(effects, _EFFECTS - bool(said) - is_long, 1 if is_long and not said else 2) or no_effect
     return "; ".join(filter(None, (said, unwanted)))
 
 
