@@ -83,9 +83,8 @@ class ImpactDocument(NamedTuple):
 
     `coarse`: numbers are the lower ends of ranges. `by_chance`: the numbers depend on the order in which the DaemonSet
     controller visits nodes, or in which controllers use freed quota; they are those of a case with many preemptions.
-    `predicted`: number of new Pods with a known outcome. `not_predicted`: the reason why kube-scheduler's decision is
-    not modelled, or not shown. Only details of findings have `victims`, `reasons`, `newNodes`, `expectation`
-    and `basis`.
+    `predicted`: number of evaluated new Pods. `not_predicted`: the reason why kube-scheduler's decision is not
+    modelled, or not shown. Only details of findings have `victims`, `reasons`, `newNodes`, `expectation` and `basis`.
     """
 
     coarse: Sparse[bool] = False
