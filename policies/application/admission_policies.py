@@ -40,8 +40,8 @@ COVERED: Final = {
     "reserved-system-name": "all such classes (kube-apiserver also rejects them)",
     "global-default-not-unique": "as in kube-apiserver, two requests at the same moment can both pass",
     "below-autoscaler-cutoff": "values below `autoscalerCutoff` (default: -10)",
-    "class-not-allowed": "Pods, workloads and default classes of Namespaces; not the global default for workloads, and "
-    "not ControllerRevisions",
+    "class-not-allowed": "Pods, workloads and default classes of Namespaces; not PodGroups, ControllerRevisions, or "
+    "the global default for workloads",
     "class-required": "new objects, and updates that change the class; not objects with a controller. Severity "
     "`error` denies, `warning` warns, `note` audits. For Pods, the global default counts as a class",
     "system-class-outside-kube-system": "Pods and workloads",
