@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import Action, Severity
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.objects.fields import ForewarnError
-from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, Namespace, exempt_until, not_honoured
+from forewarn.policies.objects.fields import ForewarnError, moment_of
+from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, Namespace, not_honoured
 from forewarn.policies.options import LimitedResource, Options
 from forewarn.policies.rules.support.context import Rule, Target
 from forewarn.policies.selectors import LabelSelector, one_of
@@ -162,7 +162,7 @@ class Config(NamedTuple):
             if exemption.covers(user, namespace):
                 return exemption.reason
         text = _break_glass(namespace)
-        until = exempt_until(text)
+        until = moment_of(text)
         if until is not None and now < until and not self._not_honoured(text, now):
             return f"{EXEMPT_UNTIL_ANNOTATION} on namespace {namespace.name if namespace else ''}: {until.isoformat()}"
         return None

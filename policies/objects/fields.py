@@ -158,11 +158,19 @@ def timestamp(obj: ApiObject, *path: str | int) -> int | None:
     value = text(obj, *path)
     if not value:
         return None
+    moment = moment_of(value)
+    if moment is None:
+        raise InvalidObject(f'"{value}" is no RFC 3339 time', path, ref_of(obj))
+    return int(moment.timestamp())
+
+
+def moment_of(text: str) -> datetime | None:
+    """An RFC 3339 time, in UTC if it has no time zone; None if the text is not a time."""
     try:
-        moment = datetime.fromisoformat(value)
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidObject(f'"{value}" is no RFC 3339 time', path, ref_of(obj)) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def ref_of(obj: ApiObject, namespace: str = "") -> ObjectRef:

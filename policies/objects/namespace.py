@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.objects.fields import ApiObject, string_map, text
+from forewarn.policies.objects.fields import ApiObject, moment_of, string_map, text
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 """The label with the namespace's name, which the API server sets on each namespace."""
@@ -33,21 +33,12 @@ class Namespace(NamedTuple):
         )
 
 
-def exempt_until(text: str) -> datetime | None:
-    """The end of an exemption by a namespace's annotation forewarn.dev/exempt-until; None if the text is not a time."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 def not_honoured(text: str, now: datetime, longest: timedelta) -> str:
     """Return why forewarn does not accept the end of an exemption; "" if forewarn does, or if the end is past.
 
     `text`: the annotation. `longest`: maximum time until the end.
     """
-    end = exempt_until(text)
+    end = moment_of(text)
     if end is None:
         return "exempts nothing: it is not a time such as 2026-01-02T12:00:00Z"
     if end - now <= longest:

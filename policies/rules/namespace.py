@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from forewarn.policies.findings import Action, Problem, Severity, cut
-from forewarn.policies.objects.fields import text_at
+from forewarn.policies.objects.fields import moment_of, text_at
 from forewarn.policies.objects.namespace import (
     DEFAULT_CLASS_ANNOTATION,
     EXEMPT_UNTIL_ANNOTATION,
-    exempt_until,
     not_honoured,
 )
 from forewarn.policies.objects.reviewed_object import ReviewedObject, User
@@ -47,7 +46,7 @@ def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator
     Fix: ask a member of `breakGlass.groups` to exempt the namespace, or add a group to `breakGlass.groups`.
     """
     until, before = text_at(subject.object, *_PATH), text_at(subject.old or {}, *_PATH)
-    end = exempt_until(until)
+    end = moment_of(until)
     if end is None or end <= context.now or until == before:
         return
     user = subject.user or User()

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from forewarn.policies.documents import Hidden, optional_in_json
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind, moment_of
 
 MAX_PARTS: Final = 64
 """Maximum conditions, containers, finalizers and taints that are read of one object."""
@@ -217,12 +217,10 @@ def heartbeat_of(node: ApiObject) -> float:
 
 def seconds(value: object) -> float:
     """Return an API time in seconds since 1970; 0 if it is absent or malformed."""
-    if not isinstance(value, str) or not value:
-        return 0.0
+    moment = moment_of(value) if isinstance(value, str) else None
     try:
-        moment = datetime.fromisoformat(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
+        return moment.timestamp() if moment else 0.0
+    except OverflowError:
         return 0.0
 
 
@@ -687,8 +685,7 @@ class Evidence:
         """Report whether a Pod belongs to the workload: by its name if the Pod no longer exists."""
         record = self.pods.get(pod)
         owner = record.owner[1] if record is not None else pod.rpartition("-")[0]
-        between = _OWNERS.get(self.kind)
-        if between is None:
+        if _OWNERS.get(self.kind) is None:
             own = self.kind.rpartition("/")[2]
             return owner == self.name and (record is None or record.owner[0] == own)
         above = self._owned.get(owner)

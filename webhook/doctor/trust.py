@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.objects.fields import ApiObject, at
+from forewarn.policies.objects.fields import ApiObject, at, moment_of
 from forewarn.webhook.controllers.leader import lease_path
 from forewarn.webhook.doctor.client import Client, part
 from forewarn.webhook.doctor.installation import INJECTOR, Installed
@@ -57,9 +57,10 @@ def _injector(client: Client, installed: Installed, now: datetime) -> Iterator[L
     elif not seen.exists:
         yield AREA.unknown("CA injector", seen.why)
     else:
-        holder, renewed = at(seen.object, "spec", "holderIdentity"), moment_of(at(seen.object, "spec", "renewTime"))
+        spec = at(seen.object, "spec")
+        holder, renewed = at(spec, "holderIdentity"), moment_of(str(at(spec, "renewTime")))
         if not holder or renewed is None:
-            stopped = at(seen.object, "spec", "leaseTransitions")
+            stopped = at(spec, "leaseTransitions")
             text = "it has stopped and released its Lease" if stopped else "none has run yet"
             yield AREA.problem("CA injector", f"{text}: no certificate is issued or renewed", fix)
         elif now - renewed > _SILENT:
@@ -107,15 +108,6 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
     elif not faults:
         signed = "signed by a CA of caBundle" if bundle else "caBundle not compared"
         yield AREA.ok("certificate", f"valid for {service} until {until}, {signed}")
-
-
-def moment_of(text: object) -> datetime | None:
-    """Return a time in an object (RFC 3339); None if invalid."""
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _decoded(data: Mapping[str, Any] | ApiObject, key: str) -> bytes:
