@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import ObjectRef, Problem, Severity, cut
 from forewarn.policies.forecast.impact import victims_of
 from forewarn.policies.kinds.registry import DEPLOYMENT
-from forewarn.policies.objects.fields import InvalidObject, group_kind, text_at
+from forewarn.policies.objects.fields import group_kind, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_NAMES, PriorityClass
-from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target, rule
 from forewarn.policies.rules.support.details import (
     Cause,
@@ -24,7 +23,7 @@ from forewarn.policies.rules.support.details import (
 )
 from forewarn.policies.rules.support.predictions import is_placeholder, needs_class
 from forewarn.policies.rules.support.restarts import restarts_of
-from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, class_name, naming, priorities_of
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, class_names_of_workloads, naming, priorities_of
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -171,12 +170,8 @@ def _outside_kube_system(namespace: str, pods: list[Pod]) -> Problem:
 
 def _reported(context: Context) -> Iterator[tuple[str, str, str]]:
     """The keys of the workloads whose template names a system class, and of their ReplicaSets."""
-    for workload in context.cluster.workloads.values() if context.cluster else ():
-        try:
-            template = pod_template_of(workload.object, context.options.pod_template_paths)
-        except InvalidObject:
-            continue
-        if template is not None and class_name(template) in SYSTEM_NAMES:
+    for workload, name in class_names_of_workloads(context):
+        if name in SYSTEM_NAMES:
             yield group_kind(workload.object), workload.ref.namespace, workload.ref.name
 
 
@@ -214,7 +209,8 @@ def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Probl
     cluster = context.cluster
     if cluster is None:
         return
-    named = {*_named_by_workloads(context), *_named_by_groups(cluster), *_named_by_namespaces(cluster)}
+    by_workloads = (name for _, name in class_names_of_workloads(context))
+    named = {*by_workloads, *_named_by_groups(cluster), *_named_by_namespaces(cluster)}
     left = [c for name, c in sorted(cluster.priority_classes.items()) if name not in named | SYSTEM_NAMES]
     left = [c for c in left if not c.global_default]
     pods = _pods_of({c.name for c in left}, cluster)
@@ -235,16 +231,6 @@ def _unused(unused: PriorityClass, user: Pod | None) -> Problem:
         object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", unused.name),
         detail={"class": unused.name, "pods": [user.key] if user else []},
     )
-
-
-def _named_by_workloads(context: Context) -> Iterator[str]:
-    for workload in context.cluster.workloads.values() if context.cluster else ():
-        try:
-            template = pod_template_of(workload.object, context.options.pod_template_paths)
-        except InvalidObject:
-            continue
-        if template is not None:
-            yield class_name(template)
 
 
 def _named_by_groups(cluster: ClusterSnapshot) -> Iterator[str]:

@@ -18,7 +18,7 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.kube_apiserver.priority import already_default
 from forewarn.policies.light import later
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind
+from forewarn.policies.objects.fields import ApiObject, at, group_kind
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     POLICIES,
@@ -28,13 +28,12 @@ from forewarn.policies.objects.priority_class import (
     SYSTEM_PRIORITY_CLASS_PREFIX,
     PriorityClass,
 )
-from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.options import Options
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import ClassInUse, PodsWithPriority, PreemptingClasses
 from forewarn.policies.rules.support.names import nearest
 from forewarn.policies.rules.support.rule_text import (
-    class_name,
+    class_names_of_workloads,
     class_of,
     diagnostics,
     integer,
@@ -560,15 +559,9 @@ def class_still_in_use(subject: ReviewedObject, context: Context) -> Iterator[Pr
 
 def _workloads_naming(name: str, context: Context) -> Iterator[ObjectRef]:
     """Yield the top-level workloads that name the class, without workloads whose controller is another workload."""
-    for workload in context.cluster.workloads.values() if context.cluster else ():
+    for workload, named in class_names_of_workloads(context):
         references = at(workload.object, "metadata", "ownerReferences") or ()
-        if any(isinstance(r, dict) and r.get("controller") for r in references):
-            continue
-        try:
-            template = pod_template_of(workload.object, context.options.pod_template_paths)
-        except InvalidObject:
-            continue
-        if template is not None and class_name(template) == name:
+        if named == name and not any(isinstance(r, dict) and r.get("controller") for r in references):
             yield workload.ref
     yield from _groups_naming(name, context)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.kinds.class_paths import GROUPS
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_GROUP, POD_TEMPLATE_PATHS
-from forewarn.policies.kube_apiserver.priority import Forbidden, establish_priority
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import InvalidObject, group_kind, int32, mapping, text_at
 from forewarn.policies.objects.pod_group import PodGroup
@@ -25,6 +24,7 @@ from forewarn.policies.rules.support.rule_text import (
     completed,
     integer,
     name_of,
+    resolved_class,
 )
 
 if TYPE_CHECKING:
@@ -158,12 +158,8 @@ def is_known_missing(template: PodTemplate, subject: ReviewedObject, context: Co
 
 def priority_of(name: str, context: Context) -> int | None:
     """The value of a PriorityClass, or of the global default for ""; None if unknown."""
-    if not name and context.cluster is None and not context.classes_known:
-        return None  # a cluster may have a default
-    try:
-        return establish_priority(name, context.classes).priority
-    except Forbidden:
-        return None
+    values = resolved_class(name, context)
+    return None if values is None else values.priority
 
 
 def priority_to_be(template: PodTemplate, subject: ReviewedObject, context: Context) -> tuple[str, int | None]:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.findings import NO_DETAIL, Location, Problem, cut
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
 from forewarn.policies.light import later
-from forewarn.policies.objects.fields import INT32, ApiObject, text_at
+from forewarn.policies.objects.fields import INT32, ApiObject, InvalidObject, text_at
 from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.context import Context, Phase
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.objects.workload import PodTemplate
+    from forewarn.policies.objects.workload import PodTemplate, Workload
 
 
 def name_of(subject: ReviewedObject) -> str:
@@ -47,6 +48,17 @@ def class_of(subject: ReviewedObject) -> PriorityClass:
 def class_name(template: PodTemplate) -> str:
     """The PriorityClass that a Pod or template names; "" for none."""
     return text_at(template.spec, "priorityClassName")
+
+
+def class_names_of_workloads(context: Context) -> Iterator[tuple[Workload, str]]:
+    """Yield the workloads of the cluster that have a template, with the PriorityClass that it names."""
+    for workload in context.cluster.workloads.values() if context.cluster else ():
+        try:
+            template = pod_template_of(workload.object, context.options.pod_template_paths)
+        except InvalidObject:
+            continue
+        if template is not None:
+            yield workload, class_name(template)
 
 
 def is_template_variable(name: str, subject: ReviewedObject, context: Context) -> bool:
@@ -153,7 +165,11 @@ def resolved(template: PodTemplate, context: Context, namespace: str = "") -> Re
 
     `namespace`: to take its default class into account.
     """
-    name = class_to_be(template, namespace, context) if namespace else class_name(template)
+    return resolved_class(class_to_be(template, namespace, context) if namespace else class_name(template), context)
+
+
+def resolved_class(name: str, context: Context) -> Resolved | None:
+    """The same for a Pod with this class, or "" for no class."""
     if not name and context.cluster is None and not context.classes_known:
         return None  # a real cluster may have a default
     try:
