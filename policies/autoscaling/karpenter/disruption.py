@@ -158,8 +158,7 @@ class Candidate:
         return self.state.claim.obj
 
     def drifted_since(self) -> float:
-        condition = _condition(self.claim, DRIFTED)
-        return time_at(condition, "lastTransitionTime") or 0
+        return time_at(_condition(self.claim, DRIFTED), "lastTransitionTime") or 0
 
 
 class Command(NamedTuple):
@@ -414,12 +413,17 @@ class Disruption:
 
     def _within(self, candidates: Iterable[Candidate], budgets: dict[str, int]) -> Iterator[Candidate]:
         """Yield the nodes that may be removed together."""
-        for candidate in candidates:
-            if not budgets[candidate.pool.name]:
-                self._keep(candidate.name, f"disruption budget of NodePool {candidate.pool.name}")
-                continue
+        for candidate in self._allowed(candidates, budgets):
             budgets[candidate.pool.name] -= 1
             yield candidate
+
+    def _allowed(self, candidates: Iterable[Candidate], budgets: Mapping[str, int]) -> Iterator[Candidate]:
+        """Yield the nodes that the budgets of their NodePools let Karpenter remove; they keep the others."""
+        for candidate in candidates:
+            if budgets[candidate.pool.name]:
+                yield candidate
+            else:
+                self._keep(candidate.name, f"disruption budget of NodePool {candidate.pool.name}")
 
     def _emptiness(self, candidates: Sequence[Candidate], budgets: dict[str, int]) -> Command | None:
         chosen = list(self._within(self._by_savings(candidates), budgets))
@@ -429,10 +433,7 @@ class Disruption:
         ordered = self._choices.order(sorted(candidates, key=lambda candidate: candidate.name))
         self._mark_ties(candidate.drifted_since() for candidate in ordered)
         ordered.sort(key=lambda candidate: (bool(candidate.pods), candidate.drifted_since()))
-        for candidate in ordered:
-            if not budgets[candidate.pool.name]:
-                self._keep(candidate.name, f"disruption budget of NodePool {candidate.pool.name}")
-                continue
+        for candidate in self._allowed(ordered, budgets):
             result = self._simulated([candidate], consolidation=False)
             if result.problems:
                 self._keep(candidate.name, _no_place(result))
@@ -464,10 +465,8 @@ class Disruption:
         pools = self._choices.order(sorted(by_pool))
         self._choices.arbitrary |= len(pools) > 1
         turns = range(max(map(len, by_pool.values())))
-        for candidate in [by_pool[pool][i] for i in turns for pool in pools if i < len(by_pool[pool])]:
-            if not budgets[candidate.pool.name]:
-                self._keep(candidate.name, f"disruption budget of NodePool {candidate.pool.name}")
-                continue
+        in_turn = [by_pool[pool][i] for i in turns for pool in pools if i < len(by_pool[pool])]
+        for candidate in self._allowed(in_turn, budgets):
             try:
                 command = self._consolidated([candidate])
             except _NoNodePools:
