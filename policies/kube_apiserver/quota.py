@@ -79,11 +79,6 @@ def matches(quota: ResourceQuota, pod: ApiObject) -> bool:
     return bool(matching_resources(quota.hard)) and all(matches_scope(s, pod) for s in quota.scope_selectors)
 
 
-def matching_scopes(selectors: Iterable[ScopeSelector], pod: ApiObject) -> list[ScopeSelector]:
-    """The selectors that a Pod matches (`MatchingScopes`). Raises InvalidScope."""
-    return [selector for selector in selectors if matches_scope(selector, pod)]
-
-
 def is_covered_by(limited: ScopeSelector, quota_scopes: Iterable[ScopeSelector]) -> bool:
     """Report whether a matching scope of a quota covers a limited scope: only the names are compared.
 
@@ -154,12 +149,10 @@ def _problem_of(selector: ScopeSelector) -> str:
 
 
 def _work_out(selector: ScopeSelector) -> str:
-    problem = ""
     if selector.operator not in ("In", "NotIn", "DoesNotExist"):
-        problem = f"{go_quote(selector.operator)} is not a valid scope selector operator"
-    elif errors := _value_errors(selector):
-        problem = aggregate(errors)
-    return problem
+        return f"{go_quote(selector.operator)} is not a valid scope selector operator"
+    errors = _value_errors(selector)
+    return aggregate(errors) if errors else ""
 
 
 def _value_errors(selector: ScopeSelector) -> list[FieldError]:
@@ -269,7 +262,8 @@ class Pods:
         return matching_resources(names)
 
     def matching_scopes(self, selectors: Iterable[ScopeSelector], obj: ApiObject) -> list[ScopeSelector]:
-        return matching_scopes(selectors, obj)
+        """The selectors that the Pod matches (`MatchingScopes`). Raises InvalidScope."""
+        return [selector for selector in selectors if matches_scope(selector, obj)]
 
     def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:
         return matches(quota, obj)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.kube_apiserver.quota import (
     _KNOWN,
+    PODS,
     RESOURCE_QUOTAS,
     FaultKind,
     InvalidScope,
@@ -28,7 +29,6 @@ from forewarn.policies.kube_apiserver.quota import (
     matches,
     matches_scope,
     matching_resources,
-    matching_scopes,
     uncovered,
     usage,
 )
@@ -128,7 +128,7 @@ def test_every_pod_is_on_one_side_of_each_pair_of_scopes(deadline: int | None, r
 def test_all_scopes_of_a_quota_hold_together(scopes: list[ScopeSelector], name: str) -> None:
     together = matches(quota({"pods": "1"}, scopes=tuple(scopes)), pod(name))
     assert together == all(matches_scope(scope, pod(name)) for scope in scopes)
-    assert together == (len(matching_scopes(scopes, pod(name))) == len(scopes))
+    assert together == (len(PODS.matching_scopes(scopes, pod(name))) == len(scopes))
 
 
 def test_a_request_of_zero_consumes_nothing_that_is_limited() -> None:
