@@ -160,8 +160,7 @@ def counting(
 
     def write() -> None:
         nonlocal shown
-        shown = time.monotonic()
-        seconds = int(shown - started)
+        seconds = int(time.monotonic() - started)
         parts = ", ".join(filter(None, [numbers, f"{seconds} s" if seconds else ""]))
         put(f"\r\033[K{what}{parts and ': '}{parts}")
 

@@ -734,8 +734,7 @@ def question_of(
     """
     alike: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
     for difference in differing:
-        changed = difference.changed
-        alike[changed.identity].append(difference)
+        alike[difference.changed.identity].append(difference)
     for several in alike.values():
         if len(several) > 1:
             places = listed([item.changed.directory for item in several])

@@ -43,8 +43,7 @@ _LONGEST = 100
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
-    parser = _parser()
-    _, run = options_with_cluster(parser, arguments)
+    _, run = options_with_cluster(_parser(), arguments)
     return answered("info node-groups", run.output, lambda: _answer(run))
 
 

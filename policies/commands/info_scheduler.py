@@ -45,8 +45,7 @@ _ROLES: Final = {
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, or 2 if kube-scheduler would not start with the configuration."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     if options.presets:
         return _print_presets(options.output)
     from forewarn.policies.config.scheduler import scheduler_source

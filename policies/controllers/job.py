@@ -115,8 +115,7 @@ def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
 
     `ended`: uids of existing terminated Pods that the status has counted. Raises InvalidObject.
     """
-    status = at(job, "status")
-    if not status:
+    if not at(job, "status"):
         return None
     true = {text(c, "type") for c in items(job, "status", "conditions") if c.get("status") == "True"}
     started = timestamp(job, "status", "startTime")

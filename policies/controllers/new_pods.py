@@ -120,8 +120,7 @@ def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: Nu
     def finish(pod: Pod) -> Pod:
         nonlocal latest
         charge(len(volumes))
-        whole = without_missing_claims(pod, cluster)
-        volumes_of_it = whole.spec.volumes + claims_of(pod)
+        volumes_of_it = without_missing_claims(pod, cluster).spec.volumes + claims_of(pod)
         if volumes_of_it != latest.volumes:  # pods whose volumes are the same have one spec
             latest = replace(bare.spec, volumes=volumes_of_it)
         return pod if latest is pod.spec else replace(pod, spec=latest)

@@ -153,8 +153,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     if state is None:
         return []
     pods = view.pods_of(key)
-    status = _counted(_revisions(state, pods), pods)
-    sts = _partitioned(view, state, status, pods, now)
+    sts = _partitioned(view, state, _counted(_revisions(state, pods), pods), pods, now)
     actions = _process(sts)
     completed = _completed(sts)
     if completed != state.status:

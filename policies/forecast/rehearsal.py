@@ -146,11 +146,10 @@ class CacheOverSnapshot(SchedulerCache):
             if pod is not None and pod.nominated_node_name:
                 info = self._on(pod.nominated_node_name)
                 self._nominated[pod.nominated_node_name] = tuple(p for p in info if p.identity != pod.identity)
-        if new is not None and new.nominated_node_name and not new.node_name:
-            names = self._now.semantics.scheduler_names
-            if responsible_for_pod(new, names):
-                node = new.nominated_node_name
-                self._nominated[node] = (*self._on(node), new)
+        if new is None or new.node_name or not (node := new.nominated_node_name):
+            return
+        if responsible_for_pod(new, self._now.semantics.scheduler_names):
+            self._nominated[node] = (*self._on(node), new)
 
     def _on(self, node: str) -> Sequence[Pod]:
         nominated = self._nominated.get(node)

@@ -144,8 +144,7 @@ class JsonSource(NamedTuple):
     def locate(self, path: Path, *, key: bool = False) -> Location:
         """Return the position of the value at `path` (with `key`, of its key); of the nearest parent if absent."""
         start, innermost = self.start, None
-        full = (*self.prefix, *path)
-        for step in full:
+        for step in (*self.prefix, *path):
             member = self.spans.children(start).get(step)
             if member is None:
                 key = True

@@ -92,8 +92,7 @@ def translated_topology(
 
 def _topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str]) -> tuple[str, str]:
     """Return the keys of zone and region in `terms`, otherwise in `labels`. Source: `getTopologyLabel`."""
-    keys = {e.key for term in terms for e in term.expressions}
-    for present in (keys, labels):
+    for present in ({e.key for term in terms for e in term.expressions}, labels):
         for zone, region in ((ZONE, REGION), (BETA_ZONE, BETA_REGION)):
             if zone in present:
                 return zone, region
@@ -212,8 +211,7 @@ def _volume(volume: ApiObject) -> Volume:
 
 def _disk(volume: ApiObject) -> Disk | None:
     for kind, fields in DISK_IDS.items():
-        source = at(volume, kind)
-        if source is not None:
+        if at(volume, kind) is not None:
             ids = tuple(text(volume, kind, field, default="rbd" if field == "pool" else "") for field in fields)
             monitors = frozenset(strings(volume, kind, "monitors")) if kind == "rbd" else frozenset()
             return Disk(kind, ids, boolean(volume, kind, "readOnly"), monitors)

@@ -118,8 +118,7 @@ def of_cluster(report: dict[str, Any], cluster: str) -> dict[str, Any]:
     word = re.sub(r"[^a-z0-9]+", "-", cluster[:200].lower()).strip("-")[:39].strip("-")
     name = "-".join(part for part in (NAME, word, digest) if part)
     annotations = {**report["metadata"].get("annotations", {}), CLUSTER: cut(one_line(cluster), LONGEST)}
-    metadata = {**report["metadata"], "name": name, "annotations": annotations}
-    return {**report, "metadata": metadata}
+    return {**report, "metadata": {**report["metadata"], "name": name, "annotations": annotations}}
 
 
 def as_list(reports: Sequence[dict[str, Any]]) -> str:

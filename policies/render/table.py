@@ -55,8 +55,7 @@ def table(
     `texts`: heads of columns aligned to the left. `longest`: maximum characters of a cell.
     """
     cells = [[cut(f"{cell}", longest) for cell in row] for row in rows]
-    left = [head in texts for head in heads]
-    for number, line in enumerate(_aligned([heads, *cells], left)):
+    for number, line in enumerate(_aligned([heads, *cells], [head in texts for head in heads])):
         yield f"  {line}" if number else paint(f"  {line}", "dim")
 
 

@@ -403,8 +403,7 @@ def _check_signature(what: str, method: Any, protocol: Any) -> None:
         is_static = isinstance(method, staticmethod)
         inspect.signature(method).bind(*([None] * (len(wanted) + (not is_static))))
     except (TypeError, ValueError):
-        text = f"{what} must take ({', '.join(['self', *wanted])})"
-        raise InvalidPlugin(text) from None
+        raise InvalidPlugin(f"{what} must take ({', '.join(['self', *wanted])})") from None
 
 
 MAX_NODE_SCORE: Final = 100
@@ -497,8 +496,7 @@ def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:
 
 def default_normalized(scores: NDArray[np.int64], *, reverse: bool) -> NDArray[np.int64]:
     """Return scores scaled to 0…100, or to 100…0 with `reverse`. Source: upstream `helper.DefaultNormalizeScore`."""
-    largest = int(scores.max(initial=0))
-    scaled = MAX_NODE_SCORE * scores // max(largest, 1)
+    scaled = MAX_NODE_SCORE * scores // max(int(scores.max(initial=0)), 1)
     return MAX_NODE_SCORE - scaled if reverse else scaled
 
 

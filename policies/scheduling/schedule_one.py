@@ -103,8 +103,7 @@ def class_probabilities(sizes: Sequence[int], harmless: int, candidates: int) ->
     violations, the search continues to the first node without violations.
     """
     total = sum(sizes)
-    seen = min(candidates, total)
-    missed = _missing(total, seen)
+    missed = _missing(total, min(candidates, total))
     only_harmful = missed[harmless] if harmless else 0.0
     result, before = [], 0
     for size in sizes:

@@ -603,8 +603,7 @@ class ApiServer:
 
     def create_pod(self, pod: Pod, template: ApiObject | None, **times: Any) -> bool:
         """Store a new Pod; return False if its name is in use. `times`: fields of PodState."""
-        key = pod.namespace, pod.name
-        if key in self.pods:
+        if (pod.namespace, pod.name) in self.pods:
             return False
         self._uids += 1
         self.created += 1

@@ -345,8 +345,7 @@ def _lines(simulation: Simulation) -> Iterator[tuple[int, str]]:
     levels, names, nominated = Levels(), names_in(simulation), dict[str, str]()
     by_line: dict[_Line, list[Event]] = {}
     for event in simulation.timeline.events:
-        eviction = levels.next(event)
-        line = _line(event, eviction, levels, names, nominated)
+        line = _line(event, levels.next(event), levels, names, nominated)
         if line is not None:
             by_line.setdefault(line, []).append(event)
     for line, events in by_line.items():

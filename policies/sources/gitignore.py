@@ -118,8 +118,7 @@ class Ignores:
 
 def _patterns(file: str) -> Iterator[Pattern]:
     """The patterns of a file, the last line first; none if it is unreadable."""
-    lines = _text(file).split("\n")[:_MAX]
-    for line in reversed(lines):
+    for line in reversed(_text(file).split("\n")[:_MAX]):
         text = line.rstrip("\r")
         if not text.endswith("\\ "):
             text = text.rstrip(" ")

@@ -108,8 +108,7 @@ def launch(
                 break
     except NotPredicted as reason:
         return Launches([], [], str(reason), [])
-    workloads = {pod.key: workload_of(pod) for pod in pods}
-    return launches_of(arrivals, errors, workloads)
+    return launches_of(arrivals, errors, {pod.key: workload_of(pod) for pod in pods})
 
 
 def launches_of(

@@ -141,8 +141,7 @@ def _failed_probe(evidence: Evidence, pod: PodRecord, container: Container) -> t
 
 def causes(evidence: Evidence, pod: PodRecord, now: float | None = None) -> Iterator[Trouble]:
     """Yield why a Pod ended, terminates or restarted, the cause first. `now`: None for a snapshot of unknown age."""
-    end = _end(evidence, pod)
-    main = list(end)
+    main = list(_end(evidence, pod))
     yield from main
     yield from of_containers(evidence, pod, explained=bool(main))
     if pod.deleted is not None:

@@ -202,8 +202,7 @@ def _scaled(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: 
     """The stored workload of a `scale` request, with the requested replicas; None if the workload is unknown."""
     resource = request.resource
     for kind in config.options.pod_template_paths if cluster else ():
-        group = kind.rpartition("/")[0]
-        if group == resource.group and resource.resource in plurals(kind):
+        if kind.rpartition("/")[0] == resource.group and resource.resource in plurals(kind):
             assert cluster is not None
             workload = cluster.workload(kind, request.namespace, request.name)
             if workload is None:

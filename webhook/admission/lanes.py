@@ -452,7 +452,6 @@ def _resumed(steps: Steps[Reply], guard: Guard, run: Callable[[], Any]) -> Reply
             reply: Reply = end.value
             return reply
         otherwise = step.otherwise and partial(_resumed, steps, guard, step.otherwise)
-        run_and_resume = partial(_resumed, steps, guard, step.run)
-        return step._replace(run=run_and_resume, otherwise=otherwise)
+        return step._replace(run=partial(_resumed, steps, guard, step.run), otherwise=otherwise)
 
     return guard(resume)

@@ -239,8 +239,7 @@ def _serve(requests: socket.socket, run: Callable[[Any], Any]) -> None:
     try:
         _become_a_process(requests.fileno())
         while True:
-            question = _receive(requests, None)
-            _send(requests, run(question), None)
+            _send(requests, run(_receive(requests, None)), None)
     except EOFError:
         status = 0
     except BaseException:

@@ -343,8 +343,7 @@ class Services:
 
         `known`: the caller is an API server. `fields`: more fields of the log line.
         """
-        verdict = str(reply.status)
-        self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, verdict)
+        self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, str(reply.status))
         reason = reason_of(reply)
         self.metrics.reject(reason)
         if known and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -42,8 +42,7 @@ def examine(client: Client, version: ApiObject, namespace: str, now: Now) -> lis
     registered = registration.check(client)
     lines = [*registered.lines]
     installed = installation.check(client, registered)
-    is_installed = bool(registered.webhooks) or not registered.is_known or installed.is_there
-    if is_installed:
+    if registered.webhooks or not registered.is_known or installed.is_there:
         lines += trust.check(client, registered, installed, now.time)
         lines += installed.lines
         read = configuration.read_configuration(client, installed)
@@ -65,8 +64,7 @@ _STYLES: Final = {Status.OK: "good", Status.PROBLEM: "error", Status.WARNING: "w
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 no problems, 1 problems, 2 wrong usage, 3 no response."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     use_kubeconfig(options)
     try:
         api = ApiServer(partial(connect, options.context))

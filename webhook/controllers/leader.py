@@ -103,8 +103,7 @@ class Election:
         """Renew the Lease, or acquire one without a valid holder; return whether it is held. Raises ObjectApiError."""
         started = self._clock()
         lease = Lease(self._api.get(self._path))
-        mine = lease.holder == self._identity
-        if not mine:
+        if lease.holder != self._identity:
             self._renewed = None
             if lease.holder and self._observation.seconds(lease) < ELECTION_SECONDS:
                 return False

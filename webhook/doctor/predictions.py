@@ -113,8 +113,7 @@ def _last(client: Client) -> Line:
     searched = plural(len(listed.objects), "Deployment")
     if not annotated:
         some = "" if listed.is_complete else "the first "
-        text = f"none of {some}{searched} has a predicted preemption"
-        return AREA.ok("last prediction", text)
+        return AREA.ok("last prediction", f"none of {some}{searched} has a predicted preemption")
     newest = max(annotated, key=lambda obj: str(at(obj, "metadata", "creationTimestamp")))
     name = f"{at(newest, 'metadata', 'namespace')}/{at(newest, 'metadata', 'name')}"
     since = at(newest, "metadata", "creationTimestamp")

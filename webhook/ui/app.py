@@ -234,8 +234,7 @@ class _Pages:
 
     def events(self, page: str) -> Response:
         """Return the progress of a question as server-sent events; the last event is `done` or `failed`."""
-        command_line = _command_line(page)
-        return Response(self._steps(command_line), mimetype="text/event-stream")
+        return Response(self._steps(_command_line(page)), mimetype="text/event-stream")
 
     def cluster_document(self) -> Response:
         return _json(self._cluster.view().document)

@@ -258,8 +258,7 @@ class Topology:
         if term.namespace_selector is not None:
             selected: Iterable[Namespace] = self._state.namespaces
             names |= {namespace.name for namespace in selected if term.namespace_selector.matches(namespace.labels)}
-        group = Group(kind, term.topology_key, term.selector, names)
-        return self._with_domains(group, tolerations)
+        return self._with_domains(Group(kind, term.topology_key, term.selector, names), tolerations)
 
     def _with_domains(self, group: Group, tolerations: Sequence[Toleration] | None) -> Group:
         """Return a group with the domains of NodePools whose taints are tolerated (None: of all NodePools)."""

@@ -152,8 +152,7 @@ def validate_scheduling_group(spec: ApiObject) -> list[FieldError]:
 
 
 def _validate_containers(pod: ApiObject, resources: PodResources) -> list[FieldError]:
-    containers = _list(pod, "containers")
-    if not containers:
+    if not _list(pod, "containers"):
         return [required(("spec", "containers"))]
     errors: list[FieldError] = []
     names: set[str] = set()

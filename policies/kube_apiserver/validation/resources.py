@@ -358,8 +358,7 @@ def _rounded(pod: PodResources) -> PodResources:
 def _is_infeasible(pod: ApiObject) -> bool:
     """True if a resize of the Pod is infeasible (`IsPodResizeInfeasible`)."""
     pending = (c for c in _objects(pod, "status", "conditions") if c.get("type") == "PodResizePending")
-    first = next(iter(pending), NOTHING)
-    return bool(first.get("reason") == "Infeasible")
+    return bool(next(iter(pending), NOTHING).get("reason") == "Infeasible")
 
 
 def _objects(obj: ApiObject, *path: str) -> Iterable[ApiObject]:

@@ -138,8 +138,7 @@ def notes_section(name: str, notes: Iterable[str]) -> list[Element]:
 
 def section(title: str, name: str, *children: Element | str | None) -> Element:
     """A section of a page with its heading."""
-    heading = element("h2", title, id=name)
-    return element("section", heading, *children, aria_labelledby=name)
+    return element("section", element("h2", title, id=name), *children, aria_labelledby=name)
 
 
 def _cell(value: Cell, head: str, names_row: bool) -> Element:

@@ -370,8 +370,7 @@ class Allocator:
     ) -> bool:
         """Allocate a device and call `rest`; undo if `rest` fails. Return its result. Source: `allocateDevice`."""
         claim_index, index, _ = key
-        claim = self._claims[claim_index]
-        outer = claim.requests[index]
+        outer = self._claims[claim_index].requests[index]
         name = f"{outer.name}/{request.name}" if outer.alternatives else outer.name
         counted = self._takes_counters(candidate)
         if self._in_use(candidate[2], claim_index, request):

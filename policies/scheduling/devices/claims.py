@@ -524,8 +524,7 @@ def _violates(share: int, policy: RequestPolicy, fractional: bool) -> bool:
         return True
     if policy.step is not None and policy.least is not None:
         unit = _unit(policy, fractional)
-        amounts = (share, policy.least, policy.step)
-        rounded, first, step = (-(-amount // unit) for amount in amounts)
+        rounded, first, step = (-(-amount // unit) for amount in (share, policy.least, policy.step))
         return (unit == _MILLI and not _in_milli(share)) or (rounded - first) % step != 0
     ranged = not (policy.least is policy.maximum is policy.step is None)
     return not ranged and bool(policy.values) and share not in policy.values

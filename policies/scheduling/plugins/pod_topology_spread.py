@@ -230,8 +230,7 @@ def _least_elsewhere(
     first, next_one = np.argpartition(by_value, 1)[:2]
     if by_value[next_one] < by_value[first]:
         first, next_one = next_one, first
-    second = by_value[next_one]
-    return np.where(domain == first, second, by_value[first]), domains
+    return np.where(domain == first, by_value[next_one], by_value[first]), domains
 
 
 NOT_MATCHED: Final = unschedulable(

@@ -773,8 +773,7 @@ class FirstRejections:
 
     def where(self, code: Code) -> NDArray[np.bool_]:
         """Return [node], bool: whether the status of the node has this code."""
-        has = np.array([*(status.code is code for status in self.statuses), False])
-        return has[self.codes]
+        return np.array([*(status.code is code for status in self.statuses), False])[self.codes]
 
     def of(self, rows: Sequence[int]) -> list[Status]:
         """Return the statuses of these nodes, all of which must be rejected. `rows`: row numbers."""
@@ -869,8 +868,7 @@ def _filtered(fit: NodeFit, state: CycleState) -> Rejections:
     codes = np.full(len(fit.static), PASSES, np.int64)
     charge(len(rows) // 16)
     infos, nodes, work = fit.snapshot.node_infos, status.nodes, meter()
-    late = {plugin.name for plugin in fit.framework.late_static_plugins}
-    skipped = late | state.skip_filter
+    skipped = {plugin.name for plugin in fit.framework.late_static_plugins} | state.skip_filter
     plugins = [plugin for plugin in fit.framework.static_plugins if plugin.name not in skipped]
     for row in rows.tolist():
         info = infos[row]
