@@ -17,15 +17,7 @@ from forewarn.policies.cluster.views import key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
 from forewarn.policies.findings import described, listed, one_line, plural
-from forewarn.policies.kinds.registry import (
-    AUTOSCALER,
-    DAEMON_SET,
-    DEFAULT_NAMESPACE,
-    DISRUPTION_BUDGET,
-    POD,
-    PRIORITY_CLASS,
-    is_namespaced,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded, is_in
 from forewarn.policies.lint.versions import (
     Owners,
@@ -255,7 +247,7 @@ class DiffRequest(NamedTuple):
     base: str | PathLike[str] = ""
     head: str | PathLike[str] = ""
     paths: Sequence[str | PathLike[str]] = ()
-    namespace: str = DEFAULT_NAMESPACE
+    namespace: str = registry.DEFAULT_NAMESPACE
     prune: bool = False
     rendering: RenderRequest | None = RenderRequest()
     config: Config = Config()
@@ -281,7 +273,7 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
             if clusters or not difference.changed.is_restart
         ]
         beside = [difference for difference in supporting(before, after) if differs(difference.changed.directory)]
-        scalers = of_kinds(after, {AUTOSCALER})
+        scalers = of_kinds(after, {registry.AUTOSCALER})
         exclude = request.config.options.exclude
         others = not_compared(base, head, (p for p in changed if not is_excluded(p, exclude)), paths)
         places = deployed(manifests(head.root) if differing else (), clusters)
@@ -393,7 +385,7 @@ def _without_class(lacking: Iterable[Difference], changed: Iterable[Difference],
     """Yield the error of each workload that the cluster lacks, if the Priority plugin rejects its Pods."""
     cache = cluster.cache.copy()
     for item in changed:
-        if item.after is not None and group_kind(item.after.object) == PRIORITY_CLASS:
+        if item.after is not None and group_kind(item.after.object) == registry.PRIORITY_CLASS:
             cache.add(item.after.object)
     for item in lacking:
         obj = _placed(item.after.object, item.changed.namespace) if item.after else NOTHING
@@ -418,7 +410,9 @@ def _distinct(differences: Iterable[Difference]) -> list[Difference]:
 def _content(obj: ApiObject) -> ApiObject:
     """What matters of an object: of its metadata, the order in which it is applied, and what selects a Pod."""
     metadata = (
-        {key: at(obj, "metadata", key) for key in ("labels", "annotations")} if group_kind(obj) == POD else NOTHING
+        {key: at(obj, "metadata", key) for key in ("labels", "annotations")}
+        if group_kind(obj) == registry.POD
+        else NOTHING
     )
     return {**obj, "metadata": metadata, "order": position_of(obj)}
 
@@ -505,7 +499,7 @@ def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> 
     manifest has no number of replicas any more, so that they get the default.
     """
     for name, *objects in _present(concerned, snapshot):
-        if group_kind(objects[0]) == DAEMON_SET:
+        if group_kind(objects[0]) == registry.DAEMON_SET:
             continue
         old, new, now = (at(obj, "spec", "replicas") for obj in objects)
         base = old if isinstance(old, int) else None
@@ -527,7 +521,7 @@ def _drifted_pdbs(
     ]
     for name in answer.answer.pdbs:
         namespace, _, pdb = name.partition("/")
-        state = answer.answer.simulation.api.workloads.get((DISRUPTION_BUDGET, namespace, pdb))
+        state = answer.answer.simulation.api.workloads.get((registry.DISRUPTION_BUDGET, namespace, pdb))
         budget = PodDisruptionBudget.from_api(state.object) if state else PodDisruptionBudget(namespace, pdb)
         if any(namespace == of and budget.selects(own) for of, own in labels):
             yield name
@@ -584,7 +578,7 @@ def _pruned(concerned: Iterable[Difference], cluster: Cluster) -> Iterator[Prune
         if after is not None:
             templates[group_kind(after.object), changed.namespace, changed.name] = after.object
     for changed, old, _ in concerned:
-        if changed.operation == "deleted" and old is not None and group_kind(old.object) == PRIORITY_CLASS:
+        if changed.operation == "deleted" and old is not None and group_kind(old.object) == registry.PRIORITY_CLASS:
             cache = cluster.cache.copy()
             cache.remove(old.object)
             left = [
@@ -756,7 +750,7 @@ def question_of(
 def _in_namespace(difference: Difference, places: Deployed, default: str) -> Difference:
     """Return a difference in the namespace in which its tool applies the object."""
     subject, changed = difference.after or difference.before, difference.changed
-    if subject is None or not is_namespaced(group_kind(subject.object)):
+    if subject is None or not registry.is_namespaced(group_kind(subject.object)):
         return difference
     namespace = places.namespace(subject.object, changed.directory, default)
     return difference._replace(changed=changed._replace(namespace=namespace))

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from forewarn.policies.cluster.origin import Origin
 from forewarn.policies.cluster.views import SCHEDULER_TABLES, VIEWS, WORKLOADS, decoded, key_of
 from forewarn.policies.cow_table import FrozenGroups, FrozenTable, GroupedTable, Table
-from forewarn.policies.kinds.registry import (
-    CLAIM,
-    LIMIT_RANGE,
-    NODE,
-    POD,
-    POD_TEMPLATE_PATHS,
-    PRIORITY_CLASS,
-    RESOURCE_QUOTA,
-    is_snapshot_version,
-    listed_as_empty,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.objects.bounded import TooLargeToRetain, max_retained
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind
@@ -138,14 +128,14 @@ class ClusterSnapshot:
 
     def quotas_of(self, namespace: str) -> list[ResourceQuota]:
         """Return the ResourceQuotas of a namespace, sorted by name. Raises TooLargeToRetain."""
-        self.check_retained(namespace, RESOURCE_QUOTA)
+        self.check_retained(namespace, registry.RESOURCE_QUOTA)
         if (charged := self.charged_quotas.get(namespace)) is not None:
             return list(charged)
         return sorted(_group(self.resource_quotas, namespace, 0).values(), key=lambda q: q.name)
 
     def limit_ranges_of(self, namespace: str) -> list[LimitRange]:
         """Return the LimitRanges of a namespace, sorted by name. Raises TooLargeToRetain."""
-        self.check_retained(namespace, LIMIT_RANGE)
+        self.check_retained(namespace, registry.LIMIT_RANGE)
         return sorted(_group(self.limit_ranges, namespace, 0).values(), key=lambda r: r.name)
 
     def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
@@ -159,7 +149,7 @@ class ClusterSnapshot:
         owner = pod.owner
         if owner is None:
             return pod.key
-        if pod.owner_kind == NODE:
+        if pod.owner_kind == registry.NODE:
             return pod.key
         workload = self.workload(pod.owner_kind, pod.namespace, owner.name)
         return f"{pod.namespace}/{workload.controller[1] if workload and any(workload.controller) else owner.name}"
@@ -177,7 +167,7 @@ class Cache:
     def __init__(
         self,
         replaced: Callable[[str, Any, Any], object] | None = None,
-        templates: Collection[str] = POD_TEMPLATE_PATHS,
+        templates: Collection[str] = registry.POD_TEMPLATE_PATHS,
         semantics: Semantics = DEFAULT,
         collect: Callable[[ApiObject], bool | None] | None = None,
     ) -> None:
@@ -197,7 +187,9 @@ class Cache:
         self._replaced, self._templates = replaced, templates
         self._classes = _SYSTEM
         self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in VIEWS}
-        self._tables |= {kind: GroupedTable(place=0) for kind in (POD, RESOURCE_QUOTA, LIMIT_RANGE)}
+        self._tables |= {
+            kind: GroupedTable(place=0) for kind in (registry.POD, registry.RESOURCE_QUOTA, registry.LIMIT_RANGE)
+        }
         self._tables[WORKLOADS] = GroupedTable(place=1)
         self._waiting: Table[Key, Pod] = Table()
         self._omitted: frozenset[tuple[str, str, str]] = frozenset()
@@ -227,7 +219,7 @@ class Cache:
     @semantics.setter
     def semantics(self, semantics: Semantics) -> None:
         self._semantics = semantics
-        self._pods_by_node.set_schedulers(semantics.scheduler_names, self._tables[POD].freeze().values())
+        self._pods_by_node.set_schedulers(semantics.scheduler_names, self._tables[registry.POD].freeze().values())
 
     def add(self, obj: ApiObject) -> bool:
         """Add an API object, replacing the one of the same identity. Return False if the kind is ignored.
@@ -241,14 +233,14 @@ class Cache:
             self._take(kind, key_of(obj, kind), obj)
         elif kind in self._templates:
             self._set(WORKLOADS, kind, (kind, *key_of(obj, kind)), Workload.from_api(obj))
-        elif kind == PRIORITY_CLASS:
+        elif kind == registry.PRIORITY_CLASS:
             added = PriorityClass.from_api(obj)
             self._classes = Classes({**self._classes, added.name: added})
         elif isinstance(version := at(obj, "serverVersion", "gitVersion"), str):
             self._read_minor(version)
-        elif empty := listed_as_empty(obj):
+        elif empty := registry.listed_as_empty(obj):
             self.listed = None if self.listed is None else self.listed | {empty}
-        elif not is_snapshot_version(obj):
+        elif not registry.is_snapshot_version(obj):
             self.skipped[str(obj.get("kind") or "objects without a kind")] += 1
             return False
         return True
@@ -263,7 +255,7 @@ class Cache:
         """Decode and store an object; of a too large one in a namespace, only the name. Raises InvalidObject."""
         try:
             view: Any = decoded(kind, obj)
-            is_kept = kind != POD or view.terminal or not view.spec.hides
+            is_kept = kind != registry.POD or view.terminal or not view.spec.hides
         except TooLargeToRetain:
             if not key[0]:
                 raise
@@ -289,7 +281,7 @@ class Cache:
     def kubelet_minor(self) -> int | None:
         """The minor version of the newest kubelet, which is at most that of kube-apiserver; None if none is known."""
         minors = set[int]()
-        for version in {node.kubelet_version for node in self._tables[NODE].freeze().values()}:
+        for version in {node.kubelet_version for node in self._tables[registry.NODE].freeze().values()}:
             with suppress(UnknownRelease):
                 minors.add(minor_of(version))
         return max(minors, default=None)
@@ -302,13 +294,13 @@ class Cache:
             self._put(kind, key_of(obj, kind), None)
         elif kind in self._templates:
             self._set(WORKLOADS, kind, (kind, *key_of(obj, kind)), None)
-        elif kind == PRIORITY_CLASS:
+        elif kind == registry.PRIORITY_CLASS:
             _, name = key_of(obj, kind)
             self._classes = Classes({n: c for n, c in self._classes.items() if n != name or n in _SYSTEM})
 
     def keys(self, kind: str) -> set[Key]:
         """Return the (namespace, name) of all objects of a `group/Kind`, including built-in PriorityClasses."""
-        if kind == PRIORITY_CLASS:
+        if kind == registry.PRIORITY_CLASS:
             return {("", name) for name in self._classes}
         if kind in self._templates:
             return {(namespace, name) for other, namespace, name in self._tables[WORKLOADS] if other == kind}
@@ -322,9 +314,9 @@ class Cache:
             pod_counts_by_priority=self._pod_counts,
             priority_classes=self._classes,
             namespaces=objects.namespaces,
-            resource_quotas=self._tables[RESOURCE_QUOTA].freeze(),
-            limit_ranges=self._tables[LIMIT_RANGE].freeze(),
-            pods=self._tables[POD].freeze(),
+            resource_quotas=self._tables[registry.RESOURCE_QUOTA].freeze(),
+            limit_ranges=self._tables[registry.LIMIT_RANGE].freeze(),
+            pods=self._tables[registry.POD].freeze(),
             waiting_pods=self._waiting.freeze(),
             workloads=objects.workloads,
             origin=self.origin,
@@ -335,9 +327,9 @@ class Cache:
     def _put(self, kind: str, key: Key, view: Any) -> None:
         """Set a view, or remove the view (None); update the scheduler's tables."""
         before = self._set(kind, kind, key, view)
-        if kind == NODE:
+        if kind == registry.NODE:
             self._pods_by_node.change_node(key[1])
-        elif kind == POD:
+        elif kind == registry.POD:
             self._pods_by_node.change_pod(before, view)
             self._count(before, -1)
             self._count(view, 1)
@@ -369,7 +361,7 @@ class Cache:
             self._pod_counts.pop(key, None)
 
     def _objects(self) -> ClusterObjects:
-        pods_by_node, nominated = self._pods_by_node.tables(self._tables[CLAIM].freeze())
+        pods_by_node, nominated = self._pods_by_node.tables(self._tables[registry.CLAIM].freeze())
         tables = {name: self._tables[kind].freeze() for name, kind in SCHEDULER_TABLES.items()}
         return ClusterObjects(
             pods_by_node=pods_by_node,
@@ -389,7 +381,7 @@ class Cache:
 
         Equal results are the same object. Costs nothing for nodes that did not change since the last snapshot.
         """
-        nodes, before = self._tables[NODE], self._on_unknown_nodes
+        nodes, before = self._tables[registry.NODE], self._on_unknown_nodes
         changed = {
             name: len(pods_by_node.get(name, ())) if nodes.get(("", name)) is None else 0
             for name in self._pods_by_node.since_last
@@ -404,7 +396,7 @@ class Cache:
         absent = set[str]()
         if self.listed is not None:
             absent = {kind for kind in VIEWS.keys() - self.listed if not self._tables[kind]}
-            absent |= {PRIORITY_CLASS} - self.listed if self._classes is _SYSTEM else set()
+            absent |= {registry.PRIORITY_CLASS} - self.listed if self._classes is _SYSTEM else set()
         unlisted = frozenset(absent)
         self._unlisted = self._unlisted if unlisted == self._unlisted else unlisted
         return self._unlisted

@@ -6,7 +6,7 @@ import sys
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies import VERSION
+from forewarn.policies import VERSION, terminal
 from forewarn.policies.commands.autoscaling import add_arrival_options, add_autoscaling_options, autoscaling_of
 from forewarn.policies.commands.cluster_command import (
     Run,
@@ -35,15 +35,6 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import Finding, Severity, plural
 from forewarn.policies.objects.fields import InvalidInput
-from forewarn.policies.terminal import (
-    as_markdown,
-    clean,
-    complain,
-    counting,
-    painter,
-    print_notice,
-    wants_color,
-)
 
 if TYPE_CHECKING:
     import argparse
@@ -71,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
         config, baseline = config_of(options), read_baseline(options.baseline)
         previous = read_report(options.since, of_several=bool(run.several))
     except (ConfigError, ValueError) as fault:
-        return complain("audit", fault, USAGE)
+        return terminal.complain("audit", fault, USAGE)
     request = _Request(
         config,
         release,
@@ -122,9 +113,9 @@ def _audit(run: Run, request: _Request) -> Evaluated:
     settle(loaded(run, cache), request.release)
     cluster = cache.snapshot()
     if cluster.semantics.unknown:
-        print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}", run.errors)
+        terminal.print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}", run.errors)
     autoscaling = with_node_groups(request.autoscaling, cache, run.cluster, request.cutoff)
-    with counting("restarts", run.errors) as show:
+    with terminal.counting("restarts", run.errors) as show:
         result = audited(
             cluster,
             request.config,
@@ -237,7 +228,7 @@ def _printed(output: Output, request: _Request, result: Audit, changes: list[Rep
 
         verdict = next(_verdict(result, head=False))
         text = below_title(markdown.render(result.findings, "forewarn audit", verdict), result.head)
-        text = as_markdown(text + ("" if changes is None else markdown.changes(changes, request.since))) + "\n"
+        text = terminal.as_markdown(text + ("" if changes is None else markdown.changes(changes, request.since))) + "\n"
     return Printed([text], lambda: text)
 
 
@@ -245,12 +236,12 @@ def _text(output: Output, request: _Request, result: Audit, changes: list[Report
     from forewarn.policies.render.audit import lines as lines_of
     from forewarn.policies.render.audit import render, render_summary
 
-    color = wants_color(output.color, sys.stdout)
-    paint, findings = painter(color), result.findings
+    color = terminal.wants_color(output.color, sys.stdout)
+    paint, findings = terminal.painter(color), result.findings
     verdict = () if request.quiet else _verdict(result, head=True)
     lines = render(findings, paint) if request.verbose else render_summary(findings, paint, output.width)
     lines = chain(verdict, lines, () if changes is None else lines_of(changes, request.since))
-    return "".join(clean(line, color) + "\n" for line in lines)
+    return "".join(terminal.clean(line, color) + "\n" for line in lines)
 
 
 def _verdict(result: Audit, *, head: bool) -> Iterator[str]:

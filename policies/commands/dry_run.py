@@ -29,16 +29,7 @@ from forewarn.policies.config import ConfigError, load_limited_resources
 from forewarn.policies.documents import to_dict
 from forewarn.policies.dry_run import Answer, AnswerLine, dry_run, dry_run_apply
 from forewarn.policies.findings import first_of, listed, plural
-from forewarn.policies.kinds.registry import (
-    BY_GROUP_KIND,
-    GROUP_TEMPLATES,
-    LINTED,
-    POD,
-    POD_GROUP,
-    POD_TEMPLATE_PATHS,
-    PRIORITY_CLASS,
-    RESOURCE_QUOTA,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.validation.pod import NEEDS_GATE
 from forewarn.policies.kube_apiserver.validation.strict import strict_error, unknown_field_texts
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, json_type
@@ -111,9 +102,9 @@ def _lines(stream: IO[bytes], path: str) -> Iterator[bytes]:
 
 
 ACCEPTED, REFUSED, USAGE, FAILED = range(4)
-_GROUPS: Final = (POD_GROUP, GROUP_TEMPLATES)
-_EVALUATED: Final = (POD, RESOURCE_QUOTA, PRIORITY_CLASS, *_GROUPS)
-_READ: Final = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
+_GROUPS: Final = (registry.POD_GROUP, registry.GROUP_TEMPLATES)
+_EVALUATED: Final = (registry.POD, registry.RESOURCE_QUOTA, registry.PRIORITY_CLASS, *_GROUPS)
+_READ: Final = frozenset((*registry.LINTED, *registry.POD_TEMPLATE_PATHS))
 _SHOWN: Final = 10
 """Maximum kinds in a message."""
 _UNREADABLE: Final = ("parse-error", "template-braces")
@@ -350,7 +341,7 @@ def _case(case: ApiObject, semantics: Semantics) -> tuple[ReviewedObject, Cluste
 
 def _header(kind: str) -> ApiObject:
     """The apiVersion and kind of the objects in a list with this plural; empty for an unknown plural."""
-    spec = next((spec for spec in BY_GROUP_KIND.values() if spec.plural == kind.lower()), None)
+    spec = next((spec for spec in registry.BY_GROUP_KIND.values() if spec.plural == kind.lower()), None)
     return {"apiVersion": spec.api_version, "kind": spec.kind} if spec else {}
 
 

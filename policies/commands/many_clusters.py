@@ -17,6 +17,7 @@ from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies import terminal
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.commands.cluster_command import LIVE, Run, Several, answered, is_pattern, status_without_answer
@@ -25,17 +26,6 @@ from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.process_pool import Lost, pooled
 from forewarn.policies.sources.errors import FAILED, MissingFile, no_such_file
-from forewarn.policies.terminal import (
-    as_json,
-    as_markdown,
-    clean,
-    painter,
-    print_faults,
-    print_notice,
-    progress,
-    table_width,
-    wants_color,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -92,7 +82,7 @@ def answered_each(evaluation: Evaluation, run: Run) -> int:
     """Evaluate one or several clusters; return the exit status of the command."""
     if several := run.several:
         return answered(evaluation.command, run.output, lambda: _all(evaluation, run, several))
-    run = run._replace(output=run.output._replace(width=table_width(sys.stdout)))
+    run = run._replace(output=run.output._replace(width=terminal.table_width(sys.stdout)))
     return answered(evaluation.command, run.output, lambda: _printed(_result(evaluation, run)), evaluation.places)
 
 
@@ -101,7 +91,7 @@ def _result(evaluation: Evaluation, run: Run) -> Evaluated:
     try:
         return evaluation.evaluate(run)
     except Rejected as fault:
-        print_faults(evaluation.command, fault.faults[:-1], run.errors)
+        terminal.print_faults(evaluation.command, fault.faults[:-1], run.errors)
         raise
 
 
@@ -109,7 +99,7 @@ def _printed(result: Evaluated) -> int:
     result.printed.print()
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     for line in result.notices:
-        print_notice(line)
+        terminal.print_notice(line)
     return result.status
 
 
@@ -117,14 +107,14 @@ def _all(evaluation: Evaluation, run: Run, several: Several) -> int:
     from forewarn.policies.render.clusters import Outcome, worst_first
 
     clusters = clusters_of(several)
-    color = "always" if wants_color(run.output.color, sys.stdout) else "never"
-    output = run.output._replace(color=color, width=table_width(sys.stdout))
+    color = "always" if terminal.wants_color(run.output.color, sys.stdout) else "never"
+    output = run.output._replace(color=color, width=terminal.table_width(sys.stdout))
     run = run._replace(output=output, several=None)
     for module in evaluation.modules:
         import_module(f"forewarn.policies.{module}")
     results = pooled(clusters, lambda cluster: _evaluated(cluster, evaluation, run), several.jobs, several.seconds)
     outcomes = []
-    for cluster, result in progress(results, len(clusters), "clusters", sys.stderr):
+    for cluster, result in terminal.progress(results, len(clusters), "clusters", sys.stderr):
         parts = {"status": FAILED, "reason": result.why} if isinstance(result, Lost) else result
         outcomes.append(Outcome(cluster.name, cluster.shown, **parts))
     outcomes = worst_first(outcomes)
@@ -142,7 +132,7 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> dict[st
         if run.output.form == "json" and not evaluation.json_lines:
             (report,) = report
         for line in result.notices:
-            print_notice(line, errors)
+            terminal.print_notice(line, errors)
     except NO_ANSWER as fault:
         located = evaluation.places.located(fault) if evaluation.places else fault
         why = _reason(located).removeprefix(f"{LIVE}:{cluster.name}: ")  # the row names the context
@@ -173,29 +163,29 @@ def print_outcomes(
     from forewarn.policies.render import clusters
 
     if output.form == "json":
-        sys.stdout.write(as_json(clusters.as_dict(command, heads, outcomes)))
+        sys.stdout.write(terminal.as_json(clusters.as_dict(command, heads, outcomes)))
     elif output.form == "sarif":
         from importlib.metadata import version
 
         if len(outcomes) > clusters.MAX_RUNS:
-            print_notice(
+            terminal.print_notice(
                 f"sarif: {len(outcomes)} runs, one for each cluster; GitHub accepts {clusters.MAX_RUNS} in a file"
             )
         sys.stdout.write(no_command_in_json(clusters.sarif(outcomes, version("forewarn"))))
     elif output.form == "openreports":
         sys.stdout.write(clusters.openreports(outcomes))
     elif output.form == "markdown":
-        sys.stdout.write(as_markdown(clusters.markdown(command, heads, outcomes, in_full=in_full)))
+        sys.stdout.write(terminal.as_markdown(clusters.markdown(command, heads, outcomes, in_full=in_full)))
     else:
         color = output.color == "always"
-        plain = partial(clean, color=False)
-        width = table_width(sys.stdout)
-        lines = clusters.render(command, heads, outcomes, painter(color), plain, width=width, in_full=in_full)
+        plain = partial(terminal.clean, color=False)
+        width = terminal.table_width(sys.stdout)
+        lines = clusters.render(command, heads, outcomes, terminal.painter(color), plain, width=width, in_full=in_full)
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
     for outcome in outcomes:
         for line in outcome.messages:
-            print_notice(f"{clusters.name_of(outcome)}: {line}")
+            terminal.print_notice(f"{clusters.name_of(outcome)}: {line}")
 
 
 def clusters_of(several: Several) -> list[Cluster]:

@@ -14,18 +14,7 @@ from forewarn.policies.controllers.persistent_volume import Bind, Provision, syn
 from forewarn.policies.controllers.resource_quota import recalculated
 from forewarn.policies.controllers.templates import admitted_claim
 from forewarn.policies.controllers.view import PodState, Tally, WorkloadState
-from forewarn.policies.kinds.registry import (
-    CLAIM,
-    CLAIM_TEMPLATE,
-    DISRUPTION_BUDGET,
-    LIMIT_RANGE,
-    NAMESPACE,
-    POD,
-    POD_GROUP,
-    RESOURCE_CLAIM,
-    RESOURCE_QUOTA,
-    VOLUME,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind
 from forewarn.policies.objects.namespace import NAME_LABEL
@@ -44,11 +33,11 @@ if TYPE_CHECKING:
 
 Views = dict[str, dict["Key", Any]]
 """`group/Kind` -> (namespace, name) -> view."""
-_UNCHANGED: Final = frozenset((CLAIM, VOLUME, RESOURCE_CLAIM, CLAIM_TEMPLATE))
+_UNCHANGED: Final = frozenset((registry.CLAIM, registry.VOLUME, registry.RESOURCE_CLAIM, registry.CLAIM_TEMPLATE))
 """Kinds whose stored objects keep all fields that predictions read, because these are immutable or of the status."""
 _TABLES: Final = {kind: table for table, kind in SCHEDULER_TABLES.items()} | {
-    RESOURCE_QUOTA: "resource_quotas",
-    LIMIT_RANGE: "limit_ranges",
+    registry.RESOURCE_QUOTA: "resource_quotas",
+    registry.LIMIT_RANGE: "limit_ranges",
 }
 
 
@@ -62,7 +51,7 @@ def applied_views(cluster: ClusterSnapshot, objects: Iterable[ApiObject], faults
     for obj in objects:
         kind = group_kind(obj)
         try:
-            if kind == CLAIM:
+            if kind == registry.CLAIM:
                 claims.append(obj)
             elif kind in VIEWS:
                 _put(views, cluster, kind, {**obj, "status": None})
@@ -74,7 +63,7 @@ def applied_views(cluster: ClusterSnapshot, objects: Iterable[ApiObject], faults
         try:
             claim = admitted_claim({**obj, "status": None}, default)
             if claim.key not in cluster.objects.claims:
-                views[CLAIM][claim.key] = replace(claim, uid=claim.uid or "/".join(claim.key))
+                views[registry.CLAIM][claim.key] = replace(claim, uid=claim.uid or "/".join(claim.key))
         except InvalidObject as fault:
             faults.append(fault)
     return {kind: view for kind, view in views.items() if view}
@@ -86,16 +75,16 @@ def _put(views: Views, cluster: ClusterSnapshot, kind: str, obj: ApiObject) -> N
     stored = _stored(cluster, kind).get(key)
     if stored is not None and kind in _UNCHANGED:
         return
-    view: Any = admitted_group(obj, cluster) if kind == POD_GROUP else decoded(kind, obj)
-    if kind == POD_GROUP and stored is not None:
+    view: Any = admitted_group(obj, cluster) if kind == registry.POD_GROUP else decoded(kind, obj)
+    if kind == registry.POD_GROUP and stored is not None:
         view = view._replace(uid=stored.uid, initially_scheduled=stored.initially_scheduled)
-    elif kind == NAMESPACE:
+    elif kind == registry.NAMESPACE:
         view = view._replace(labels={**view.labels, NAME_LABEL: view.name})
-    elif kind == VOLUME:
+    elif kind == registry.VOLUME:
         view = replace(view, phase="Available")
-    elif kind == RESOURCE_QUOTA:
+    elif kind == registry.RESOURCE_QUOTA:
         view = with_usage(replace(view, used=stored.used if stored else {}), cluster)
-    elif kind == DISRUPTION_BUDGET:
+    elif kind == registry.DISRUPTION_BUDGET:
         view = _with_status(view, obj, cluster)
     views[kind][key] = view
 
@@ -117,7 +106,7 @@ def _counted(pods: Collection[Pod]) -> Iterator[ApiObject]:
 
 
 def _stored(cluster: ClusterSnapshot, kind: str) -> Mapping[Any, Any]:
-    owner = cluster if kind in (RESOURCE_QUOTA, LIMIT_RANGE) else cluster.objects
+    owner = cluster if kind in (registry.RESOURCE_QUOTA, registry.LIMIT_RANGE) else cluster.objects
     return getattr(owner, _TABLES[kind])  # type: ignore[no-any-return]
 
 
@@ -131,7 +120,7 @@ def with_applied(
     views = applied_views(cluster, objects, faults)
     if not views:
         return cluster
-    new_claims = views.pop(CLAIM, {})
+    new_claims = views.pop(registry.CLAIM, {})
     given: dict[str, Any] = {_TABLES[kind]: {**_stored(cluster, kind), **view} for kind, view in views.items()}
     own: dict[str, Any] = {name: given.pop(name) for name in ("resource_quotas", "limit_ranges") if name in given}
     if "namespaces" in given:
@@ -152,12 +141,12 @@ def later_quotas(objects: Sequence[ApiObject], cluster: ClusterSnapshot | None) 
     later, result = dict[str, frozenset[str]](), dict["Key", frozenset[str]]()
     for obj in reversed(objects):
         kind = group_kind(obj)
-        if kind not in (POD, RESOURCE_QUOTA):
+        if kind not in (registry.POD, registry.RESOURCE_QUOTA):
             continue
         namespace, name = key_of(obj, kind)
-        if kind == POD and namespace in later:
+        if kind == registry.POD and namespace in later:
             result[namespace, name] = later[namespace]
-        elif kind == RESOURCE_QUOTA and (namespace, name) not in stored:
+        elif kind == registry.RESOURCE_QUOTA and (namespace, name) not in stored:
             later[namespace] = later.get(namespace, frozenset()) | {name}
     return result
 
@@ -197,7 +186,7 @@ def is_known(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
 
 def _with_status(pdb: PodDisruptionBudget, obj: ApiObject, cluster: ClusterSnapshot) -> PodDisruptionBudget:
     """Return the PDB with the disruptions that its controller allows. Raises InvalidObject."""
-    key = DISRUPTION_BUDGET, pdb.namespace, pdb.name
+    key = registry.DISRUPTION_BUDGET, pdb.namespace, pdb.name
     status = pdb_status(_StoredPods(cluster), WorkloadState(key, obj))  # type: ignore[arg-type]
     allowed, missing = status.disruptions_allowed, min(status.current_healthy - status.desired_healthy, 0)
     return replace(pdb, surplus=allowed or missing, stale=False)

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import EXACT, OPEN, Audience, Disclose, Shown
 from forewarn.policies.findings import INCOMPLETE, NO_OBJECT, Action, Finding, Problem, Severity, Text, cut, field_path
-from forewarn.policies.kinds.registry import (
-    GROUP_TEMPLATES,
-    LIMIT_RANGE,
-    NAMESPACE,
-    POD,
-    POD_GROUP,
-    PRIORITY_CLASS,
-    RESOURCE_QUOTA,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import MAX_WORK, CutShort, TooLarge, metered, never
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind
@@ -48,10 +40,10 @@ _OF_MANY: Final = (_FILES, _CLUSTER)
 """Placeholder subjects for all files or the cluster: their problems name the objects, and have no maximum number."""
 _NEVER: Final = datetime.min
 _ALONE: Final = {
-    NAMESPACE: Target.NAMESPACE,
-    RESOURCE_QUOTA: Target.RESOURCE_QUOTA,
-    POD_GROUP: Target.POD_GROUP,
-    GROUP_TEMPLATES: Target.POD_GROUP,
+    registry.NAMESPACE: Target.NAMESPACE,
+    registry.RESOURCE_QUOTA: Target.RESOURCE_QUOTA,
+    registry.POD_GROUP: Target.POD_GROUP,
+    registry.GROUP_TEMPLATES: Target.POD_GROUP,
 }
 MAX_PROBLEMS: Final = 10
 """Maximum problems of one rule for one object; further ones are only counted."""
@@ -285,7 +277,7 @@ def _enabled(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rul
 
 def may_deny(kind: str, operation: Operation, config: Config) -> bool:
     """Report whether an enabled rule of the webhook could deny an object of this kind (`group/Kind`)."""
-    if operation is Operation.DELETE and kind != PRIORITY_CLASS:
+    if operation is Operation.DELETE and kind != registry.PRIORITY_CLASS:
         return False
     target = _target_of(kind, operation) or Target.TEMPLATE
     return any(action is Action.DENY for _, _, action in _in_force(target, Phase.VALIDATE, config))
@@ -299,9 +291,9 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
         return Target.FILE if subject is _FILES else Target.CLUSTER
     kind = group_kind(subject.object or subject.old or NOTHING)
     deleted = subject.operation is Operation.DELETE
-    if subject.subresource or subject.operation is Operation.CONNECT or (deleted and kind != PRIORITY_CLASS):
+    if subject.subresource or subject.operation is Operation.CONNECT or (deleted and kind != registry.PRIORITY_CLASS):
         return None
-    if kind == LIMIT_RANGE:
+    if kind == registry.LIMIT_RANGE:
         from forewarn.policies.objects.resource_quota import LimitRange
 
         LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
@@ -311,9 +303,9 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
 
 def _target_of(kind: str, operation: Operation) -> Target | None:
     """Return the target for a kind; None if the target depends on the object."""
-    if kind == PRIORITY_CLASS:
+    if kind == registry.PRIORITY_CLASS:
         return Target.DELETED_PRIORITY_CLASS if operation is Operation.DELETE else Target.PRIORITY_CLASS
-    if kind == POD:
+    if kind == registry.POD:
         return Target.UPDATED_POD if operation is Operation.UPDATE else Target.POD
     return _ALONE.get(kind)
 

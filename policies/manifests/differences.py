@@ -13,16 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.findings import ObjectRef, cut
-from forewarn.policies.kinds.registry import (
-    APPLIED,
-    DISRUPTION_BUDGET,
-    LIMIT_RANGE,
-    POD,
-    POD_TEMPLATE_PATHS,
-    PRIORITY_CLASS,
-    RESOURCE_QUOTA,
-    ROLLED_OUT,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.manifests.deploy_order import position_of
 from forewarn.policies.manifests.object_finder import items_of
 from forewarn.policies.objects.fields import NOTHING, OBJECT, ApiObject, InvalidObject, at, group_kind
@@ -35,10 +26,10 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    PRIORITY_CLASS: ("value", "globalDefault", "preemptionPolicy"),
-    RESOURCE_QUOTA: ("spec.hard", "spec.scopes", "spec.scopeSelector"),
-    LIMIT_RANGE: ("spec.limits",),
-    DISRUPTION_BUDGET: (
+    registry.PRIORITY_CLASS: ("value", "globalDefault", "preemptionPolicy"),
+    registry.RESOURCE_QUOTA: ("spec.hard", "spec.scopes", "spec.scopeSelector"),
+    registry.LIMIT_RANGE: ("spec.limits",),
+    registry.DISRUPTION_BUDGET: (
         "spec.minAvailable",
         "spec.maxUnavailable",
         "spec.selector",
@@ -116,7 +107,7 @@ class ChangedObject(NamedTuple):
     @property
     def is_rollout(self) -> bool:
         """Whether the change replaces Pods."""
-        rolled_out = {kind.rpartition("/")[2] for kind in ROLLED_OUT}
+        rolled_out = {kind.rpartition("/")[2] for kind in registry.ROLLED_OUT}
         return any(map(_is_of_pods, self.fields)) and self.operation == "changed" and self.kind in rolled_out
 
     def __str__(self) -> str:
@@ -245,8 +236,8 @@ _ABOUT_PODS: Final = frozenset(
         *("requests", "limits", "cpu", "memory"),
     )
 )
-_KINDS: Final = frozenset((*_FIELDS, *POD_TEMPLATE_PATHS, POD))
-_SUPPORTING: Final = frozenset(APPLIED) - _KINDS
+_KINDS: Final = frozenset((*_FIELDS, *registry.POD_TEMPLATE_PATHS, registry.POD))
+_SUPPORTING: Final = frozenset(registry.APPLIED) - _KINDS
 _IGNORED: Final = _KINDS | {"apiextensions.k8s.io/CustomResourceDefinition", "/PersistentVolumeClaim"}
 
 
@@ -257,7 +248,7 @@ def _content(subject: ReviewedObject) -> tuple[ObjectRef, str]:
 def _difference(directory: str, before: ReviewedObject | None, after: ReviewedObject | None) -> Difference | None:
     fields = changed_fields(before.object if before else {}, after.object if after else {})
     subject = after or before
-    if before and after and group_kind(after.object) in ROLLED_OUT and not any(map(_is_of_pods, fields)):
+    if before and after and group_kind(after.object) in registry.ROLLED_OUT and not any(map(_is_of_pods, fields)):
         templates = [at(version.object, "spec", "template") for version in (before, after)]
         fields += (ChangedField(TEMPLATE, "", "changed"),) if templates[0] != templates[1] else ()
     if subject is None or (before and after and not fields):
@@ -321,7 +312,7 @@ def facts_of(obj: ApiObject) -> dict[str, Any]:
         return _present((name.removeprefix("spec."), at(obj, *name.split("."))) for name in _FIELDS[kind])
     facts = _present((name, at(obj, "spec", name)) for name in _OF_WORKLOADS)
     try:
-        template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+        template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
         if template is None:
             return facts
         facts |= _present((name, template.spec.get(name)) for name in _OF_PODS)

@@ -20,18 +20,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kinds.registry import (
-    APPLIED,
-    CLAIM,
-    CLAIM_TEMPLATE,
-    LIMIT_RANGE,
-    ONLY_LINTED,
-    PRIORITY_CLASS,
-    RESOURCE_CLAIM,
-    RESOURCE_QUOTA,
-    WORKLOAD_PRIORITY_CLASS,
-    is_namespaced,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.values import values
@@ -43,11 +32,13 @@ if TYPE_CHECKING:
 
 
 CLUSTER_SCOPED: Final = (
-    PRIORITY_CLASS, WORKLOAD_PRIORITY_CLASS, *(kind for kind in APPLIED if not is_namespaced(kind)),
+    registry.PRIORITY_CLASS, registry.WORKLOAD_PRIORITY_CLASS, *(kind for kind in registry.APPLIED if not registry.is_namespaced(kind)),
 )  # fmt: skip
 """Kinds that an object may refer to regardless of the directory of their definition."""
-LIMITS: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
-DEFINITIONS: Final = frozenset((*CLUSTER_SCOPED, *LIMITS, CLAIM, RESOURCE_CLAIM, CLAIM_TEMPLATE))
+LIMITS: Final = (registry.RESOURCE_QUOTA, registry.LIMIT_RANGE)
+DEFINITIONS: Final = frozenset(
+    (*CLUSTER_SCOPED, *LIMITS, registry.CLAIM, registry.RESOURCE_CLAIM, registry.CLAIM_TEMPLATE)
+)
 MAX_PAIRS: Final = 300_000
 """Maximum objects of other branches in all groups together; above it, only limits and definitions are included."""
 SHARED: Final = ""
@@ -92,7 +83,7 @@ class Member:
         is that of a kind that only rules read.
         """
         ref, kind = self.subject.ref, group_kind(self.subject.object)
-        return kind, ref.namespace, "" if self.subject.is_partial or kind in ONLY_LINTED else ref.name
+        return kind, ref.namespace, "" if self.subject.is_partial or kind in registry.ONLY_LINTED else ref.name
 
     @property
     def names_its_namespace(self) -> bool:

@@ -8,18 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import plural
-from forewarn.policies.kinds.registry import (
-    BY_GROUP_KIND,
-    CLAIM,
-    DEVICE_TAINT_RULES,
-    DISRUPTION_BUDGET,
-    LIMIT_RANGE,
-    NAMESPACE,
-    NODE,
-    POD,
-    PRIORITY_CLASS,
-    RESOURCE_QUOTA,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.framework import (
     MAX_PERMIT_TIMEOUT,
@@ -345,12 +334,12 @@ def victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
     return any(rank_of(pod) in ranks and pod.identity not in victims for pod in node_info.pods)
 
 
-_ALWAYS: Final = (NODE, POD, PRIORITY_CLASS)
-_OF_VICTIMS: Final = (DISRUPTION_BUDGET,)
-_OF_CREATED: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
+_ALWAYS: Final = (registry.NODE, registry.POD, registry.PRIORITY_CLASS)
+_OF_VICTIMS: Final = (registry.DISRUPTION_BUDGET,)
+_OF_CREATED: Final = (registry.RESOURCE_QUOTA, registry.LIMIT_RANGE)
 """Kinds that admission of a new Pod depends on."""
 _OF_CLAIMS: Final = (
-    CLAIM,
+    registry.CLAIM,
     "/PersistentVolume",
     "storage.k8s.io/StorageClass",
     "storage.k8s.io/CSINode",
@@ -395,7 +384,7 @@ def _sorting_plugin(semantics: Semantics) -> str:
 
 def lists_storage(objects: ClusterObjects) -> bool:
     """Report whether the cluster state has all lists of storage objects that new PersistentVolumeClaims depend on."""
-    return not any(kind in objects.unlisted for kind in _OF_CLAIMS if kind != CLAIM)
+    return not any(kind in objects.unlisted for kind in _OF_CLAIMS if kind != registry.CLAIM)
 
 
 def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool) -> list[str]:
@@ -409,15 +398,15 @@ def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, crea
         if has_claims and has_devices and selects_namespaces:
             break
     wanted += _OF_CLAIMS if has_claims else ()
-    wanted += (NAMESPACE,) if selects_namespaces else ()
+    wanted += (registry.NAMESPACE,) if selects_namespaces else ()
     if has_devices and objects.semantics.device_taint_rules_are_served:
-        wanted.append(DEVICE_TAINT_RULES.group_kind)
+        wanted.append(registry.DEVICE_TAINT_RULES.group_kind)
     return [kinds_of(kind) for kind in wanted if kind in objects.unlisted]
 
 
 def kinds_of(kind: str) -> str:
     """Return the plural of a `group/Kind`: `LimitRanges`."""
-    name = BY_GROUP_KIND[kind].kind
+    name = registry.BY_GROUP_KIND[kind].kind
     return f"{name}es" if name.endswith("s") else f"{name}s"
 
 

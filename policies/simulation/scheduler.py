@@ -24,6 +24,7 @@ from forewarn.policies.scheduling.plugins.gang_scheduling import GangScheduling
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from forewarn.policies.scheduling.pod_group_cycle import GroupPreemption, PodGroupResult, schedule_pod_group
 from forewarn.policies.scheduling.preemption import Candidate, matching
+from forewarn.policies.scheduling.queue import registrations
 from forewarn.policies.scheduling.queue.pod_info import Entity, QueuedPodGroupInfo, QueuedPodInfo
 from forewarn.policies.scheduling.queue.priority_queue import (
     FLUSH_PERIOD,
@@ -32,24 +33,6 @@ from forewarn.policies.scheduling.queue.priority_queue import (
     PriorityQueue,
     le_priority_pre_check,
     seconds_of_backoff,
-)
-from forewarn.policies.scheduling.queue.registrations import (
-    ASSIGNED_POD_ADD,
-    ASSIGNED_POD_DELETE,
-    CLAIM_ADD,
-    CLAIM_UPDATE,
-    NODE_ADD,
-    NODE_DELETE,
-    POD_GROUP_ADD,
-    POD_GROUP_DELETE,
-    POD_GROUP_UPDATE,
-    RESOURCE_CLAIM_UPDATE,
-    UNSCHEDULED_POD_ADD,
-    VOLUME_ADD,
-    VOLUME_UPDATE,
-    QueueingHints,
-    node_scheduling_properties_change,
-    pod_scheduling_properties_change,
 )
 from forewarn.policies.scheduling.responsible import CLAIMS, SCHEDULER_ERROR, framework_of, unmodelled_fields
 from forewarn.policies.scheduling.snapshot import Columns, Snapshot, loses_nomination, victims_to_evict
@@ -247,7 +230,7 @@ class Scheduler:
             name: [plugin for plugin in plugins if plugin.name in profile.at("preEnqueue")]
             for name, profile in configuration_of(semantics).profiles.items()
         }
-        waits, hints = seconds_of_backoff(semantics), QueueingHints.of_profiles(semantics)
+        waits, hints = seconds_of_backoff(semantics), registrations.QueueingHints.of_profiles(semantics)
         self.queue = PriorityQueue(
             lambda: clock.now, self.nominator, hints, gates, backoff=waits, has_pod_groups=has_pod_groups
         )
@@ -359,7 +342,7 @@ class Scheduler:
             self._binder.revert(volumes)
         self._claims_changed(self._devices.release(pod))
         if self.cache.forget(pod):
-            self._move(ASSIGNED_POD_DELETE, pod.bound_to(node, {}), None)
+            self._move(registrations.ASSIGNED_POD_DELETE, pod.bound_to(node, {}), None)
         patch = self.fail(info, Rejected(message, nominated="", error=True))
         if patch is not None:
             yield self.latencies.write("patch", pod.key)
@@ -411,7 +394,9 @@ class Scheduler:
             self._groups.handle(change.old, change.new)
         elif change.kind == "Volume":
             self.cache.put_volume(change.new)
-            self._move(VOLUME_ADD if change.old is None else VOLUME_UPDATE, change.old, change.new)
+            self._move(
+                registrations.VOLUME_ADD if change.old is None else registrations.VOLUME_UPDATE, change.old, change.new
+            )
         elif change.new is None:
             self.cache.remove_workload(change.old)
         elif change.kind != "Status" or change.new.key[0] == DISRUPTION_BUDGET:  # of others plugins read no status
@@ -429,7 +414,7 @@ class Scheduler:
             self._bound_pod_changed(old.pod, new.pod)
         elif new.pod.node_name:
             self.cache.add_pod(new.pod)
-            self._move(ASSIGNED_POD_ADD, None, new.pod)
+            self._move(registrations.ASSIGNED_POD_ADD, None, new.pod)
             self.queue.delete(old.pod)
         elif self._is_simulated(old.pod):
             self._waiting_pod_changed(old.pod, new.pod)
@@ -437,12 +422,12 @@ class Scheduler:
     def _pod_added(self, pod: Pod) -> None:
         if pod.node_name:
             self.cache.add_pod(pod)
-            self._move(ASSIGNED_POD_ADD, None, pod)
+            self._move(registrations.ASSIGNED_POD_ADD, None, pod)
         elif self._is_simulated(pod):
             self.cache.group_states.put(pod)
             self.queue.add(pod)
             if self.queue.groups is not None:
-                self._move(UNSCHEDULED_POD_ADD, None, pod)
+                self._move(registrations.UNSCHEDULED_POD_ADD, None, pod)
 
     def _is_simulated(self, pod: Pod) -> bool:
         return responsible_for_pod(pod, self._names) and pod.identity not in self.ignored
@@ -450,7 +435,7 @@ class Scheduler:
     def _pod_deleted(self, pod: Pod) -> None:
         if pod.node_name:
             self.cache.remove_pod(pod)
-            self._move(ASSIGNED_POD_DELETE, pod, None)
+            self._move(registrations.ASSIGNED_POD_DELETE, pod, None)
             if self._devices.has(pod):
                 self.clock.spawn(self._release_devices(pod))
             return
@@ -458,11 +443,11 @@ class Scheduler:
         if self.cache.is_assumed(pod):
             self.cache.forget(pod)
             self.cache.group_states.remove(pod)
-            self._move(ASSIGNED_POD_DELETE, pod, None)
+            self._move(registrations.ASSIGNED_POD_DELETE, pod, None)
             return
         self.cache.group_states.remove(pod)
         if pod.nominated_node_name:
-            self._move(ASSIGNED_POD_DELETE, pod, None, le_priority_pre_check(pod))
+            self._move(registrations.ASSIGNED_POD_DELETE, pod, None, le_priority_pre_check(pod))
 
     def _release_devices(self, pod: Pod) -> Generator[float | None, None, None]:
         yield self.latencies.write("update", pod.key)
@@ -471,11 +456,11 @@ class Scheduler:
 
     def _claims_changed(self, changes: Iterable[ClaimUpdate]) -> None:
         for old, new in changes:
-            self._move(RESOURCE_CLAIM_UPDATE, old, new)
+            self._move(registrations.RESOURCE_CLAIM_UPDATE, old, new)
 
     def _bound_pod_changed(self, old: Pod, new: Pod) -> None:
         self.cache.add_pod(new)
-        for event in pod_scheduling_properties_change(new, old):
+        for event in registrations.pod_scheduling_properties_change(new, old):
             self._move(event, old, new)
 
     def _waiting_pod_changed(self, old: Pod, new: Pod) -> None:
@@ -484,23 +469,23 @@ class Scheduler:
             return
         self.queue.update(old, new)
         if old.nominated_node_name and old.nominated_node_name != new.nominated_node_name:
-            self._move(ASSIGNED_POD_DELETE, old, None, le_priority_pre_check(old))
+            self._move(registrations.ASSIGNED_POD_DELETE, old, None, le_priority_pre_check(old))
 
     def _handle_node(self, old: Node | None, new: Node | None) -> None:
         if new is None:
             if old is not None:
-                self._move(NODE_DELETE, old, None)
+                self._move(registrations.NODE_DELETE, old, None)
                 self.cache.remove_node(old.name)
             return
         self.cache.put_node(new)
-        events = [NODE_ADD] if old is None else node_scheduling_properties_change(new, old)
+        events = [registrations.NODE_ADD] if old is None else registrations.node_scheduling_properties_change(new, old)
         for event in events:
             self._move(event, old, new)
 
     def _handle_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if new is not None:
             self.cache.put_claim(new)
-            self._move(CLAIM_ADD if old is None else CLAIM_UPDATE, old, new)
+            self._move(registrations.CLAIM_ADD if old is None else registrations.CLAIM_UPDATE, old, new)
         elif old is not None:
             self.cache.remove_claim(old)
 
@@ -805,15 +790,15 @@ class PodGroupScheduling:
             if old is not None:
                 cache.remove_pod_group(old)
                 queue.groups.delete_group(old)
-                queue.move_all_to_active_or_backoff_queue(POD_GROUP_DELETE, old, None)
+                queue.move_all_to_active_or_backoff_queue(registrations.POD_GROUP_DELETE, old, None)
         elif old is None:
             cache.put_pod_group(new)
             queue.groups.add_group(new)
-            queue.move_all_to_active_or_backoff_queue(POD_GROUP_ADD, None, new)
+            queue.move_all_to_active_or_backoff_queue(registrations.POD_GROUP_ADD, None, new)
         elif old is not new:
             cache.put_pod_group(new)
             queue.groups.update_group(new)
-            queue.move_all_to_active_or_backoff_queue(POD_GROUP_UPDATE, old, new)
+            queue.move_all_to_active_or_backoff_queue(registrations.POD_GROUP_UPDATE, old, new)
 
     def _submit(
         self, info: QueuedPodGroupInfo, group: PodGroup, result: PodGroupResult

@@ -17,19 +17,7 @@ from forewarn.policies.controllers.templates import admitted_claim, pod_of_templ
 from forewarn.policies.controllers.view import Key, PodState, controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.documents import json_of
-from forewarn.policies.kinds.registry import (
-    APPLIED,
-    CLAIM,
-    DEFAULT_NAMESPACE,
-    DISRUPTION_BUDGET,
-    JOB,
-    NODE,
-    POD,
-    POD_GROUP,
-    PRIORITY_CLASS,
-    RESOURCE_QUOTA,
-    VOLUME,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.objects.disruption_budget import evicts_unhealthy
 from forewarn.policies.objects.fields import ApiObject, group_kind, ref_of, text
 from forewarn.policies.objects.resource_quota import ResourceQuota
@@ -154,19 +142,22 @@ def arrive(clock: Clock, api: ApiServer, latencies: Latencies, world: World, arr
         raise ValueError(f"no such operation for a {obj.get('kind')}: {arrival.op}")
     if arrival.op == "drain":
         drain(clock, api, latencies, text(obj, "metadata", "name"))
-    elif kind == NODE:
+    elif kind == registry.NODE:
         _node(api, arrival)
-    elif kind == POD:
+    elif kind == registry.POD:
         _pod(api, world.admission, arrival)
-    elif kind == POD_GROUP:
+    elif kind == registry.POD_GROUP:
         _pod_group(api, world, arrival)
-    elif kind == CLAIM:
+    elif kind == registry.CLAIM:
         _claim(api, world, arrival)
-    elif kind == VOLUME:
+    elif kind == registry.VOLUME:
         _volume(api, arrival)
-    elif kind == RESOURCE_QUOTA:
+    elif kind == registry.RESOURCE_QUOTA:
         _quota(api, arrival)
-    elif kind == DISRUPTION_BUDGET or kind not in (PRIORITY_CLASS, *APPLIED):  # these exist from the start
+    elif kind == registry.DISRUPTION_BUDGET or kind not in (
+        registry.PRIORITY_CLASS,
+        *registry.APPLIED,
+    ):  # these exist from the start
         _workload(api, arrival)
 
 
@@ -380,7 +371,7 @@ class Simulation:
             has_pod_groups=self.simulates_pod_groups and _has_pod_groups(world),
         )
         self._view = view
-        has_quotas = any(group_kind(arrival.object) == RESOURCE_QUOTA for arrival in world.arrivals)
+        has_quotas = any(group_kind(arrival.object) == registry.RESOURCE_QUOTA for arrival in world.arrivals)
         if (quotas_of := world.quotas_of or ((lambda _: ()) if has_quotas else None)) is not None:
             self.api.quotas = Quotas(self.clock, latencies, quotas_of, world.defaulted, self._template_for)
         self._load(None if world.order_known else random)
@@ -497,9 +488,9 @@ class Simulation:
         self._arrivals -= 1
         self._last_arrival = self.clock.now  # its effects may come later
         if arrival.op == "run":
-            ref, seconds = ref_of(arrival.object, DEFAULT_NAMESPACE), arrival.object.get("durationSeconds")
+            ref, seconds = ref_of(arrival.object, registry.DEFAULT_NAMESPACE), arrival.object.get("durationSeconds")
             if seconds is not None:
-                self._completions.set((JOB, ref.namespace, ref.name), seconds)
+                self._completions.set((registry.JOB, ref.namespace, ref.name), seconds)
             return
         arrive(self.clock, self.api, self._latencies, self.world, arrival)
 
@@ -667,7 +658,7 @@ def _has_pod_groups(world: World) -> bool:
         return False
     if base.semantics.pods_are_grouped is not None:
         return base.semantics.pods_are_grouped
-    return base.has_pod_groups or any(group_kind(arrival.object) == POD_GROUP for arrival in world.arrivals)
+    return base.has_pod_groups or any(group_kind(arrival.object) == registry.POD_GROUP for arrival in world.arrivals)
 
 
 def _choose(random: Random | None, names: Sequence[str]) -> str:

@@ -18,16 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol,
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.cluster.origin import TIME, Origin
 from forewarn.policies.findings import Finding, cut, listed, one_line
-from forewarn.policies.kinds.registry import (
-    DEFAULT_NAMESPACE,
-    NODE,
-    POD_TEMPLATE_PATHS,
-    RESOURCE_QUOTA,
-    incomplete_list,
-    is_namespaced,
-    is_snapshot_version,
-    listed_as_empty,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.light import no_collection
 from forewarn.policies.manifests import NO_KIND, NOT_TEXT, Fault, items_of, values
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of
@@ -74,9 +65,9 @@ class Identities:
         if not isinstance(metadata, dict) or not metadata.get("name"):  # an empty list, or a version
             return
         kind, uid, allocatable = group_kind(obj), hash(str(metadata.get("uid") or "")), 0
-        namespace = metadata.get("namespace") or DEFAULT_NAMESPACE if is_namespaced(kind) else ""
+        namespace = metadata.get("namespace") or registry.DEFAULT_NAMESPACE if registry.is_namespaced(kind) else ""
         name = hash(f"{kind}\0{namespace}\0{metadata['name']}")
-        if kind == NODE:
+        if kind == registry.NODE:
             allocatable = hash(frozenset(read_resource_list(obj, ("status", "allocatable"), obj).items()))
         if name not in self._seen:
             self._seen.add(name)
@@ -194,7 +185,7 @@ _JSON: Final = re.compile(r"""\[|\{(["}]|$)""")
 def load_cluster(
     *sources: str,
     progress: Callable[[int], None] | None = None,
-    templates: Collection[str] = POD_TEMPLATE_PATHS,
+    templates: Collection[str] = registry.POD_TEMPLATE_PATHS,
     into: Cache | None = None,
 ) -> Cache:
     """Load cluster state: snapshots (file, directory, `-`; YAML, JSON, .gz) or named sources; later sources override.
@@ -215,7 +206,7 @@ def load_cluster(
     if progress is not None:
         progress(loading.count)
     cache.origin = loading.origin
-    if cache.keys(RESOURCE_QUOTA):
+    if cache.keys(registry.RESOURCE_QUOTA):
         _complete_quotas(cache)
     return cache
 
@@ -228,7 +219,7 @@ def _complete_quotas(cache: Cache) -> None:
     cluster = cache.snapshot()
     lacking = [q for q in cluster.resource_quotas.values() if matching_resources(q.spec_hard.keys() - q.used.keys())]
     cache.counted_quotas = len(lacking)
-    cache.put_views({RESOURCE_QUOTA: {(q.namespace, q.name): with_usage(q, cluster) for q in lacking}})
+    cache.put_views({registry.RESOURCE_QUOTA: {(q.namespace, q.name): with_usage(q, cluster) for q in lacking}})
 
 
 def _is_time(value: Any) -> TypeGuard[str]:
@@ -360,7 +351,7 @@ class _Loading:
 
     def _note_time(self, obj: dict[str, Any]) -> None:
         """Note the time of a snapshot, or the newest timestamp of its objects: kubelets report every few minutes."""
-        if is_snapshot_version(obj) and _is_time(read := obj.get("time")):
+        if registry.is_snapshot_version(obj) and _is_time(read := obj.get("time")):
             self._read.append(read)
         times = [at(obj, "metadata", "creationTimestamp"), at(obj, "status", "startTime")]
         if obj.get("kind") == "Node" and isinstance(conditions := at(obj, "status", "conditions"), list):
@@ -419,9 +410,9 @@ class _Loading:
     def _flat(self, value: Any, name: str, line: int) -> None:
         """Add a value, or all items if it is a List."""
         items = items_of(value)
-        if problem := incomplete_list(value):
+        if problem := registry.incomplete_list(value):
             raise SourceError(name, problem, line)
-        if items is None or listed_as_empty(value):
+        if items is None or registry.listed_as_empty(value):
             self._add(value, name, line)
             return
         self._found = True

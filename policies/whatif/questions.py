@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
 from forewarn.policies.findings import cut, first_of, listed, plural, quote
-from forewarn.policies.kinds.registry import (
-    APPLIED,
-    DISRUPTION_BUDGET,
-    NODE,
-    POD,
-    POD_GROUP,
-    POD_TEMPLATE_PATHS,
-    PRIORITY_CLASS,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.objects.node import ZONE, Node
 from forewarn.policies.rules.support.names import suggested
@@ -464,13 +456,13 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
     """
     for arrival in arrivals:
         kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
-        if kind == PRIORITY_CLASS:
+        if kind == registry.PRIORITY_CLASS:
             fix = f"use forewarn whatif class {ref.name} --delete"
             raise InvalidObject(f"{name}: PriorityClass {ref.name}: deleting it is another question. Fix: {fix}")
-        if kind in APPLIED and kind not in (DISRUPTION_BUDGET, POD_GROUP):
+        if kind in registry.APPLIED and kind not in (registry.DISRUPTION_BUDGET, registry.POD_GROUP):
             raise InvalidObject(f"{name}: deleting a {kind.rpartition('/')[2]} is not simulated")
         if not is_there(cluster, kind, ref.namespace, ref.name):
-            near = elsewhere(cluster, kind, ref.namespace, ref.name) if kind in POD_TEMPLATE_PATHS else ""
+            near = elsewhere(cluster, kind, ref.namespace, ref.name) if kind in registry.POD_TEMPLATE_PATHS else ""
             raise InvalidInput(f"not found in the cluster{near or _FIX_OF_ABSENT}", ref=ref)
     refs = first_of([str(ref_of(arrival.object, "default")) for arrival in arrivals], "object")
     return Question(f"{name} deleted ({refs})", [arrival._replace(op="delete") for arrival in arrivals])
@@ -478,11 +470,11 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
 
 def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> bool:
     """Return whether the cluster has an object of a kind that a simulation deletes or changes. `kind`: `group/Kind`."""
-    if kind == POD:
+    if kind == registry.POD:
         return (namespace, name) in cluster.pods
-    if kind == NODE:
+    if kind == registry.NODE:
         return ("", name) in cluster.objects.nodes
-    if kind == DISRUPTION_BUDGET:
+    if kind == registry.DISRUPTION_BUDGET:
         return (namespace, name) in cluster.objects.pdbs
     return (kind, namespace, name) in cluster.workloads
 

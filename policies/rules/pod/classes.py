@@ -7,16 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, ObjectRef, Path, Problem, Severity, Text, cut, quote
-from forewarn.policies.kinds.registry import (
-    DAEMON_SET,
-    DEFAULT_NAMESPACE,
-    GROUP_TEMPLATES,
-    NAMESPACE,
-    POD,
-    POD_GROUP,
-    RELEASE_NAMESPACE,
-    WORKLOAD_PRIORITY_CLASS,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.priority import WITHOUT_DEFAULT_CLASS, Forbidden, establish_priority
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, has_controller, text_at
@@ -50,7 +41,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _NAMING: Final = {Target.PART: "custom resources, PodGroups, Workloads"}
-_REJECTED: Final = {POD: "the Pod", POD_GROUP: "the PodGroup", GROUP_TEMPLATES: "PodGroups"}
+_REJECTED: Final = {registry.POD: "the Pod", registry.POD_GROUP: "the PodGroup", registry.GROUP_TEMPLATES: "PodGroups"}
 
 
 @rule(
@@ -211,7 +202,7 @@ class _WorkloadClasses(Names):
     def __init__(self, context: Context) -> None:
         subjects = context.change_set.subjects
         super().__init__(
-            {name_of(subject) for subject in subjects if group_kind(subject.object) == WORKLOAD_PRIORITY_CLASS}
+            {name_of(subject) for subject in subjects if group_kind(subject.object) == registry.WORKLOAD_PRIORITY_CLASS}
         )
 
 
@@ -290,7 +281,7 @@ def _use_of(subject: ReviewedObject, context: Context) -> _Use | None:
     """Return the class that a Pod or template uses, or that a Namespace has as default; None without one."""
     if not context.options.allowed_classes:
         return None
-    if group_kind(subject.object) == NAMESPACE:
+    if group_kind(subject.object) == registry.NAMESPACE:
         return _default_of(subject)
     template = context.template(subject)
     if template is None:
@@ -396,7 +387,7 @@ def system_class_outside_kube_system(subject: ReviewedObject, context: Context) 
     template = context.template(subject)
     if template is None or class_name(template) not in SYSTEM_NAMES:
         return
-    if (template.namespace or subject.ref.namespace) in ("kube-system", RELEASE_NAMESPACE):
+    if (template.namespace or subject.ref.namespace) in ("kube-system", registry.RELEASE_NAMESPACE):
         return
     if context.phase is Phase.LINT and not (template.namespace or _is_namespace_known(subject, context)):
         return
@@ -410,13 +401,13 @@ def system_class_outside_kube_system(subject: ReviewedObject, context: Context) 
 def _is_namespace_known(subject: ReviewedObject, context: Context) -> bool:
     """Whether a file or `-n` sets the namespace to a valid name, not a template variable or kubectl's default."""
     own = at(subject.object, "metadata", "namespace")
-    is_given = own or context.options.namespace or subject.namespace != DEFAULT_NAMESPACE
+    is_given = own or context.options.namespace or subject.namespace != registry.DEFAULT_NAMESPACE
     return bool(is_given) and bool(_NAMESPACE_NAME.fullmatch(subject.ref.namespace))
 
 
 def _daemons_template(subject: ReviewedObject, context: Context) -> PodTemplate | None:
     """Return the Pod template of a DaemonSet of which a manifest says enough; otherwise None."""
-    template = context.template(subject) if group_kind(subject.object) == DAEMON_SET else None
+    template = context.template(subject) if group_kind(subject.object) == registry.DAEMON_SET else None
     if template is None or context.phase is not Phase.LINT or is_fragment(subject.object, template):
         return None
     unknown = subject.is_partial and ("priorityClassName" in template.spec or subject.whole is None)
@@ -515,7 +506,7 @@ class _Highest:
         workloads = [_Workload(name, value or 0) for name, value in context.pod_counts_by_priority]
         for subject in context.change_set.subjects:
             with suppress(InvalidObject):
-                template = context.template(subject) if group_kind(subject.object) != DAEMON_SET else None
+                template = context.template(subject) if group_kind(subject.object) != registry.DAEMON_SET else None
                 if template and class_name(template) in context.classes:
                     own = context.classes[class_name(template)]
                     workloads.append(_Workload(own.name, own.value, subject.ref))
