@@ -5,16 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from forewarn.policies.application import simulated
 from forewarn.policies.application.manifests import Manifest, applied, given_manifests, manifests_of
-from forewarn.policies.application.simulated import (
-    DEFAULT_AWAY,
-    DEFAULT_UNTIL,
-    MAX_ADDED,
-    admit_at_once,
-    events_of,
-    with_run_times,
-    world_with,
-)
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidInput, check_numbers, check_one_of, group_kind, ref_of
@@ -115,7 +107,7 @@ class Upgrade:
     pool: str = ""
     max_unavailable: int = 1
     max_surge: int = 0
-    away: float = DEFAULT_AWAY
+    away: float = simulated.DEFAULT_AWAY
     drain_timeout: float = 0.0
 
     def question(self, start: Start) -> Question:
@@ -160,7 +152,7 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
     def tried(count: int) -> tuple[Question, Autoscalers, int]:
         """Return the question, the autoscaler's reaction, and the number of nodes that it would still add."""
         question = questions.added(start.cluster, scope, name, count, start.groups)
-        simulation = Simulation(world_with(start.cache, question.arrivals, DEFAULT_UNTIL))
+        simulation = Simulation(simulated.world_with(start.cache, question.arrivals, simulated.DEFAULT_UNTIL))
         simulation.run()
         reaction = after_simulation(simulation, settings, names_in(simulation))
         scale_ups = reaction.node_groups.scale_ups if reaction.node_groups else ()
@@ -169,9 +161,9 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
     too_few, count = -1, 0
     question, reaction, more = tried(count)
     for _ in range(_MAX_ROUNDS - 1):
-        if not more or count == MAX_ADDED:
+        if not more or count == simulated.MAX_ADDED:
             break
-        too_few, count = count, min(count + more, MAX_ADDED)
+        too_few, count = count, min(count + more, simulated.MAX_ADDED)
         question, reaction, more = tried(count)
     while not more and count - too_few > 1:
         middle = (too_few + count) // 2
@@ -277,9 +269,9 @@ class Events:
             titles.append(f"{_title(self.manifests)} applied")
         if self.events:
             file = File(fspath(self.events))
-            objects += events_of(file.path, start.cluster, objects)
+            objects += simulated.events_of(file.path, start.cluster, objects)
             titles.append(f"events of {file.name}")
-        objects, notes = with_run_times(start.cluster, objects)
+        objects, notes = simulated.with_run_times(start.cluster, objects)
         return Question(", ".join(titles), objects, notes=notes)
 
 
@@ -312,7 +304,7 @@ class ChangeClass:
             class_change.Change(self.name, self.value, self.default, self.preemption_policy, self.delete),
         )
         objects = start.read(self.manifests, self.namespace)
-        admit_at_once(cache, objects)
+        simulated.admit_at_once(cache, objects)
         given = [arrival.object for arrival in objects if group_kind(arrival.object) in POD_TEMPLATE_PATHS]
         given = given or [class_change.with_class(obj, self.name) for obj in selected]
         templates = {class_change.workload_key(obj): obj for obj in given}

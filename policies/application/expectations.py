@@ -6,6 +6,7 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies import expectations
 from forewarn.policies.application.cluster import Cluster, Progress, counted_results
 from forewarn.policies.application.manifests import applied, with_manifests
 from forewarn.policies.application.places import Places
@@ -13,16 +14,6 @@ from forewarn.policies.application.simulated import AT_ONCE, DEFAULT_UNTIL, admi
 from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.config.document import place_of_entry
 from forewarn.policies.documents import to_dict
-from forewarn.policies.expectations import (
-    Expectation,
-    Expectations,
-    Setting,
-    Tested,
-    evaluate,
-    from_dict,
-    read_expectations,
-    result_of,
-)
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.process_pool import mapped
@@ -42,7 +33,7 @@ class Given(NamedTuple):
     """An expectation, and the directory of the files that it names."""
 
     directory: str
-    expectation: Expectation
+    expectation: expectations.Expectation
 
     def path(self, name: str) -> str:
         return posixpath.join(self.directory, name)
@@ -75,7 +66,7 @@ def _expectations_at(path: str) -> Iterator[Given]:
     for file in find_files([path]):
         data = read_file(file)
         try:
-            for expectation in read_expectations(values(data, file.name)):
+            for expectation in expectations.read_expectations(values(data, file.name)):
                 is_empty = False
                 yield Given(posixpath.dirname(file.path), expectation)
         except Fault as fault:
@@ -94,7 +85,7 @@ def test(
     *,
     part: Callable[[Sequence[Given]], Sequence[Given]] = lambda given: given,  # noqa: PT028  (pytest does not run it)
     progress: Progress | None = None,  # noqa: PT028
-) -> Expectations:
+) -> expectations.Expectations:
     """Evaluate expectations, on all CPUs. `request`: an ExpectationsRequest, or its paths alone.
 
     `part`: selects expectations. Raises SourceError and InvalidObject.
@@ -104,21 +95,21 @@ def test(
     state, given = _State(cluster.cache, request.until), part([*request.given, *expectations_in(request.paths)])
     if any(one.expectation.fit is None for one in given):
         state.world([])  # once for all of them
-    results, assumed = list[Tested](), dict[str, None]()
+    results, assumed = list[expectations.Tested](), dict[str, None]()
 
     def evaluated(report: Callable[..., None]) -> Iterator[Any]:
         return mapped(given, lambda one: _result(one, request, state), waiting=report)
 
     for result, assumes in counted_results(evaluated, len(given), progress):
-        results.append(from_dict(result))
+        results.append(expectations.from_dict(result))
         assumed |= dict.fromkeys(assumes)
-    return Expectations(head_of(cluster.snapshot, assumed), results)
+    return expectations.Expectations(head_of(cluster.snapshot, assumed), results)
 
 
 def _result(given: Given, request: ExpectationsRequest, state: _State) -> tuple[Any, list[str]]:
     """Return the result of one expectation as JSON data, and what it assumes. Raises InvalidObject."""
     places, snapshot, namespace = Places(), state.cache.snapshot(), request.namespace
-    setting = Setting(
+    setting = expectations.Setting(
         cluster=snapshot,
         world=state.world,
         objects=lambda name: [*applied([given.path(name)], namespace, places)],
@@ -126,8 +117,8 @@ def _result(given: Given, request: ExpectationsRequest, state: _State) -> tuple[
         max_cases=request.most,
     )
     try:
-        verdict = evaluate(given.expectation, setting)
-        return to_dict(result_of(verdict, allow_empty=request.allow_empty)), list(verdict.assumes)
+        verdict = expectations.evaluate(given.expectation, setting)
+        return to_dict(expectations.result_of(verdict, allow_empty=request.allow_empty)), list(verdict.assumes)
     except (InvalidObject, ValueError) as fault:
         raise InvalidObject(f"{given.expectation.name}: {places.located(fault)}") from None
 

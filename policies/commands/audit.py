@@ -7,16 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies import VERSION, terminal
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.autoscaling import add_arrival_options, add_autoscaling_options, autoscaling_of
-from forewarn.policies.commands.cluster_command import (
-    Run,
-    add_cluster_option,
-    add_color_option,
-    add_output_option,
-    add_since_option,
-    loaded,
-    options_with_cluster,
-)
 from forewarn.policies.commands.known_findings import (
     FAIL_ON,
     config_of,
@@ -56,7 +48,7 @@ _MODULES: Final = ("sources.cluster", "render.audit", "render.report", "applicat
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0 without findings, 1 with findings, 2 for wrong usage, 3 without a result."""
     parser = argument_parser()
-    options, run = options_with_cluster(parser, arguments)
+    options, run = cluster_command.options_with_cluster(parser, arguments)
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
     try:
         config, baseline = config_of(options), read_baseline(options.baseline)
@@ -103,14 +95,14 @@ class _Request(NamedTuple):
     quiet: bool
 
 
-def _audit(run: Run, request: _Request) -> Evaluated:
+def _audit(run: cluster_command.Run, request: _Request) -> Evaluated:
     from forewarn.policies.application.audit import audited
     from forewarn.policies.application.cluster import with_node_groups
     from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 
     writer = _writer(run) if request.applies else None
     cache = GroupCache(templates=request.config.options.pod_template_paths)
-    settle(loaded(run, cache), request.release)
+    settle(cluster_command.loaded(run, cache), request.release)
     cluster = cache.snapshot()
     if cluster.semantics.unknown:
         terminal.print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}", run.errors)
@@ -157,7 +149,7 @@ def _notices(
             yield f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline"
 
 
-def _writer(run: Run) -> Callable[[Sequence[Finding]], Written]:
+def _writer(run: cluster_command.Run) -> Callable[[Sequence[Finding]], Written]:
     """The function that writes reports into the only source of the cluster. Raises SourceError."""
     from forewarn.policies.sources.cluster import report_writer_of
 
@@ -183,7 +175,7 @@ def _evaluated(request: _Request, result: Audit, printed: Printed, notices: Iter
     return Evaluated(FINDINGS if fails else OK, numbers, cells, printed, notices, verdict)
 
 
-def _changes(request: _Request, findings: list[Finding], run: Run) -> list[ReportChange] | None:
+def _changes(request: _Request, findings: list[Finding], run: cluster_command.Run) -> list[ReportChange] | None:
     """Return the changes since the report of --since; None without --since. Raises InvalidInput."""
     if (previous := earlier_report(request.previous, request.since, run)) is None:
         return None
@@ -267,22 +259,22 @@ def argument_parser() -> argparse.ArgumentParser:
         ),
     )
     add = parser.add_argument
-    add_cluster_option(add, several=True)
+    cluster_command.add_cluster_option(add, several=True)
     add_release_options(add)
     add_rule_options(add)
     add_autoscaling_options(add, has_config=True)
     add_arrival_options(add)
-    add_output_option(add, FORMATS)
+    cluster_command.add_output_option(add, FORMATS)
     add(
         "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
     )
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
-    add_since_option(add)
+    cluster_command.add_since_option(add)
     help_text = "also write the findings into the running cluster, as Reports and a ClusterReport of OpenReports"
     add("--apply", action="store_true", help=help_text)
     help_text = "simulate the restarts of all workloads (default: by priority, at most 5,000 Pods in all simulations)"
     add("--all-restarts", action="store_true", help=help_text)
     add("-v", "--verbose", action="store_true", help="print at most 20 findings of each rule, with their fixes")
     add("-q", "--quiet", action="store_true", help="do not print the summary")
-    add_color_option(add)
+    cluster_command.add_color_option(add)
     return parser

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.autoscaling import reject_node_templates
-from forewarn.policies.commands.cluster_command import (
-    TABLES,
-    add_cluster_option,
-    add_namespace_option,
-    add_printing_options,
-    answered,
-    options_with_cluster,
-    status_of_conditions,
-)
 from forewarn.policies.commands.parser import Parser, add_config_option, add_files_option
 from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import add_release_options, release_of
@@ -28,7 +20,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options, run = options_with_cluster(parser, arguments)
+    options, run = cluster_command.options_with_cluster(parser, arguments)
     if not options.filename and not options.delete:
         parser.error("no change given. Fix: pass -f, --delete or both")
     release = release_of(options, parser)
@@ -53,9 +45,9 @@ def main(arguments: Sequence[str]) -> int:
         ).print()
         more_pending = any(step.pending > plan.pending_before for step in plan.steps)
         met = {"preemption": plan.preempted, "pending": more_pending, "unfinished": not plan.complete}
-        return status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
+        return cluster_command.status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
 
-    return answered("classes plan", run.output, answer)
+    return cluster_command.answered("classes plan", run.output, answer)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,12 +63,12 @@ def _parser() -> argparse.ArgumentParser:
         add, "PriorityClasses, and workloads with their new priorityClassName (file or directory, repeatable)"
     )
     add("--delete", action="append", default=[], metavar="NAME", help="old PriorityClass to delete (repeatable)")
-    add_cluster_option(add)
+    cluster_command.add_cluster_option(add)
     add_config_option(add)
     add_release_options(add)
     reject_node_templates(add, "a plan assumes that no nodes are added")
-    add_namespace_option(add)
+    cluster_command.add_namespace_option(add)
     help_text = "exit with 1 if a step preempts Pods, leaves more Pods Pending, or does not finish (repeatable)"
     add("--fail-on", action="append", choices=("preemption", "pending", "unfinished"), default=[], help=help_text)
-    add_printing_options(add, TABLES)
+    cluster_command.add_printing_options(add, cluster_command.TABLES)
     return parser

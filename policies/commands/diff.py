@@ -13,16 +13,7 @@ from forewarn.policies.application.cluster import Cluster
 from forewarn.policies.application.diff import Diff, DiffRequest, conditions, diff
 from forewarn.policies.application.findings import configured
 from forewarn.policies.cluster.origin import Origin, age_of
-from forewarn.policies.commands.cluster_command import (
-    LIVE,
-    add_cluster_option,
-    add_namespace_option,
-    add_printing_options,
-    answered,
-    choose_cluster,
-    parsed,
-    status_of_conditions,
-)
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.comment import NoComment, post
 from forewarn.policies.commands.many_clusters import clusters_of, name_of
 from forewarn.policies.commands.parser import Parser, add_config_option, any_duration
@@ -56,9 +47,9 @@ _CONDITIONS: Final = ("preemption", "pending", "pdb", "quota", "rejected", "chan
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options = parsed(parser, arguments)
+    options = cluster_command.parsed(parser, arguments)
     output = options.output._replace(color=options.color)
-    run = choose_cluster(options, parser, output, required=False)
+    run = cluster_command.choose_cluster(options, parser, output, required=False)
     has_clusters = bool(run.cluster or run.several)
     if output.form == "json" and options.disclose != Disclose.NAMES:
         parser.error("--disclose goes with -o text and markdown, because -o json has all details")
@@ -84,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         clusters = _clusters(run, release, request.config, options.max_age) if release else {}
         return _print(diff(request, clusters), output, disclose, options.fail_on, comments=options.comment)
 
-    return answered("diff", output, answer)
+    return cluster_command.answered("diff", output, answer)
 
 
 def _print(result: Diff, output: Output, disclose: Disclose, fail_on: Sequence[str], *, comments: bool) -> int:
@@ -110,7 +101,7 @@ def _print(result: Diff, output: Output, disclose: Disclose, fail_on: Sequence[s
         print_notice(f"comment: {address or 'none, because nothing needs attention'}")
     if any(cluster.reason for cluster in result.clusters):
         return FAILED
-    return status_of_conditions(conditions(result), fail_on)
+    return cluster_command.status_of_conditions(conditions(result), fail_on)
 
 
 def _new_findings(request: DiffRequest) -> int:
@@ -146,7 +137,7 @@ def _clusters(run: Run, release: Release, config: Config, max_age: float | None)
     if run.several:
         return {cluster.name: partial(loaded, cluster.source) for cluster in clusters_of(run.several)}
     for source in run.cluster:
-        if source.partition(":")[0] not in (LIVE, STDIN) and not os.path.exists(source):
+        if source.partition(":")[0] not in (cluster_command.LIVE, STDIN) and not os.path.exists(source):
             raise MissingFile(f"--cluster {cut(source, 200)}", no_such_file(source))
     return {_name_of(run.cluster[0]): partial(loaded, *run.cluster)}
 
@@ -161,7 +152,7 @@ def _check_age(origin: Origin, most: float) -> None:
 
 def _name_of(source: str) -> str:
     kind, _, context = source.partition(":")
-    return context or kind if kind == LIVE else name_of(source)
+    return context or kind if kind == cluster_command.LIVE else name_of(source)
 
 
 def _parser() -> Parser:
@@ -201,10 +192,10 @@ def _parser() -> Parser:
     add("--max-age", type=any_duration, metavar="DURATION", help=help_text)
     help_text = "post the Markdown as a comment on the pull request (GitHub) or merge request (GitLab) of this CI run"
     add("--comment", action="store_true", help=help_text)
-    add_cluster_option(add, required=False, several=True, in_turn=True)
+    cluster_command.add_cluster_option(add, required=False, several=True, in_turn=True)
     add_release_options(add)
     add_until_option(add, "; more for a DaemonSet")
-    add_namespace_option(add)
+    cluster_command.add_namespace_option(add)
     add("--fail-on", action="append", choices=_CONDITIONS, default=[], help="exit with 1 if this happens (repeatable)")
-    add_printing_options(add, FORMATS)
+    cluster_command.add_printing_options(add, FORMATS)
     return parser

@@ -5,20 +5,12 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.autoscaling import (
     add_autoscaling_options,
     add_no_autoscaler_option,
     autoscaling_of,
     configuration,
-)
-from forewarn.policies.commands.cluster_command import (
-    PAGES,
-    Run,
-    add_cluster_option,
-    add_namespace_option,
-    add_printing_options,
-    loaded,
-    options_with_cluster,
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, add_files_option, integer_between
@@ -47,14 +39,14 @@ _MODULES: Final = ("sources.cluster", "render.headroom", "application.headroom",
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if fewer fit than --at-least, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options, run = options_with_cluster(parser, arguments)
+    options, run = cluster_command.options_with_cluster(parser, arguments)
     if options.preempting and options.at_least is None:
         parser.error("--preempting goes with --at-least. Fix: pass --at-least N")
     if options.placeholders and run.output.form == "html":
         parser.error("--placeholders goes with -o text, json and markdown")
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
 
-    def evaluate(run: Run) -> Evaluated:
+    def evaluate(run: cluster_command.Run) -> Evaluated:
         from forewarn.policies.application.cluster import require_nodes, with_node_groups
         from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
         from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
@@ -62,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
         buffers = CapacityBuffers()
         cache = GroupCache(buffers.collect)
-        cluster = settle(loaded(run, cache), release).snapshot()
+        cluster = settle(cluster_command.loaded(run, cache), release).snapshot()
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         if not settings.groups:
             require_nodes(cluster)
@@ -138,9 +130,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add_files_option(add, "manifest of a Pod or workload (file, directory, or -; repeatable)", required=True)
-    add_cluster_option(add, several=True)
+    cluster_command.add_cluster_option(add, several=True)
     add_release_options(add)
-    add_namespace_option(add)
+    cluster_command.add_namespace_option(add)
     help_text = "exit with 1 if fewer than N replicas fit without preemption"
     add("--at-least", type=integer_between(0, 2**31 - 1), metavar="N", help=help_text)
     add("--preempting", action="store_true", help="--at-least counts replicas that fit with preemption")
@@ -148,5 +140,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--placeholders", type=integer_between(1, 100_000), metavar="N", help=help_text)
     add_autoscaling_options(add)
     add_no_autoscaler_option(add, "ignore the node groups of the cluster")
-    add_printing_options(add, PAGES)
+    cluster_command.add_printing_options(add, cluster_command.PAGES)
     return parser

@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies import VERSION
 from forewarn.policies.application.lint import Lint, checked
-from forewarn.policies.commands.cluster_command import (
-    add_cluster_option,
-    add_color_option,
-    check_several,
-    choose_cluster,
-    loaded,
-    parsed,
-    unknown_format,
-)
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.known_findings import FAIL_ON, config_of, read_baseline, write_baseline
 from forewarn.policies.commands.parser import Parser, add_rule_options, existing
 from forewarn.policies.commands.printing import Output, Printed
@@ -68,7 +60,7 @@ def outputs_of(given: Sequence[str] | None, color: str, environment: Mapping[str
         if form not in FORMATS:
             from forewarn.policies.rules.support.names import nearest  # only when something is wrong
 
-            raise ValueError(unknown_format(form, FORMATS, nearest(form, FORMATS)))
+            raise ValueError(cluster_command.unknown_format(form, FORMATS, nearest(form, FORMATS)))
         result.append(Output(form, color, file=file))
     printed = [output.form for output in result if not output.file]
     if len(printed) > 1 and not {"text", "github"}.issuperset(printed):
@@ -281,7 +273,7 @@ def lint_parser() -> argparse.ArgumentParser:
     add, add_mutually_exclusive_group = parser.add_argument, parser.add_mutually_exclusive_group
     help_text = "file or directory to check, or - for standard input (default: this directory)"
     add("paths", nargs="*", default=["."], metavar="PATH", help=help_text)
-    add_cluster_option(add, required=False, several=True)
+    cluster_command.add_cluster_option(add, required=False, several=True)
     help_text = "file or directory with PriorityClasses and other definitions, which are not checked (repeatable)"
     add("--definitions", action="append", default=[], type=existing, metavar="PATH", help=help_text)
     help_text = "type of the cluster: assume its built-in PriorityClasses and admission limits (aks and eks: none)"
@@ -320,7 +312,7 @@ def lint_parser() -> argparse.ArgumentParser:
     help_text = "show notes, and directories that are checked separately or not rendered"
     add("-v", "--verbose", action="store_true", help=help_text)
     add("-q", "--quiet", action="store_true", help="do not print the summary")
-    add_color_option(add)
+    cluster_command.add_color_option(add)
     add("--list-rules", action="store_true", help="list the rules with severity, default action and summary")
     add("--list-files", action="store_true", help="list checked and skipped files")
     return parser
@@ -332,12 +324,12 @@ OK, FINDINGS, USAGE, FAILED = range(4)
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0 without findings, 1 with findings, 2 for wrong usage, 3 without a result."""
     parser = lint_parser()
-    options = parsed(parser, arguments)
+    options = cluster_command.parsed(parser, arguments)
     try:
         outputs = outputs_of(options.output, options.color, os.environ)
     except ValueError as fault:
         return _complain(fault, USAGE)
-    run = choose_cluster(options, parser, outputs[0], required=False)
+    run = cluster_command.choose_cluster(options, parser, outputs[0], required=False)
     if run.several:
         _check_several(options, run, outputs, parser)
     has_clusters = bool(run.cluster or run.several)
@@ -377,7 +369,7 @@ def main(arguments: Sequence[str]) -> int:
 def _check_several(
     options: argparse.Namespace, run: Run, outputs: Sequence[Output], parser: argparse.ArgumentParser
 ) -> None:
-    check_several(options, run, parser)
+    cluster_command.check_several(options, run, parser)
     form = run.output.form
     if len(outputs) > 1 or form not in _OF_SEVERAL:
         parser.error(f"-o {form}: takes one cluster; known for several: {', '.join(_OF_SEVERAL)}")
@@ -601,7 +593,7 @@ def _cluster(run: Run, config: Config, release: Release) -> tuple[ClusterSnapsho
     """The cluster state, and the minor version that the cluster reports (None if unknown)."""
     if not run.cluster:
         return None, None
-    cache = settle(loaded(run, templates=config.options.pod_template_paths), release)
+    cache = settle(cluster_command.loaded(run, templates=config.options.pod_template_paths), release)
     cluster = cache.snapshot()
     if cluster.semantics.unknown:
         print_notice(f"forewarn lint: no prediction: {cluster.semantics.unknown}")

@@ -6,21 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.predict_request import OPTIONS, PredictRequest
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.autoscaling import (
     add_autoscaling_options,
     add_no_autoscaler_option,
     autoscaling_of,
     configuration,
-)
-from forewarn.policies.commands.cluster_command import (
-    Run,
-    add_cluster_option,
-    add_color_option,
-    add_namespace_option,
-    add_output_option,
-    failures_of,
-    loaded,
-    options_with_cluster,
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, add_files_option, integer_between
@@ -50,19 +41,19 @@ CONDITIONS: Final = {
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = argument_parser()
-    options, run = options_with_cluster(parser, arguments)
+    options, run = cluster_command.options_with_cluster(parser, arguments)
     _check(options, run, parser)
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
     places = Places()
 
-    def evaluate(run: Run) -> Evaluated:
+    def evaluate(run: cluster_command.Run) -> Evaluated:
         from forewarn.policies.application.cluster import pod_key, require_nodes, with_node_groups
         from forewarn.policies.application.predict import predict
         from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
         from forewarn.policies.simulation.dump import DumpCache
 
         cache = DumpCache() if options.cascade else GroupCache()
-        cluster = settle(loaded(run, cache), release).snapshot()
+        cluster = settle(cluster_command.loaded(run, cache), release).snapshot()
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         if not settings.groups:
             require_nodes(cluster)
@@ -91,14 +82,14 @@ def main(arguments: Sequence[str]) -> int:
             printed = printed._replace(parts=[*printed.parts, *cleaned(run.output, lambda _: lines)])
         counts = [sum(result.outcomes.get(name, 0) for name in names) for names in _COLUMNS.values()]
         met = [name for name, outcomes in CONDITIONS.items() if result.outcomes.keys() & outcomes]
-        failures = [] if result.faults else failures_of(met, options.fail_on)
+        failures = [] if result.faults else cluster_command.failures_of(met, options.fail_on)
         return Evaluated(len(failures) or _status(result), counts[::-1], counts, printed, failures)
 
     modules = ("sources.cluster", "render.prediction", "application.predict")
     return answered_each(Evaluation("predict", [*_COLUMNS], evaluate, True, modules, places), run)
 
 
-def _check(options: argparse.Namespace, run: Run, parser: argparse.ArgumentParser) -> None:
+def _check(options: argparse.Namespace, run: cluster_command.Run, parser: argparse.ArgumentParser) -> None:
     """Exit for options that do not go together."""
     if bool(options.filename) == bool(options.pod):
         parser.error(f"{'two Pods' if options.pod else 'no Pod'} given. Fix: pass -f FILE or --pod NAMESPACE/POD")
@@ -152,7 +143,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add_files_option(add, "manifest of Pods or workloads (file, directory, or -; repeatable)")
     add("--pod", metavar="NAMESPACE/POD", help="a Pending Pod of the cluster")
-    add_cluster_option(add, several=True)
+    cluster_command.add_cluster_option(add, several=True)
     add_release_options(add)
     for each in OPTIONS.values():
         if each.kind == "flag":
@@ -161,11 +152,11 @@ def argument_parser() -> argparse.ArgumentParser:
             add(each.option, type=integer_between(0, each.most), metavar="N", default=each.default, help=each.help)
         else:
             add(each.option, default=each.default, help=each.help)
-    add_namespace_option(add)
-    add_output_option(add, ("text", "json", "html"))
+    cluster_command.add_namespace_option(add)
+    cluster_command.add_output_option(add, ("text", "json", "html"))
     help_text = "exit with 1 if this happens to a Pod (repeatable)"
     add("--fail-on", action="append", choices=tuple(CONDITIONS), default=[], help=help_text)
     add_autoscaling_options(add)
     add_no_autoscaler_option(add, "ignore the node groups of the cluster")
-    add_color_option(add)
+    cluster_command.add_color_option(add)
     return parser

@@ -5,15 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.commands.cluster_command import (
-    PAGES,
-    add_cluster_option,
-    add_namespace_option,
-    add_printing_options,
-    answered,
-    loaded,
-    options_with_cluster,
-)
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.parser import Parser, existing
 from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import settle
@@ -30,7 +22,7 @@ IMAGES: Final = ("shared", "own", "split")
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options, run = options_with_cluster(parser, arguments)
+    options, run = cluster_command.options_with_cluster(parser, arguments)
     if not (options.signal or options.admit or options.shutdown):
         parser.error("no event given. Fix: choose --signal, --admit or --shutdown")
     if options.inodes and options.signal in (None, "memory", "pids"):
@@ -44,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.render.html.node_pressure import report
 
         pods = NodePods(options.node)
-        cache = settle(loaded(run, Cache(collect=pods.collect)), Release())
+        cache = settle(cluster_command.loaded(run, Cache(collect=pods.collect)), Release())
         request = PressureRequest(
             options.node,
             options.signal or "",
@@ -66,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         ).print()
         return OK
 
-    return answered("whatif pressure", run.output, answer)
+    return cluster_command.answered("whatif pressure", run.output, answer)
 
 
 def _periods(text: str) -> list[tuple[int, int]]:
@@ -92,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("node", metavar="NODE")
-    add_cluster_option(add)
+    cluster_command.add_cluster_option(add)
     add("--signal", choices=SIGNALS, help="resource that runs out on the node")
     add("--inodes", action="store_true", help="the disk runs out of inodes instead of bytes")
     add(
@@ -108,6 +100,6 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="the kubelet's shutdownGracePeriodByPodPriority"
     )
-    add_namespace_option(add)
-    add_printing_options(add, PAGES)
+    cluster_command.add_namespace_option(add)
+    cluster_command.add_printing_options(add, cluster_command.PAGES)
     return parser

@@ -5,15 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from forewarn.policies.commands.cluster_command import (
-    add_cluster_option,
-    add_color_option,
-    add_output_option,
-    answered,
-    loaded,
-    options_with_cluster,
-    status_of_conditions,
-)
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.printing import answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
@@ -28,7 +20,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options, run = options_with_cluster(parser, arguments)
+    options, run = cluster_command.options_with_cluster(parser, arguments)
     if options.fail_on:
         _check_fail_on(options.fail_on, parser)
     release = release_of(options, parser)
@@ -40,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
 
         request = WhyRequest(options.pod, options.namespace)
         evidence = request.evidence()
-        cluster = settle(loaded(run, Cache(collect=evidence.collect)), release).snapshot()
+        cluster = settle(cluster_command.loaded(run, Cache(collect=evidence.collect)), release).snapshot()
         with counting("explaining", sys.stderr):
             result = explain(cluster, request, evidence, run.cluster)
         answer_in(
@@ -49,9 +41,9 @@ def main(arguments: Sequence[str]) -> int:
             lambda paint: lines(result, paint, verbose=options.verbose),
             lambda: [result.to_dict()],
         ).print()
-        return status_of_conditions(result.conditions, options.fail_on)
+        return cluster_command.status_of_conditions(result.conditions, options.fail_on)
 
-    return answered("why", run.output, answer)
+    return cluster_command.answered("why", run.output, answer)
 
 
 def _check_fail_on(given: Sequence[str], parser: argparse.ArgumentParser) -> None:
@@ -78,15 +70,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("pod", metavar="NAMESPACE/POD|KIND/NAME", help="Pod or workload to explain; the Pod may be deleted")
-    add_cluster_option(add)
+    cluster_command.add_cluster_option(add)
     add("-n", "--namespace", default="default", help="namespace if NAMESPACE/ is missing (default: default)")
-    add_output_option(add)
+    cluster_command.add_output_option(add)
     help_text = "also show the original messages of conditions and Events"
     add("-v", "--verbose", action="store_true", help=help_text)
     help_text = (
         "exit with 1 for this state (pending, preempted, terminating, running, ended, gone) or cause (repeatable)"
     )
     add("--fail-on", action="append", default=[], metavar="WHAT", help=help_text)
-    add_color_option(add)
+    cluster_command.add_color_option(add)
     add_release_options(add)
     return parser

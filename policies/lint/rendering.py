@@ -19,20 +19,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.evaluation.suppressions import ANNOTATION
 from forewarn.policies.findings import Location, Path, Severity, cut, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, REMOVED
+from forewarn.policies.lint import tools
 from forewarn.policies.lint.charts import CHART, Charts
 from forewarn.policies.lint.input import KUSTOMIZATIONS, RENDERED, Input, Rendered, is_excluded, is_in, wanted_kinds
 from forewarn.policies.lint.kustomize import Checker, Limits, Refused
-from forewarn.policies.lint.tools import (
-    Failure,
-    Job,
-    Stage,
-    Trees,
-    find_program,
-    is_of_checkout,
-    run,
-    safe_path,
-    write_gate,
-)
 from forewarn.policies.manifests import Fault, read, values
 from forewarn.policies.manifests.groups import Kustomization, Member, reached, read_kustomization
 from forewarn.policies.objects.fields import ApiObject, at, group_kind
@@ -255,11 +245,11 @@ class _Renderer:
     def __init__(self, given: Input, request: LintRequest, allowed: RenderRequest) -> None:
         self._given, self._config, self._namespace = given, request.config, request.namespace or ""
         self._allowed = {*allowed.flags, *([NETWORK] if allowed.network else [])}
-        self._is_trusted = bool(allowed.config) and not is_of_checkout(allowed.config, request.paths)
-        self._trees, self._variables = Trees.of(request.paths), tuple(allowed.variables)
-        self._checker, self._path = Checker(), safe_path(self._trees)
+        self._is_trusted = bool(allowed.config) and not tools.is_of_checkout(allowed.config, request.paths)
+        self._trees, self._variables = tools.Trees.of(request.paths), tuple(allowed.variables)
+        self._checker, self._path = Checker(), tools.safe_path(self._trees)
         self._wanted = wanted_kinds(request.config)
-        self._failures = defaultdict[str, list[tuple[str, Failure]]](list)
+        self._failures = defaultdict[str, list[tuple[str, tools.Failure]]](list)
 
     def settings(self, directory: str) -> Rendering:
         """Return the rendering settings for a directory; the option `-n` sets the default namespace."""
@@ -279,7 +269,7 @@ class _Renderer:
                 place = Location(os.path.relpath(permission.file), permission.line, 1, 2)
                 self._given.diagnostics.append(FileDiagnostic("parse-error", message, place, fix))
 
-    def helm(self, directory: str, ci_values: str = "") -> Job:
+    def helm(self, directory: str, ci_values: str = "") -> tools.Job:
         """The helm command for a chart. `ci_values`: a values file that the chart has for its own tests."""
         settings = self.settings(directory)
         given = [f"--namespace={settings.namespace or RELEASE_NAMESPACE}", f"--kube-version={self._version}"]
@@ -288,14 +278,14 @@ class _Renderer:
         names = [ci_values] if ci_values else settings.values
 
         def arguments(files: str) -> list[str]:
-            stage = Stage(self._trees, files)
+            stage = tools.Stage(self._trees, files)
             values = [f"--values={stage.values(os.path.join(directory, name))}" for name in names]
             sets = [f"--set={value}" for value in settings.set]
             return [*release, stage.chart(directory), *given, *values, *sets]
 
         return self._job(directory, "helm", "template", arguments)
 
-    def kustomize(self, directory: str) -> Job | Failure:
+    def kustomize(self, directory: str) -> tools.Job | tools.Failure:
         """The kustomize command for a kustomization; a Failure for one that must not be built."""
         path, allowed = os.path.abspath(directory), set(self._allowed)
         if self._is_trusted:
@@ -304,30 +294,30 @@ class _Renderer:
         try:
             self._checker.check(path, Limits(self._trees, helm, ANY_FILE in allowed, network))
         except Refused as refused:
-            return Failure(refused.why, refused.file, refused.line)
+            return tools.Failure(refused.why, refused.file, refused.line)
 
         def arguments(files: str) -> list[str]:
             flags = sorted(allowed - {NETWORK})
             if helm:
                 gate = os.path.join(files, "helm")
-                write_gate(gate, find_program("helm", self._trees) or "helm", self._trees)
+                tools.write_gate(gate, tools.find_program("helm", self._trees) or "helm", self._trees)
                 flags += [f"--helm-kube-version={self._version}", f"--helm-command={gate}"]
             return [path, *flags]
 
         program, command = "kustomize", "build"
-        if not find_program(program, self._trees):
+        if not tools.find_program(program, self._trees):
             program, command = "kubectl", "kustomize"
         return self._job(directory, program, command, arguments)._replace(network=network)
 
-    def _job(self, directory: str, program: str, command: str, arguments: Callable[[str], Sequence[str]]) -> Job:
-        path = find_program(program, self._trees)
-        return Job(directory, program, command, arguments, path, self._path, self._variables)
+    def _job(self, directory: str, program: str, command: str, arguments: Callable[[str], Sequence[str]]) -> tools.Job:
+        path = tools.find_program(program, self._trees)
+        return tools.Job(directory, program, command, arguments, path, self._path, self._variables)
 
     @property
     def _version(self) -> str:
         return f"1.{self._config.options.minor or NEWEST}.0"
 
-    def fail(self, file: str, failure: Failure) -> None:
+    def fail(self, file: str, failure: tools.Failure) -> None:
         """Record a directory that cannot be rendered."""
         if generated := _generated(failure.why):
             self._failures[_GENERATED].append((file, failure._replace(why=generated)))
@@ -366,19 +356,19 @@ class _Renderer:
                 FileDiagnostic("parse-error", message, place, fix, severity=severity, others=directories)
             )
 
-    def take_charts(self, charts: dict[str, str], jobs: Sequence[Job]) -> None:
+    def take_charts(self, charts: dict[str, str], jobs: Sequence[tools.Job]) -> None:
         """Render charts and add their objects. `charts`: directory -> the file for findings about failures."""
-        failures, again = dict[str, Failure](), list[Job]()
-        for job, result in run(jobs):
-            if not isinstance(result, Failure):
+        failures, again = dict[str, tools.Failure](), list[tools.Job]()
+        for job, result in tools.run(jobs):
+            if not isinstance(result, tools.Failure):
                 self._take_chart(job.directory, result)
             elif name := self._ci_values(job.directory):
                 failures[job.directory] = result
                 again.append(self.helm(job.directory, name))
             else:
                 self.fail(charts[job.directory], result)
-        for job, result in run(again):
-            if isinstance(result, Failure):
+        for job, result in tools.run(again):
+            if isinstance(result, tools.Failure):
                 self.fail(charts[job.directory], failures[job.directory])
             else:
                 self._take_chart(job.directory, result)
@@ -488,15 +478,15 @@ def _generated(why: str) -> str:
     return ""
 
 
-def _take_overlays(given: Input, directories: _Found, jobs: Sequence[Job], renderer: _Renderer) -> None:
+def _take_overlays(given: Input, directories: _Found, jobs: Sequence[tools.Job], renderer: _Renderer) -> None:
     """Build kustomizations; their objects replace their files in the input."""
     by_directory = {k.directory: k for _, k in directories.kustomizations.values()}
     real = {m.file: os.path.realpath(m.file) for m in given.members} if jobs else {}
     by_file = _by_file(given, real) if jobs else {}
     replaced, rendered = set[str](), set[str]()
-    for job, result in run(jobs):
+    for job, result in tools.run(jobs):
         file, top = directories.kustomizations[job.directory]
-        if isinstance(result, Failure):
+        if isinstance(result, tools.Failure):
             renderer.fail(file, result)
             continue
         used = reached(top.directory, by_directory)
@@ -519,11 +509,11 @@ def _by_file(given: Input, real: dict[str, str]) -> dict[str, list[ReviewedObjec
     return reviewed_objects
 
 
-def _jobs_of_kustomizations(tops: Iterable[str], directories: _Found, renderer: _Renderer) -> Iterator[Job]:
+def _jobs_of_kustomizations(tops: Iterable[str], directories: _Found, renderer: _Renderer) -> Iterator[tools.Job]:
     """Yield the kustomize commands; kustomizations that must not be built become findings."""
     for directory in tops:
         job = renderer.kustomize(directory)
-        if isinstance(job, Failure):
+        if isinstance(job, tools.Failure):
             renderer.fail(directories.kustomizations[directory][0], job)
         else:
             yield job

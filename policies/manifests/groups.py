@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 
 CLUSTER_SCOPED: Final = (
-    registry.PRIORITY_CLASS, registry.WORKLOAD_PRIORITY_CLASS, *(kind for kind in registry.APPLIED if not registry.is_namespaced(kind)),
-)  # fmt: skip
+    *(registry.PRIORITY_CLASS, registry.WORKLOAD_PRIORITY_CLASS),
+    *(kind for kind in registry.APPLIED if not registry.is_namespaced(kind)),
+)
 """Kinds that an object may refer to regardless of the directory of their definition."""
 LIMITS: Final = (registry.RESOURCE_QUOTA, registry.LIMIT_RANGE)
 DEFINITIONS: Final = frozenset(

@@ -16,6 +16,7 @@ from forewarn.policies.copies import replace
 from forewarn.policies.documents import Always, Exact, to_dict
 from forewarn.policies.findings import described, listed
 from forewarn.policies.metering import charge
+from forewarn.policies.scheduling import responsible
 from forewarn.policies.scheduling.caveats import (
     AWAITED,
     Facts,
@@ -43,16 +44,6 @@ from forewarn.policies.scheduling.preemption import (
     Preemption,
     costs_of_candidates,
     pod_eligible_to_preempt_others,
-)
-from forewarn.policies.scheduling.responsible import (
-    Filtered,
-    Rejection,
-    extender_decisions,
-    find_nodes_that_fit_pod,
-    framework_of,
-    not_predicted,
-    not_scheduled,
-    num_feasible_nodes_to_find,
 )
 from forewarn.policies.scheduling.vectorized.node_fit import Candidates, NodeNames, Unsupported, attempt, decide
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
@@ -214,11 +205,11 @@ class Prediction:
     @property
     def unmodelled(self) -> str:
         """`not_predicted`, if kube-scheduler schedules the Pod, but forewarn cannot predict how; otherwise ""."""
-        return "" if not_scheduled(self.pod, self.snapshot) else self.not_predicted
+        return "" if responsible.not_scheduled(self.pod, self.snapshot) else self.not_predicted
 
     @cached_property
     def framework(self) -> Framework:
-        return framework_of(self.snapshot, self.pod)
+        return responsible.framework_of(self.snapshot, self.pod)
 
     @property
     def without_columns(self) -> str:
@@ -230,7 +221,7 @@ class Prediction:
 
     @cached_property
     def _not_predicted(self) -> str:
-        return not_predicted(self.pod, self.snapshot)
+        return responsible.not_predicted(self.pod, self.snapshot)
 
     @cached_property
     def _decision(self) -> Decision:
@@ -243,7 +234,7 @@ class Prediction:
                 return Decision(fault=self._pre_enqueue_reason)
             decision = self._of_filters
             preempts = decision.candidate is not None
-            fault = extender_decisions(self._extenders, fits=bool(decision.feasible), preempts=preempts)
+            fault = responsible.extender_decisions(self._extenders, fits=bool(decision.feasible), preempts=preempts)
             return Decision(fault=fault) if fault else decision._replace(error=self._error_of_scores)
         except PluginFault as fault:
             return Decision(fault=str(fault))
@@ -287,13 +278,13 @@ class Prediction:
         return next((extender for extender in self._extenders if extender.prioritize_verb), None)
 
     @cached_property
-    def _filtered(self) -> Filtered:
+    def _filtered(self) -> responsible.Filtered:
         if self._not_predicted:
-            return Filtered((), NodeToStatus())
+            return responsible.Filtered((), NodeToStatus())
         self._state.in_columns = self.in_columns
         if self.in_columns is not None:
             return self.in_columns.filtered
-        return find_nodes_that_fit_pod(self.framework, self._state, self.pod)
+        return responsible.find_nodes_that_fit_pod(self.framework, self._state, self.pod)
 
     @cached_property
     def _without_reasons(self) -> Decision | None:
@@ -362,15 +353,15 @@ class Prediction:
         return [(node, filtered.statuses.get(node))]
 
     @property
-    def rejection(self) -> Rejection:
+    def rejection(self) -> responsible.Rejection:
         """The reason why no node fits, for queueing hints and for the Pod's condition PodScheduled."""
         if self.error:
-            return Rejection(error=self.error)
+            return responsible.Rejection(error=self.error)
         filtered = self._filtered
         rejected = filtered.rejected
         statuses = [rejected] if rejected is not None else list(self.statuses.values())
         plugins = frozenset((*filtered.restricting, *(status.plugin for status in statuses))) - {""}
-        return Rejection(plugins, tuple(statuses))
+        return responsible.Rejection(plugins, tuple(statuses))
 
     @property
     def rejecting_plugins(self) -> frozenset[str]:
@@ -522,7 +513,7 @@ class Prediction:
     def num_feasible_nodes_to_find(self) -> int:
         """Number of feasible nodes after which kube-scheduler stops searching."""
         nodes = len(self.snapshot.node_infos)
-        return num_feasible_nodes_to_find(nodes, percentage_of(self.framework))
+        return responsible.num_feasible_nodes_to_find(nodes, percentage_of(self.framework))
 
     @property
     def not_scored(self) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.copies import replace
 from forewarn.policies.metering import CutShort, metered
 from forewarn.webhook.accuracy import Outcome
+from forewarn.webhook.admission import replies
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.admitted_pods import Admitted, key_of_object
 from forewarn.webhook.admission.answer_cache import Answered, Key, key_of
@@ -33,16 +34,6 @@ from forewarn.webhook.admission.prediction_access import (
     Time,
     Unanswered,
     given,
-)
-from forewarn.webhook.admission.replies import (
-    BROKEN,
-    NO_TIME,
-    NOT_RESERVED,
-    TOO_DEEP,
-    TOO_LONG,
-    UNKNOWN_CALLER,
-    Reply,
-    rejection,
 )
 from forewarn.webhook.admission.review import (
     MAX_DECODED,
@@ -117,7 +108,7 @@ class Evaluation:
     classes: Mapping[str, PriorityClass] | None = None
     first: _Attempted | None = None
 
-    def steps(self) -> Steps[Reply]:
+    def steps(self) -> Steps[replies.Reply]:
         """The steps of the evaluation, up to the response."""
         services, request = self.services, self.request
         decision = yield from self._evaluated()
@@ -137,10 +128,10 @@ class Evaluation:
         if candidate is None or not needs_reservation(decision):
             return self._finished(decision)
         if not self.grant.covers(*request.resource_parts):
-            return services.rejected(self.call.hook, UNKNOWN_CALLER, client=self.call.client, name=request.name)
+            return services.rejected(self.call.hook, replies.UNKNOWN_CALLER, client=self.call.client, name=request.name)
         reserved = yield Step(partial(self._reserved, candidate, decision), Where.REQUEST)
         if isinstance(reserved, str):
-            return services.rejected(self.call.hook, NOT_RESERVED, why=reserved, client=self.call.client)
+            return services.rejected(self.call.hook, replies.NOT_RESERVED, why=reserved, client=self.call.client)
         return self._finished(reserved, keep=False)  # The next request with these bytes must reserve, too.
 
     def attempt(self, request: AdmissionRequest | None = None) -> _Attempted:
@@ -273,7 +264,7 @@ class Evaluation:
             return str(error)
         return deny_default(self.request, decision, why) if why else decision
 
-    def _finished(self, decision: Decision, *, keep: bool = True) -> Reply:
+    def _finished(self, decision: Decision, *, keep: bool = True) -> replies.Reply:
         """Record the decision, and build the response. `keep`: the answer cache may store the response."""
         services = self.services
         services.count_prediction(decision)
@@ -304,33 +295,33 @@ class Endpoint(Services):
     the rest.
     """
 
-    def answer(self, call: AdmissionCall) -> Reply | Step:
+    def answer(self, call: AdmissionCall) -> replies.Reply | Step:
         """The response, or the next step towards it. Never raises."""
         guard = partial(self._guarded, call)
         return guard(partial(self._begun, call, guard))
 
-    def _begun(self, call: AdmissionCall, guard: Guard) -> Reply | Step:
+    def _begun(self, call: AdmissionCall, guard: Guard) -> replies.Reply | Step:
         if len(call.body) > MAX_SMALL:
             return advance(self._of_large(call), guard)
         parsed = self._parsed(call)
-        return parsed if isinstance(parsed, Reply) else advance(parsed.steps(), guard)
+        return parsed if isinstance(parsed, replies.Reply) else advance(parsed.steps(), guard)
 
-    def _of_large(self, call: AdmissionCall) -> Steps[Reply]:
+    def _of_large(self, call: AdmissionCall) -> Steps[replies.Reply]:
         # Parse on the evaluating thread, in turn.
         yield Step(lambda: None, cost=Cost.PODS, holds_up=len(call.body) > MAX_QUICK)
         if Deadline.after(call.received, parse_timeout(call.timeout)).expired():
-            return self.not_evaluated(call, NO_TIME)
+            return self.not_evaluated(call, replies.NO_TIME)
         parsed = self._parsed(call)
-        return parsed if isinstance(parsed, Reply) else (yield from parsed.steps())
+        return parsed if isinstance(parsed, replies.Reply) else (yield from parsed.steps())
 
-    def _parsed(self, call: AdmissionCall) -> Reply | Evaluation:
+    def _parsed(self, call: AdmissionCall) -> replies.Reply | Evaluation:
         """The response if the request needs no evaluation; otherwise the evaluation.
 
         Evaluates a large request immediately, so that only one request at a time has its large objects in memory.
         """
         started = monotonic()
         if decoded_size(call.body) > MAX_DECODED:
-            return self.not_evaluated(call, TOO_LONG)
+            return self.not_evaluated(call, replies.TOO_LONG)
         request = parse_review(call.body)
         grant, cluster, config = self._authenticated(call, request)
         exemption = exemption_of(request, cluster, config, datetime.now(UTC))
@@ -394,29 +385,29 @@ class Endpoint(Services):
             return ()
         return self.admitted_pods.of(request.user.name, key_of_object(subject), cluster)
 
-    def unsupported_headers(self, content_type: str, content_encoding: str) -> Reply | None:
+    def unsupported_headers(self, content_type: str, content_encoding: str) -> replies.Reply | None:
         """Return the rejection of invalid headers, or None. A missing content type counts as JSON."""
         if content_type.partition(";")[0].strip().lower() not in ("", "application/json"):
-            return rejection(415, f'the content type must be application/json, not "{content_type[:80]}"')
+            return replies.rejection(415, f'the content type must be application/json, not "{content_type[:80]}"')
         if content_encoding.lower() not in ("", "identity"):
-            return rejection(415, f'the content encoding must be identity, not "{content_encoding[:80]}"')
+            return replies.rejection(415, f'the content encoding must be identity, not "{content_encoding[:80]}"')
         return None
 
-    def _guarded(self, call: AdmissionCall, run: Callable[[], Reply | Step]) -> Reply | Step:
+    def _guarded(self, call: AdmissionCall, run: Callable[[], replies.Reply | Step]) -> replies.Reply | Step:
         """Run a function; turn each exception into a reply."""
         try:
             return run()
         except (TooDeep, RecursionError):
-            return self.not_evaluated(call, TOO_DEEP)
+            return self.not_evaluated(call, replies.TOO_DEEP)
         except BadReview as fault:
             is_known, why = self.callers.are_known(call.tokens), str(fault)
-            return self.rejected(call.hook, rejection(400, why), known=is_known, why=why, client=call.client)
+            return self.rejected(call.hook, replies.rejection(400, why), known=is_known, why=why, client=call.client)
         except Exception:
             return self._broken(call)
 
-    def _broken(self, call: AdmissionCall) -> Reply:
+    def _broken(self, call: AdmissionCall) -> replies.Reply:
         LOGGER.exception("internal error")
-        return self.rejected(call.hook, BROKEN, client=call.client)
+        return self.rejected(call.hook, replies.BROKEN, client=call.client)
 
 
 @lru_cache(maxsize=64)

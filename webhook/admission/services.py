@@ -23,7 +23,7 @@ from forewarn.policies.disclosure import EXACT, Disclose, Shown
 from forewarn.policies.documents import Hidden, in_json, to_dict
 from forewarn.policies.findings import Action, Finding, Severity, Text, cut, one_line
 from forewarn.policies.objects.fields import at
-from forewarn.webhook.admission import impact_annotation
+from forewarn.webhook.admission import impact_annotation, replies
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.admitted_pods import Admitted, AdmittedPods, Arriving
 from forewarn.webhook.admission.answer_cache import AnswerCache, Answered
@@ -40,16 +40,6 @@ from forewarn.webhook.admission.decision import (
 from forewarn.webhook.admission.impact_annotation import Impacts, ReinvocationCache
 from forewarn.webhook.admission.lanes import Cost, Deadline
 from forewarn.webhook.admission.prediction_access import PredictionBudget, ReviewContext, Time, given
-from forewarn.webhook.admission.replies import (
-    NOT_IN_TIME,
-    TOO_DEEP,
-    TOO_LARGE,
-    TOO_LONG,
-    TOO_SLOW,
-    Reply,
-    reason_of,
-    rejection,
-)
 from forewarn.webhook.admission.review import (
     EVERYBODY,
     HEAD,
@@ -336,15 +326,15 @@ class Services:
             decision = decide(review).audited(NOT_COUNTED, arriving.not_counted)
             return decision.cut_short_if(deadline.expired()).plain()
         except RecursionError:
-            return TOO_DEEP
+            return replies.TOO_DEEP
 
-    def rejected(self, hook: Hook, reply: Reply, *, known: bool = False, **fields: object) -> Reply:
+    def rejected(self, hook: Hook, reply: replies.Reply, *, known: bool = False, **fields: object) -> replies.Reply:
         """Count and log a response without an AdmissionReview, and return the response.
 
         `known`: the caller is an API server. `fields`: more fields of the log line.
         """
         self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, str(reply.status))
-        reason = reason_of(reply)
+        reason = replies.reason_of(reply)
         self.metrics.reject(reason)
         if known and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self.metrics.count(self.metrics.rejected_api_servers, reason)
@@ -356,7 +346,7 @@ class Services:
             self.of_strangers.log("request rejected", event)
         return reply
 
-    def not_evaluated(self, call: AdmissionCall, why: str) -> Reply:
+    def not_evaluated(self, call: AdmissionCall, why: str) -> replies.Reply:
         """Return the response to a review that forewarn cannot evaluate: a denial if a rule could deny the request.
 
         With an HTTP error, `failurePolicy: Ignore` would admit the request. `call.body` may have only the first
@@ -366,7 +356,9 @@ class Services:
         try:
             request = parse_head(call.body[:HEAD])
         except BadReview as fault:
-            reply = {TOO_LONG: TOO_LARGE, NOT_IN_TIME: TOO_SLOW}.get(why) or rejection(400, str(fault))
+            reply = {replies.TOO_LONG: replies.TOO_LARGE, replies.NOT_IN_TIME: replies.TOO_SLOW}.get(
+                why
+            ) or replies.rejection(400, str(fault))
             is_known = self.callers.are_known(call.tokens)
             return self.rejected(call.hook, reply, known=is_known, why=why, client=call.client)
         cluster = self.cluster() if grant.covers(*request.resource_parts) else None
@@ -384,7 +376,7 @@ class Services:
         if self.expect and decision.outcome and decision.response.allowed and not request.dry_run:
             self.expect(decision.expected, started)
 
-    def respond(self, hook: Hook, request: AdmissionRequest, answered: Answered, started: float) -> Reply:
+    def respond(self, hook: Hook, request: AdmissionRequest, answered: Answered, started: float) -> replies.Reply:
         """Count and log a response, and build its bytes."""
         seconds = monotonic() - started
         kind = KINDS.get(request.kind.group_kind, OTHER)
@@ -397,7 +389,7 @@ class Services:
             log_event(
                 "decision", {**answered.fields_of(hook, request), "milliseconds": round(seconds * _MILLISECONDS, 3)}
             )
-        return Reply(200, with_uid(answered.body, request.uid))
+        return replies.Reply(200, with_uid(answered.body, request.uid))
 
 
 class _WithoutNames:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.findings import plural
+from forewarn.policies.render import node_pressure
 from forewarn.policies.render.html.elements import (
     Amount,
     Cell,
@@ -14,17 +15,6 @@ from forewarn.policies.render.html.elements import (
     page_header,
     section,
     table,
-)
-from forewarn.policies.render.node_pressure import (
-    GROUPS,
-    PLACES,
-    PREEMPTED_COLUMNS,
-    pod_status,
-    reason,
-    requests,
-    uses,
-    verdict,
-    verdicts,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +28,7 @@ if TYPE_CHECKING:
 
 def report(answer: NodePressure) -> Page:
     """Return the page."""
-    title = display_text(next(verdicts(answer)))
+    title = display_text(next(node_pressure.verdicts(answer)))
     parts = [page_header(title, _tiles(answer))]
     if answer.order:
         parts.append(section("Eviction order", "order", *_order(answer.order)))
@@ -73,7 +63,7 @@ def _tiles(answer: NodePressure) -> Iterator[tuple[str, object, bool]]:
 
 def _order(order: Order) -> Iterator[Element]:
     """Yield the table of the eviction order. The Pod is the first column, which identifies a row."""
-    place, pod, *others = PLACES
+    place, pod, *others = node_pressure.PLACES
     yield table("Eviction order", (pod, place, *others), _places(order), len(order.places))
     if order.never:
         yield table("Never evicted", ("Pod (critical or static)",), ((key,) for key in order.never), len(order.never))
@@ -82,23 +72,25 @@ def _order(order: Order) -> Iterator[Element]:
 def _places(order: Order) -> Iterator[Sequence[Cell]]:
     """The rows of the eviction order. Unknown amounts are sorted below 0."""
     for number, place in enumerate(order.places, 1):
-        used = Amount(uses(place, order.amount), place.usage.used if place.usage else -1)
+        used = Amount(node_pressure.uses(place, order.amount), place.usage.used if place.usage else -1)
         counts = place.usage is not None and place.usage.exceeds is not None
-        requested = Amount(requests(place, order.amount), place.usage.requested if place.usage and counts else -1)
-        yield place.pod.key, number, place.pod.priority, used, requested, reason(number, place)
+        requested = Amount(
+            node_pressure.requests(place, order.amount), place.usage.requested if place.usage and counts else -1
+        )
+        yield place.pod.key, number, place.pod.priority, used, requested, node_pressure.reason(number, place)
 
 
 def _admission(admission: Admission, node: str) -> Iterator[Element]:
-    lines = (verdict(admission, node), *pod_status(admission))
+    lines = (node_pressure.verdict(admission, node), *node_pressure.pod_status(admission))
     yield element("ul", *(element("li", display_text(line)) for line in lines), class_="plain")
     if admission.preempted:
         rows = ((pod.key, pod.priority, pod.qos) for pod in admission.preempted)
-        yield table("Pods that the kubelet preempts", PREEMPTED_COLUMNS, rows, len(admission.preempted))
+        yield table("Pods that the kubelet preempts", node_pressure.PREEMPTED_COLUMNS, rows, len(admission.preempted))
 
 
 def _shutdown(groups: Sequence[Group]) -> Iterator[Element]:
     counts = ((group.priority, group.seconds, len(group.pods)) for group in groups)
-    yield table("Shutdown groups", GROUPS, counts, len(groups))
+    yield table("Shutdown groups", node_pressure.GROUPS, counts, len(groups))
     rows = ((pod.key, pod.priority, group.priority) for group in groups for pod in group.pods)
     heads = ("Pod", "priority", "group from priority")
     yield table("Pods by shutdown group", heads, rows, sum(len(group.pods) for group in groups))

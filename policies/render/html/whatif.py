@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.render import autoscalers
+from forewarn.policies.render import autoscalers, whatif
 from forewarn.policies.render.drain import emptied
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.html.elements import (
@@ -22,18 +22,6 @@ from forewarn.policies.render.html.elements import (
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import cascade, nodes, preemption_section
 from forewarn.policies.render.simulation import missing, violated
-from forewarn.policies.render.whatif import (
-    affected,
-    class_change,
-    fix_of_failures,
-    new_node_lines,
-    row,
-    times,
-    too_few_healthy,
-    verdict,
-    with_and_without_new_nodes,
-    without_it,
-)
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.summary import timeline_lines
 from forewarn.policies.whatif.node_bands import NodeBands, requests_by_class
@@ -60,7 +48,7 @@ def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[st
     if end is not answer:
         notes = [*notes, "nodes, preemptions and timeline on this page are those without new nodes"]
     parts = [
-        _header(end, verdict(answer, change)),
+        _header(end, whatif.verdict(answer, change)),
         *_change(change),
         *_listed("Upgrade" if end.upgrade else "Drain", "drained", [*emptied(end)], _OPEN_LINES),
         *_upgrades(answer),
@@ -82,7 +70,7 @@ def _header(answer: Answer, title: str) -> Element:
     others = [standing for standing in answer.workloads if standing.workload not in answer.placeholders]
     pending = sum(standing.pending for standing in others)
     before = sum(standing.pending_before for standing in others)
-    preempted, _, lost, broken, placeholders = row(answer)
+    preempted, _, lost, broken, placeholders = whatif.row(answer)
     failed, upgrade = sum(bool(standing.failure) for standing in answer.workloads), answer.upgrade
     depth, running = answer.summary.cascade_depth, (answer.running_before, answer.running_after)
     tiles = [
@@ -98,12 +86,14 @@ def _header(answer: Answer, title: str) -> Element:
         *([("cascade depth", depth, True)] if depth > 1 else ()),
     ]
     tiles.sort(key=lambda each: (not each[2], each[1] == 0))
-    return page_header(title.removesuffix("."), tiles, f"{answer.change}. {times(answer)}", without_it(answer))
+    return page_header(
+        title.removesuffix("."), tiles, f"{answer.change}. {whatif.times(answer)}", whatif.without_it(answer)
+    )
 
 
 def _change(change: ClassChange | None) -> Iterator[Element]:
     if change is not None:
-        lines = [element("li", display_text(line.strip())) for line in class_change(change)]
+        lines = [element("li", display_text(line.strip())) for line in whatif.class_change(change)]
         yield section("PriorityClass", "class-title", element("ul", *lines, class_="plain"))
 
 
@@ -131,7 +121,7 @@ def _classes(answer: Answer) -> Iterator[Element]:
 
 
 def _upgrades(answer: Answer) -> Iterator[Element]:
-    for each in with_and_without_new_nodes(answer):
+    for each in whatif.with_and_without_new_nodes(answer):
         shown = table("Upgrade", each.heads, each.rows, len(each.rows))
         yield section("With and without new nodes", "upgrades", shown)
 
@@ -177,9 +167,9 @@ def _moment(line: str) -> Element:
 def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
     lines = [
         *missing(answer.summary),
-        *fix_of_failures(answer),
-        *new_node_lines(answer),
-        *affected(answer.pod_losses),
+        *whatif.fix_of_failures(answer),
+        *whatif.new_node_lines(answer),
+        *whatif.affected(answer.pod_losses),
     ]
     lines += [*(f"not simulated: {problem}" for problem in answer.not_simulated), *answer.not_modelled]
     yield from _listed("Notes", "also-title", [*lines, *notes])
@@ -187,7 +177,7 @@ def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
 
 def _pdbs(answer: Answer) -> list[str]:
     lines = [violated(name, count) for name, count in sorted(answer.summary.violated_pdbs.items())]
-    return lines + [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.pdbs.items())]
+    return lines + [whatif.too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.pdbs.items())]
 
 
 def _listed(title: str, name: str, lines: list[str], unfolded: int = _MAX_NOTES + 1) -> Iterator[Element]:
