@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.kube_apiserver.quota import InvalidScope, Pods, matches
+from forewarn.policies.kube_apiserver.quota import Pods, counts
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.resource_list import mask
 from forewarn.policies.quantity import ZERO, Quantity
@@ -36,11 +36,7 @@ def recalculated(quota: ResourceQuota, pods: Iterable[ApiObject], now: float) ->
         return replace(current, used=used)
     for pod, count in _equal(pods):
         charge(_COUNTING + len(quota.scope_selectors))
-        try:
-            counts = matches(current, pod)
-        except InvalidScope:
-            counts = False
-        for name, amount in mask(evaluator.usage(pod), used).items() if counts else ():
+        for name, amount in mask(evaluator.usage(pod), used).items() if counts(current, pod) else ():
             used[name] = used[name] + Quantity(amount.nano * count, amount.format)
     return replace(current, used=used)
 

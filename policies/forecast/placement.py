@@ -11,7 +11,7 @@ from forewarn.policies.cluster.admission import admitted, counted_by_quotas
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, NewPods, Same, new_pods, without_missing_claims
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.kube_apiserver.quota import InvalidScope, Pods, first_rejected, matches
+from forewarn.policies.kube_apiserver.quota import Pods, counts, first_rejected
 from forewarn.policies.objects.extent import check_quota_extent, check_quotas
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, ref_of
 from forewarn.policies.objects.resource_list import add, mask
@@ -70,11 +70,8 @@ class ChargedQuotas:
 
 def _charged(quota: ResourceQuota, pod: ApiObject) -> ResourceQuota:
     """Return the quota with the use of a Pod that the quota does not limit."""
-    try:
-        counts = matches(quota, pod)
-    except InvalidScope:
-        counts = False
-    return replace(quota, used=add(quota.used, mask(Pods().usage(pod), quota.hard))) if counts else quota
+    used = add(quota.used, mask(Pods().usage(pod), quota.hard)) if counts(quota, pod) else quota.used
+    return replace(quota, used=used)
 
 
 @dataclass(frozen=True, slots=True)

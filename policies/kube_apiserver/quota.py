@@ -79,6 +79,14 @@ def matches(quota: ResourceQuota, pod: ApiObject) -> bool:
     return bool(matching_resources(quota.hard)) and all(matches_scope(s, pod) for s in quota.scope_selectors)
 
 
+def counts(quota: ResourceQuota, pod: ApiObject) -> bool:
+    """Report whether a stored Pod is part of a quota's usage; false for a quota with an invalid scope."""
+    try:
+        return matches(quota, pod)
+    except InvalidScope:
+        return False
+
+
 def is_covered_by(limited: ScopeSelector, quota_scopes: Iterable[ScopeSelector]) -> bool:
     """Report whether a matching scope of a quota covers a limited scope: only the names are compared.
 
@@ -555,7 +563,7 @@ class RemainingQuota:
         charge(_CHECKING * len(self._of(namespace)))
         used = self._evaluator.usage(pod)
         self._now[namespace] = tuple(
-            replace(quota, used=subtract_to_zero(quota.used, mask(used, quota.hard))) if _counts(quota, pod) else quota
+            replace(quota, used=subtract_to_zero(quota.used, mask(used, quota.hard))) if counts(quota, pod) else quota
             for quota in self._of(namespace)
         )
 
@@ -564,10 +572,3 @@ class RemainingQuota:
         if quotas is None:
             quotas = self._now[namespace] = tuple(self._quotas_of(namespace))
         return quotas
-
-
-def _counts(quota: ResourceQuota, pod: ApiObject) -> bool:
-    try:
-        return matches(quota, pod)
-    except InvalidScope:
-        return False

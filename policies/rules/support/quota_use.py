@@ -21,8 +21,8 @@ from forewarn.policies.kube_apiserver.quota import (
     InvalidScope,
     Pods,
     check_request,
+    counts,
     first_rejected,
-    matches,
     uncovered,
 )
 from forewarn.policies.kube_apiserver.validation.decode import POD_STRUCT, decode_fault
@@ -341,15 +341,10 @@ def _without(quotas: Quotas, pod: ApiObject | None, count: int) -> Quotas:
     if pod is None or not count:
         return quotas
     used = {name: Quantity(q.nano * count, q.format) for name, q in Pods().usage(pod).items()}
-    freed = []
-    for quota in quotas:
-        try:
-            is_charged = matches(quota, pod)
-        except InvalidScope:
-            is_charged = False
-        rest = subtract_to_zero(quota.used, mask(used, quota.hard)) if is_charged else quota.used
-        freed.append(replace(quota, used=rest))
-    return tuple(freed)
+    return tuple(
+        replace(quota, used=subtract_to_zero(quota.used, mask(used, quota.hard))) if counts(quota, pod) else quota
+        for quota in quotas
+    )
 
 
 def _place(pod: ApiObject, quotas: Quotas, coming: Arrivals) -> tuple[int, tuple[Fault, ...], Quotas]:
