@@ -5,7 +5,7 @@ Source: kubernetes `pkg/registry/core/pod` (storage.go: `setPodNodeAndMetadata`;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.resource_list import ResourceList
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
-    from forewarn.policies.simulation.clock import Clock, Latencies
+    from forewarn.policies.simulation.clock import Clock, Latencies, Steps
 
 
 class WorkloadIndex:
@@ -143,7 +143,7 @@ class Quotas:
         if not state.pod.terminal and self._remaining_quota.limits(state.pod.namespace):
             self._clock.spawn(self._give_back(state))
 
-    def _give_back(self, state: PodState) -> Generator[float | None, None, None]:
+    def _give_back(self, state: PodState) -> Steps:
         yield self._latencies.write("status", state.pod.namespace)
         try:
             template = self._template_for(state.pod) if state.template is None else state.template

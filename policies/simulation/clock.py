@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _RESERVED: Final = 1 << 40
 
-Steps = "Generator[float | None, None, None]"
+Steps = Generator[float | None, None, None]
 """An actor: yields the seconds of its next step, or None to wait for a wake-up."""
 
 
@@ -42,7 +42,7 @@ class Clock:
     def is_due_before(self, time: float, number: int = 0) -> bool:
         return bool(self._due) and self._due[0][:2] < (time, number)
 
-    def spawn(self, steps: Generator[float | None, None, None]) -> Task:
+    def spawn(self, steps: Steps) -> Task:
         """Start an actor at the current time."""
         task = Task(self, steps)
         self.at(self.now, task.step)
@@ -66,7 +66,7 @@ class Task:
 
     __slots__ = ("_clock", "_steps", "done", "parked", "then_wake")
 
-    def __init__(self, clock: Clock, steps: Generator[float | None, None, None]) -> None:
+    def __init__(self, clock: Clock, steps: Steps) -> None:
         self._clock, self._steps = clock, steps
         self.parked = self.done = False
         self.then_wake: Task | None = None

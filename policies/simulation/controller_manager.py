@@ -7,7 +7,7 @@ processes an object at a time; changes during the sync result in one more sync),
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count, groupby, islice
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Action, Key, PodState, Tally
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-    from forewarn.policies.simulation.clock import Clock, Latencies
+    from forewarn.policies.simulation.clock import Clock, Latencies, Steps
 
 
 class ControllerView:
@@ -350,7 +350,7 @@ class PodGarbageCollector:
     def _run(self) -> None:
         self._manager.clock.spawn(self.collect())
 
-    def collect(self) -> Generator[float | None, None, None]:
+    def collect(self) -> Steps:
         """Run one round of garbage collection, and schedule the next round if needed."""
         manager, begun = self._manager, self._manager.clock.now
         api, pods = manager.api, manager.api.strays()
@@ -416,7 +416,7 @@ class ControllerManager:
         self._numbers: dict[Key, int] = {}
         """Number of Pods that each workload has created so far."""
         self._unnamed = 0
-        self._queues: dict[str, deque[Key]] = {}
+        self._queues: dict[str, deque[Key]] = defaultdict(deque)
         self._busy = Counter[str]()
         """Kind -> number of busy workers."""
         self._queued: set[Key] = set()
@@ -564,11 +564,11 @@ class ControllerManager:
             self._enqueue(new.key)
             self._wake_controller(new.key)
 
-    def _workload_deleted(self, old: WorkloadState | None) -> Generator[float | None, None, None]:
+    def _workload_deleted(self, old: WorkloadState | None) -> Steps:
         if old is not None and old.controller not in self._collected:
             yield from self._collect_garbage(old.key)
 
-    def _collect_garbage(self, key: Key) -> Generator[float | None, None, None]:
+    def _collect_garbage(self, key: Key) -> Steps:
         """Delete a workload's dependents, oldest first: Jobs or ReplicaSets with their Pods, then its own Pods."""
         pods = [*self.api.by_controller.get(key, {}).values()]
         self.view.forget(key)
@@ -637,17 +637,14 @@ class ControllerManager:
         self._idle.discard(key)
         if key in self._queued:
             return
-        kind = key[0]
-        queue = self._queues.get(kind)
-        if queue is None:
-            queue = self._queues[kind] = deque()
+        kind, queue = key[0], self._queues[key[0]]
         self._queued.add(key)
         queue.append(key)
         if key not in self._worked_on and self._busy[kind] < _WORKERS.get(kind, _USUAL_WORKERS):
             self._busy[kind] += 1
             self.clock.spawn(self._work(kind, queue))
 
-    def _work(self, kind: str, queue: deque[Key]) -> Generator[float | None, None, None]:
+    def _work(self, kind: str, queue: deque[Key]) -> Steps:
         """Run a worker until the queue is empty, or contains only objects that other workers are processing."""
         while (key := self._next(queue)) is not None:
             self._queued.discard(key)
@@ -667,7 +664,7 @@ class ControllerManager:
             queue.remove(key)
         return key
 
-    def _sync(self, key: Key) -> Generator[float | None, None, None]:
+    def _sync(self, key: Key) -> Steps:
         if (actions := self._actions_for(key)) is None:
             return
         yield from self._carry_out(key, actions)
@@ -700,7 +697,7 @@ class ControllerManager:
 
     # Writes
 
-    def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
+    def _carry_out(self, key: Key, actions: Sequence[Action]) -> Steps:
         if not actions:
             self.rejections.begin(key, 0)
             self._after(key)
@@ -756,7 +753,7 @@ class ControllerManager:
             read[action.key] = self.api.workloads[action.key]
         return True
 
-    def _write_failure(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
+    def _write_failure(self, key: Key, actions: Sequence[Action]) -> Steps:
         """Write the failure to create a Pod to the status of a ReplicaSet. As every status change, the write triggers a
         sync.
 
@@ -803,7 +800,7 @@ class ControllerManager:
             else:
                 yield from ([action] for action in alike)
 
-    def _together(self, actions: Sequence[Action]) -> Generator[float | None, None, None]:
+    def _together(self, actions: Sequence[Action]) -> Steps:
         """Execute the writes concurrently; continue after all of them.
 
         The order of concurrent writes is undefined. Here, it is the order of Go on one processor, which starts with the
@@ -817,7 +814,7 @@ class ControllerManager:
                 task.then_wake = self.clock.running
                 yield None
 
-    def _apply(self, action: Action) -> Generator[float | None, None, None]:
+    def _apply(self, action: Action) -> Steps:
         if isinstance(action, CreatePod):
             yield from self._create(action)
         elif isinstance(action, DeletePod):
@@ -844,7 +841,7 @@ class ControllerManager:
         else:
             yield from self._change_workload(action)
 
-    def _set_status(self, action: SetStatus) -> Generator[float | None, None, None]:
+    def _set_status(self, action: SetStatus) -> Steps:
         yield self._written_in("status", action.key)
         self._store_status(action)
         if action.key[0] == JOB:  # its own status wakes it. Source: `updateJob`
@@ -862,9 +859,7 @@ class ControllerManager:
         self.api.set_status(action.key, action.status)
         self._wake_controller(action.key)
 
-    def _change_workload(
-        self, action: CreateWorkload | UpdateWorkload | DeleteWorkload
-    ) -> Generator[float | None, None, None]:
+    def _change_workload(self, action: CreateWorkload | UpdateWorkload | DeleteWorkload) -> Steps:
         if isinstance(action, CreateWorkload):
             metadata = action.object["metadata"]
             key = (group_kind(action.object), text(metadata, "namespace"), text(metadata, "name"))
@@ -883,14 +878,14 @@ class ControllerManager:
         else:
             self.api.remove_workload(action.key)
 
-    def _create_claim(self, claim: PersistentVolumeClaim) -> Generator[float | None, None, None]:
+    def _create_claim(self, claim: PersistentVolumeClaim) -> Steps:
         if claim.key in self.api.storage.unlisted:
             return
         yield self.latencies.write("create", "/".join(claim.key))
         if self.api.storage.claim(claim.key) is None:
             self.api.storage.put_claim(claim)
 
-    def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
+    def _create(self, action: CreatePod) -> Steps:
         for claim in action.claims:
             yield from self._create_claim(claim)
         name = action.pod.key
@@ -941,9 +936,7 @@ class ControllerManager:
     def _count_pods(self, key: Key) -> None:
         self._numbers[key] = len(self.api.by_controller.get(key, {}))
 
-    def delete(
-        self, action: DeletePod, *, message: str, change: str = "", disrupted: bool = False
-    ) -> Generator[float | None, None, None]:
+    def delete(self, action: DeletePod, *, message: str, change: str = "", disrupted: bool = False) -> Steps:
         """Delete a Pod, after the duration of a write. See `ApiServer.delete_pod`."""
         yield self.latencies.write("delete", f"{action.namespace}/{action.name}")
         key, force = (action.namespace, action.name), action.force
@@ -1017,7 +1010,7 @@ class StorageControllers:
         if any(volume.ephemeral for volume in state.pod.spec.volumes):
             self._clock.spawn(self._create_ephemeral((state.pod.namespace, state.pod.name)))
 
-    def _create_ephemeral(self, pod: PodKey) -> Generator[float | None, None, None]:
+    def _create_ephemeral(self, pod: PodKey) -> Steps:
         state = self._api.pods.get(pod)
         try:
             claims = [] if state is None else missing_claims(self._view, state)
@@ -1044,7 +1037,7 @@ class StorageControllers:
             if claim.namespace == key[1] and claim.owner is not None and claim.owner[:2] == ("StatefulSet", key[2]):
                 self._clock.spawn(self._delete(claim.key))
 
-    def _delete(self, key: PodKey) -> Generator[float | None, None, None]:
+    def _delete(self, key: PodKey) -> Steps:
         yield self._latencies.write("delete", "/".join(key))
         self._api.storage.delete_claim(key)
 
@@ -1064,14 +1057,14 @@ class StorageControllers:
             self._due.append(key)
             self._task.wake()
 
-    def _run(self) -> Generator[float | None, None, None]:
+    def _run(self) -> Steps:
         while True:
             if self._due:
                 yield from self._sync(self._due.popleft())
             else:
                 yield None
 
-    def _sync(self, key: PodKey) -> Generator[float | None, None, None]:
+    def _sync(self, key: PodKey) -> Steps:
         claim = self._api.storage.claim(key)
         if claim is None or claim.fully_bound or claim.deleting:
             return
@@ -1089,7 +1082,7 @@ class StorageControllers:
         charge(len(volumes) // 4)
         return [volume for volume in volumes.values() if volume.storage_class == name]
 
-    def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Generator[float | None, None, None]:
+    def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Steps:
         """Bind a claim and a volume to each other. Source: upstream `bind`."""
         reference = (*claim.key, claim.uid)
         if volume.claim != reference:
@@ -1102,9 +1095,7 @@ class StorageControllers:
         if now is not None and now.uid == claim.uid:
             self._api.storage.put_claim(replace(now, volume_name=volume.name, bind_completed=True, phase="Bound"))
 
-    def _provision(
-        self, claim: PersistentVolumeClaim, storage_class: StorageClass
-    ) -> Generator[float | None, None, None]:
+    def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Steps:
         """Set the provisioner of a claim; the provisioner then creates a volume.
 
         If the selected node no longer exists, the provisioner creates no volume, and the scheduler selects another
@@ -1245,7 +1236,7 @@ class TaintEvictions:
             due = min(eviction.due for eviction in left.values())
             self._clock.at(due - self._api.epoch + _A_MOMENT, partial(self._check, name))
 
-    def _delete(self, key: PodKey, node: str) -> Generator[float | None, None, None]:
+    def _delete(self, key: PodKey, node: str) -> Steps:
         return delete_for_taint(self._api, self._latencies, key, f"taint of {node}")
 
 
@@ -1280,9 +1271,7 @@ class DeviceTaintEvictions:
             self._clock.spawn(delete_for_taint(self._api, self._latencies, key, "taint of a device"))
 
 
-def delete_for_taint(
-    api: ApiServer, latencies: Latencies, key: PodKey, why: str
-) -> Generator[float | None, None, None]:
+def delete_for_taint(api: ApiServer, latencies: Latencies, key: PodKey, why: str) -> Steps:
     """Set the condition DisruptionTarget of a Pod, then delete the Pod; retry if the Pod does not exist.
 
     Both requests are by name, so they may affect a replacement Pod with the same name. Source: upstream

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.plugins.volume_binding import PodVolumes
-    from forewarn.policies.simulation.clock import Clock, Latencies, Task
+    from forewarn.policies.simulation.clock import Clock, Latencies, Steps, Task
     from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 
@@ -191,7 +191,6 @@ QUEUE_STARTS: Final = -0.5
 """The time at which the periodic flushes of the queue begin, in simulated seconds."""
 UNSCHEDULABLE: Final = "Unschedulable"
 """The reason in the condition PodScheduled of a Pod that fits on no node."""
-Steps = "Generator[float | None, None, None]"
 
 
 class Scheduler:
@@ -252,7 +251,7 @@ class Scheduler:
 
     # The loop
 
-    def _run(self) -> Generator[float | None, None, None]:
+    def _run(self) -> Steps:
         while True:
             info, self._attempting = self._attempting or self.queue.pop(), None
             if info is None:
@@ -265,7 +264,7 @@ class Scheduler:
             else:
                 yield from self._schedule_one(info)
 
-    def _schedule_one(self, info: QueuedPodInfo) -> Generator[float | None, None, None]:
+    def _schedule_one(self, info: QueuedPodInfo) -> Steps:
         yield self.latencies.cycle(info.pod.key)
         snapshot = self.cache.snapshot()
         result = self.algorithm.schedule_pod(snapshot, info.pod)
@@ -316,7 +315,7 @@ class Scheduler:
 
     def _bind(
         self, info: QueuedPodInfo, node: str, volumes: PodVolumes | None, reserved: Sequence[ClaimUpdate]
-    ) -> Generator[float | None, None, None]:
+    ) -> Steps:
         """Run the binding cycle of a Pod, concurrently with the loop.
 
         `volumes`: to bind first; None: none. `reserved`: see `DeviceClaims.reserve`.
@@ -449,7 +448,7 @@ class Scheduler:
         if pod.nominated_node_name:
             self._move(registrations.ASSIGNED_POD_DELETE, pod, None, le_priority_pre_check(pod))
 
-    def _release_devices(self, pod: Pod) -> Generator[float | None, None, None]:
+    def _release_devices(self, pod: Pod) -> Steps:
         yield self.latencies.write("update", pod.key)
         self._claims_changed(self._devices.release(pod))
         self._woken()
@@ -622,7 +621,7 @@ class PreemptionExecutor:
         self._preempting.add(preemptor.uid)
         self._clock.spawn(self._run(node, victims, preemptor))
 
-    def _run(self, node: str, victims: list[Pod], preemptor: Preemptor) -> Generator[float | None, None, None]:
+    def _run(self, node: str, victims: list[Pod], preemptor: Preemptor) -> Steps:
         for pod in self._nominated(node):
             if pod.nominated_node_name and loses_nomination(pod, preemptor.priority):
                 yield self._latencies.write("patch", pod.key)
@@ -640,7 +639,7 @@ class PreemptionExecutor:
         if attempt.left == 1:
             self._last_victim[attempt.preemptor.uid] = attempt.last
 
-    def _in_parallel(self, victims: list[Pod], attempt: _Attempt) -> Generator[float | None, None, None]:
+    def _in_parallel(self, victims: list[Pod], attempt: _Attempt) -> Steps:
         """Evict victims with as many concurrent workers as upstream; continue when all have finished."""
         waiting = victims[::-1]
         workers = [self._clock.spawn(self._worker(waiting, attempt)) for _ in victims[:PARALLELISM]]
@@ -649,11 +648,11 @@ class PreemptionExecutor:
                 worker.then_wake = self._clock.running
                 yield None
 
-    def _worker(self, waiting: list[Pod], attempt: _Attempt) -> Generator[float | None, None, None]:
+    def _worker(self, waiting: list[Pod], attempt: _Attempt) -> Steps:
         while waiting:
             yield from self._preempt_pod(waiting.pop(), attempt)
 
-    def _preempt_pod(self, victim: Pod, attempt: _Attempt) -> Generator[float | None, None, None]:
+    def _preempt_pod(self, victim: Pod, attempt: _Attempt) -> Steps:
         """Set the victim's condition, then delete it by name, which may hit a replacement. Source: `PreemptPod`."""
         key = victim.namespace, victim.name
         if not victim.preempted:
@@ -756,7 +755,7 @@ class PodGroupScheduling:
             return unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
         return None
 
-    def schedule_one(self, info: QueuedPodGroupInfo) -> Generator[float | None, None, None]:
+    def schedule_one(self, info: QueuedPodGroupInfo) -> Steps:
         """Run the cycle of a PodGroup. Source: upstream `scheduleOnePodGroup`."""
         of = self._of
         yield of.latencies.cycle(info.group.key)
@@ -800,9 +799,7 @@ class PodGroupScheduling:
             queue.groups.update_group(new)
             queue.move_all_to_active_or_backoff_queue(registrations.POD_GROUP_UPDATE, old, new)
 
-    def _submit(
-        self, info: QueuedPodGroupInfo, group: PodGroup, result: PodGroupResult
-    ) -> Generator[float | None, None, None]:
+    def _submit(self, info: QueuedPodGroupInfo, group: PodGroup, result: PodGroupResult) -> Steps:
         """Bind the Pods of a PodGroup after its cycle, or write their conditions, one after the other.
 
         The loop waits for each write, and continues before the informers report the write. Source: upstream

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 from math import inf
@@ -25,7 +25,7 @@ from forewarn.policies.objects.storage import PersistentVolume, default_storage_
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 from forewarn.policies.simulation.api_server import ApiServer, Change, PodKey, Quotas, Timeline
-from forewarn.policies.simulation.clock import Clock, Latencies
+from forewarn.policies.simulation.clock import Clock, Latencies, Steps
 from forewarn.policies.simulation.controller_manager import (
     FIRST_COLLECTION,
     ControllerManager,
@@ -57,7 +57,7 @@ def drain(clock: Clock, api: ApiServer, latencies: Latencies, name: str) -> None
             clock.spawn(_evicts(api, latencies, state, f"drain of {name}"))
 
 
-def _evicts(api: ApiServer, latencies: Latencies, state: PodState, message: str) -> Generator[float | None, None, None]:
+def _evicts(api: ApiServer, latencies: Latencies, state: PodState, message: str) -> Steps:
     """Evict one Pod as soon as its PDBs allow the eviction, concurrently with other Pods.
 
     Source: kubectl `pkg/drain` (`GetPodsForDeletion`, `evictPods`).
@@ -270,7 +270,7 @@ class Recreation:
         state = self._api.pods.get((namespace, name))
         return state is not None and not state.terminating and not state.pod.terminal
 
-    def _create(self, deleted: Pod) -> Generator[float | None, None, None]:
+    def _create(self, deleted: Pod) -> Steps:
         yield self._latencies.write("create", deleted.key)
         pod = replace(deleted, node_name="", nominated_node_name="", start_time=None, phase="Pending")
         self._api.create_pod(replace(pod, uid="", terminating=False, preempted=False), None)

@@ -27,11 +27,12 @@ from forewarn.policies.whatif.class_steps import (
 from forewarn.policies.whatif.comparison import preemptions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key, PodState
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.simulation.clock import Steps
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.class_steps import Step, Wanted
 
@@ -225,7 +226,7 @@ class _Run:
         simulation.awaited += 1
         simulation.clock.at(0.0, lambda: void(simulation.clock.spawn(self._run())))
 
-    def _run(self) -> Generator[float | None, None, None]:
+    def _run(self) -> Steps:
         simulation = self._simulation
         yield from self._settle()
         for step in self._steps:
@@ -242,7 +243,7 @@ class _Run:
         simulation.awaited -= 1
         simulation.end_within(_AFTERWARDS)
 
-    def _settle(self) -> Generator[float | None, None, None]:
+    def _settle(self) -> Steps:
         """Wait for the preemptions of Pods that are Pending before the change: they do not count for the first step."""
         simulation = self._simulation
         for _ in range(_MAX_PAUSES if self.pending_before else 0):
@@ -259,7 +260,7 @@ class _Run:
         now = _with_classes(self._cluster, self._classes)
         self._simulation.admit_by(lambda obj: admitted(obj, now), lambda obj: admitted_group(obj, now))
 
-    def _roll_out(self, workload: ApiObject, unfinished: list[str]) -> Generator[float | None, None, None]:
+    def _roll_out(self, workload: ApiObject, unfinished: list[str]) -> Steps:
         """Roll out a workload, and wait until no old Pod is left and all new Pods are ready; yield the seconds to wait.
 
         Adds the workload's name to `unfinished` if the rollout makes no progress.

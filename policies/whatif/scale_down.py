@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.api_server import ApiServer
+    from forewarn.policies.simulation.clock import Steps
 
 _CANDIDATE: Final = "DeletionCandidateOfClusterAutoscaler"
 """Taint of unneeded nodes; its value is the time since when. forewarn does not add it to more nodes."""
@@ -165,7 +166,7 @@ class Removals:
         replicas = at(state.object, "spec", "replicas")
         return replicas if isinstance(replicas, int) else 1
 
-    def _remove(self, name: str, *, drains: bool) -> Generator[float | None, None, None]:
+    def _remove(self, name: str, *, drains: bool) -> Steps:
         """Remove a node as cluster-autoscaler does; if its Pods cannot be evicted in time, it stays.
 
         An annotation that delays the removal stays until upstream waits no longer.

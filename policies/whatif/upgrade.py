@@ -8,12 +8,12 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.documents import Hidden, in_json
-from forewarn.policies.simulation.clock import Latencies
+from forewarn.policies.simulation.clock import Latencies, Steps
 from forewarn.policies.simulation.simulation import Simulation, drain, remaining_on
 from forewarn.policies.whatif.node_groups import new_node_like, pool_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from forewarn.policies.objects.node import Node
 
@@ -150,7 +150,7 @@ class UpgradeRun:
 
         simulation.clock.at(0.0, begin)
 
-    def _run(self, simulation: Simulation) -> Generator[float | None, None, None]:
+    def _run(self, simulation: Simulation) -> Steps:
         clock = simulation.clock
         left = deque(zip(self._nodes, self.steps, strict=True))
         under_way: list[_Progress] = []
