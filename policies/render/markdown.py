@@ -10,7 +10,7 @@ from forewarn.policies.findings import Finding, Severity, cut, one_line, plural
 from forewarn.policies.render.report import found, worst_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.documents.findings import ReportChange
 
@@ -79,13 +79,16 @@ def _code(text: str) -> str:
 def _picture(findings: Sequence[Finding]) -> Iterator[str]:
     """A Mermaid flowchart of the predicted preemptions."""
     edges = [edge for finding in findings if finding.rule == "preempts-running-pods" for edge in _edges(finding)]
-    if not edges:
-        return
+    yield from flowchart(edges[:_MAX_EDGES]) if edges else ()
+
+
+def flowchart(edges: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """A Mermaid flowchart of (preemptor, text, victim)."""
     names: dict[str, str] = {}
     yield from ("", "```mermaid", "flowchart LR")
-    for preemptor, node, victim in edges[:_MAX_EDGES]:
+    for preemptor, text, victim in edges:
         one, other = (names.setdefault(name, f"n{len(names)}") for name in (preemptor, victim))
-        yield f'  {one}["{label_of(preemptor)}"] -->|"{label_of(node)}"| {other}["{label_of(victim)}"]'
+        yield f'  {one}["{_label_of(preemptor)}"] -->|"{_label_of(text)}"| {other}["{_label_of(victim)}"]'
     yield "```"
 
 
@@ -100,6 +103,6 @@ def _edges(finding: Finding) -> Iterator[tuple[str, str, str]]:
             )
 
 
-def label_of(text: str) -> str:
+def _label_of(text: str) -> str:
     """The text as a Mermaid label, without Mermaid's special characters."""
     return re.sub(r'["#;<>\[\]{}|&`\\]', "'", cut(one_line(text), 120))

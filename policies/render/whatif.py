@@ -13,7 +13,7 @@ from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
-from forewarn.policies.render.markdown import label_of, text_of
+from forewarn.policies.render.markdown import flowchart, text_of
 from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
 from forewarn.policies.render.table import MAX_LINES, TitledTable, limited
 from forewarn.policies.scheduling.reasons import in_short
@@ -739,12 +739,9 @@ def _picture(answer: Answer) -> Iterator[str]:
     found = pairs(answer.preempted)
     if not found:
         return
-    names: dict[tuple[str, int], str] = {}
-    yield from ("", "```mermaid", "flowchart LR")
-    for (by, by_priority, victim, priority), preemptions in found[:_MAX_EDGES]:
-        one, other = (names.setdefault(key, f"n{len(names)}") for key in ((by, by_priority), (victim, priority)))
-        ends = f'{one}["{label_of(f"{by} ({by_priority})")}"]', f'{other}["{label_of(f"{victim} ({priority})")}"]'
-        yield f'  {ends[0]} -->|"{plural(len(preemptions), "Pod")}, {duration(preemptions[0].t)}"| {ends[1]}'
-    yield "```"
+    yield from flowchart(
+        (f"{by} ({by_rank})", f"{plural(len(preemptions), 'Pod')}, {duration(preemptions[0].t)}", f"{victim} ({rank})")
+        for (by, by_rank, victim, rank), preemptions in found[:_MAX_EDGES]
+    )
     if len(found) > _MAX_EDGES:
         yield from ("", f"and {plural(len(found) - _MAX_EDGES, 'more pair')} of preemptor and victim")
