@@ -76,8 +76,8 @@ _INTERNAL: Final = frozenset(
 """Types that the page omits, with the members, parameters and methods that need them."""
 _INTRODUCTION: Final = """
 The functions of the package `forewarn` return typed values, and print nothing. `forewarn.load` returns a cluster. Most
-other functions take the cluster and a request. They do not change the cluster. Names that are not on this page may
-change in a minor release.
+other functions take the cluster and a request. They do not change the cluster. Names that the documentation does not
+contain may change in a minor release.
 
 Results about one cluster have a [`head`](json.md#head): `head.assumes` lists what the answer assumes. `to_dict()` and
 `documents()` return JSON in the format of [`-o json`](json.md). A `Manifest` is a path (file or directory), or an API
@@ -97,7 +97,7 @@ _ERRORS: Final = """
 | `InvalidInput` | a request has an unknown or invalid name or value | 2 |
 | `InvalidObject` | an object is invalid, or not predicted; base class of `InvalidInput`; a `ValueError` | 3 |
 | `ConfigError` | a configuration file is invalid or unreadable; a `ValueError` | 2 |
-| `SourceError` | a file or cluster is unreadable, or lacks objects | 3; 2 for a missing file or context |
+| `SourceError` | a file or cluster is unreadable, or lacks objects | [3 or 2](exit-statuses.md) |
 
 Results of `lint`, `predict`, `headroom` and `whatif` have `faults`: the errors of single files and objects. The result
 covers the other files and objects.

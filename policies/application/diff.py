@@ -149,12 +149,12 @@ class Passed(NamedTuple):
 
 
 class OnCluster(NamedTuple):
-    """The effect on a cluster. `reason`: why there is no `answer`; both are absent if all objects are rejected, or no
-    object affects the cluster.
+    """The effect on a cluster. `reason`: why there is no `answer`; both are absent if the cluster gets no changed
+    object.
 
     `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that the API server
     accepts, but whose Pods it rejects. `namespaces`: the most affected first. `absent`: changed workloads that are not
-    in the cluster, and thus not simulated. `placeholders`: preempted workloads whose Pods only reserve capacity.
+    in the cluster, and thus not simulated. `placeholders`: affected workloads whose Pods only reserve capacity.
     `scaled_down`: workloads that lose replicas, because the cluster has more than both versions set, or because the
     second version sets no number. `differing`: changed workloads of which applying also changes what the second
     version does not edit. `passed`: by PriorityClass, most Pods first. `pruned`: PriorityClasses that only a tool that

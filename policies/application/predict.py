@@ -81,8 +81,8 @@ PredictLine = PredictedPod | OtherPods | PredictedPodGroup
 class PredictResult:
     """The predictions for new Pods and PodGroups, or for a Pending Pod.
 
-    `groups`: the result for the PodGroup of the Pods, if any. `faults`: the errors of files and objects that forewarn
-    cannot predict. `places`: the positions of objects in files. `new_classes`: PriorityClasses of the manifests.
+    `groups`: the result for the PodGroup of the Pods, if any. `faults`: the errors of unreadable files and invalid
+    objects. `places`: the positions of objects in files. `new_classes`: PriorityClasses of the manifests.
     """
 
     head: AnswerHead
@@ -184,7 +184,7 @@ def predict(
     Use it to test which Pods a manifest preempts. `whatif` also simulates what follows.
 
     `request`: a PredictRequest, or its manifests alone. Raises SourceError, InvalidInput, and InvalidObject, also if
-    forewarn can predict none of the objects.
+    all objects are invalid.
     """
     result = predicted(cluster, request)
     if result.faults and not result.applied.placed:

@@ -154,12 +154,12 @@ class GroupForecast(NamedTuple):
 
     @in_json
     def pods_(self) -> int:
-        """Number of new Pods."""
+        """Number of Pods that the cycle tries, also Pending Pods of the cluster."""
         return len(self.pods)
 
     @in_json
     def nodes(self) -> Mapping[str, int]:
-        """Node -> number of Pods of the PodGroup that fit on the node; empty unless the outcome is "fits"."""
+        """Node -> number of Pods of the PodGroup that get this node; empty unless the outcome is "fits"."""
         return dict(sorted(Counter(self.places.values()).items())) if self.outcome == "fits" else {}
 
     @in_json

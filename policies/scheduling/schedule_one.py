@@ -147,7 +147,7 @@ class PredictionDocument(NamedTuple):
     the other nodes, with the plugin and reasons. `scores`: of several feasible nodes, the weighted scores by plugin,
     and the `total`. `eligible`, `ineligibleReason`: whether the Pod may preempt, and why not. `candidates`: nodes on
     which preemption helps. `dryRunStatuses`: nodes on which preemption does not help, with the reason.
-    `numCandidates`: their number, if kube-scheduler does not evaluate all. `selected`: nodes that kube-scheduler may
+    `numCandidates`: number of candidates after which the search stops. `selected`: nodes that kube-scheduler may
     choose. `nominatedNode`: the first of these by name, if the Pod preempts. `odds`: with more than 100 nodes, their
     probabilities. `standing`: why the prediction is uncertain.
     """

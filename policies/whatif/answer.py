@@ -257,7 +257,7 @@ class Answer(NamedTuple):
     new_pods: Sequence[Ranked] = ()
     replicas: BeforeAfter | None = None
     placeholders: Hidden[Sequence[str]] = ()
-    """The preempted workloads whose Pods only reserve capacity."""
+    """The affected workloads whose Pods only reserve capacity."""
     restarts: Hidden[bool] = False
     """Whether the change restarts workloads."""
     until_scheduled: Hidden[bool] = False

@@ -96,8 +96,8 @@ class Plan(NamedTuple):
     `pendingBefore`: number of Pending Pods before the change. `preemptedBefore`: number of Pods that Pending Pods
     preempt before the first step, in addition to `steps`. `alternative`: the order that was not chosen; null if only
     one order was simulated. `keepPriority`: workloads whose Pods keep another priority, because no step replaces them.
-    `rejected`: workloads whose new Pods admission rejects afterwards. `ignored`: objects of the files that are
-    neither PriorityClasses nor workloads of the cluster. `notModelled`: what forewarn does not model.
+    `rejected`: workloads whose new Pods admission rejects because of the change. `ignored`: objects of the files that
+    are neither PriorityClasses nor workloads of the cluster. `notModelled`: what forewarn does not model.
     """
 
     pending_before: int
@@ -121,7 +121,7 @@ class Plan(NamedTuple):
 
     @in_json
     def complete(self) -> bool:
-        """Whether all rollouts finish, and admission accepts the Pods of all workloads."""
+        """Whether all rollouts finish, and `rejected` is empty."""
         return not self.summary.stopped and not self.rejected and not any(step.unfinished for step in self.steps)
 
     @in_json

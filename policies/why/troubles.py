@@ -1034,8 +1034,8 @@ class PodEnd(NamedTuple):
 class Timeline(NamedTuple):
     """The Pods of a workload. `states`: number of Pods by state. `pending`: names of Pending Pods.
 
-    `endings`: Pods that terminated, restarted, or have another problem; unrequested terminations first, then the
-    newest. `notExplained`: number of Pods beyond the limit of 2,000.
+    `endings`: Pods that terminated, restarted, or have another problem; the newest first, requested terminations last.
+    `notExplained`: number of Pods beyond the limit of 2,000.
     """
 
     states: Counter[str]
