@@ -208,7 +208,7 @@ class Scale:
 class MaxReplicas:
     """Scales workloads to the maxReplicas of their HorizontalPodAutoscalers.
 
-    `notes` of the result name HorizontalPodAutoscalers that are not simulated.
+    `notes` of the result show why some are not simulated.
     """
 
     def question(self, start: Start) -> Question:
