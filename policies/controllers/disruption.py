@@ -48,7 +48,10 @@ def pdb_status(view: View, state: WorkloadState) -> PdbStatus:
 
 
 def _selector(pdb: ApiObject) -> LabelSelector | None:
-    """Return the selector of a PDB; None, if missing or invalid, matches no Pod. Raises InvalidObject."""
+    """Return the selector of a PDB; None if missing or invalid, for no Pod. An empty one matches all Pods.
+
+    Raises InvalidObject.
+    """
     try:
         nil = at(pdb, "spec", "selector") is None
         return None if nil else parse_label_selector(mapping(pdb, "spec", "selector"))

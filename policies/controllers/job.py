@@ -151,7 +151,10 @@ def _indexes_in(listed: str, completions: int) -> frozenset[int]:
 
 
 def only_replaces_failed(job: ApiObject) -> bool:
-    """Report whether only terminated Pods are replaced: terminating ones run. Source: `onlyReplaceFailedPods`."""
+    """Report whether only Pods that have terminated are replaced, so that terminating Pods count as running.
+
+    Source: `onlyReplaceFailedPods`.
+    """
     return text(job, "spec", "podReplacementPolicy") == "Failed" or at(job, "spec", "podFailurePolicy") is not None
 
 

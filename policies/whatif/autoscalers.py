@@ -160,7 +160,7 @@ class Autoscaling:
     def __repr__(self) -> str:
         groups, delay = plural(len(self.groups), "node group"), self.node_delay
         arrival = "no new nodes" if delay is None else f"new nodes after {duration(delay)}"
-        return described(self, f"{groups}{', Karpenter' * bool(self.karpenter)}; {arrival}; cutoff {self.cutoff}")
+        return described(self, f"{groups}{', Karpenter' if self.karpenter else ''}; {arrival}; cutoff {self.cutoff}")
 
     @property
     def grows(self) -> bool:

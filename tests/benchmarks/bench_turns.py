@@ -31,7 +31,7 @@ WARM: Final = 1
 
 def answer(root: Path, row: str, path: str, nodes: int) -> None:
     """Load the cluster by the sources below a directory; a line with a number comes in, so many times go out."""
-    sys.path.insert(0, str(root))
+    sys.path[:0] = [str(root), str(root / "src")]
     from forewarn import policies
     from forewarn.policies.sources import load_cluster
     from tests.benchmarks.bench_preemption import Events

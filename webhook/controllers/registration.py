@@ -159,7 +159,10 @@ class Registration:
 
 
 def _called(webhook: ApiObject, bundle: str, key: str, own: str) -> dict[str, Any]:
-    """Return the webhook with the CAs and a token. `key`: "" leaves the path. `own`: for a webhook without a path."""
+    """Return the webhook with the CAs, and with a token in its path.
+
+    `key`: derives the token; "" leaves the path. `own`: the path of a webhook without one.
+    """
     client = {**(webhook.get("clientConfig") or {}), "caBundle": bundle}
     service = client.get("service")
     path = _TOKEN.sub("", at(webhook, "clientConfig", "service", "path") or own)
