@@ -80,7 +80,7 @@ The page of a rule explains the reason and the fix, and shows an example. `forew
 In the tables, the column *linter* shows the default severity in `forewarn lint` and `forewarn audit`, and *webhook* the
 default action. Some findings have a lower severity or a weaker action. In a deprecated Helm chart, errors become
 warnings, and warnings become notes. For workloads, custom resources and the classes of PodGroups, the default `deny`
-becomes `warn`, because the webhook also checks the Pods. To deny these objects, too, set the action.
+becomes `warn`, because the webhook also checks the Pods. To deny these objects, too, set the action `deny`.
 
 ## Configure a rule
 
@@ -121,6 +121,11 @@ See also [Suppress findings](../../guides/lint.md#suppress-findings).
 """
 
 
+def _severity(rule: Rule) -> str:
+    severity = linter_severity(rule)
+    return "-" if severity is None else f"off ({severity})" if rule.ON_REQUEST else severity
+
+
 def rule_pages() -> dict[Path, str]:
     """The pages of docs/reference/rules: a table of all rules, and one page for each."""
     lines = [_RULES_INTRODUCTION]
@@ -128,8 +133,7 @@ def rule_pages() -> dict[Path, str]:
         rules = sorted((rule for rule in RULES if _package(rule) == package), key=lambda rule: rule.ID)
         lines += [f"## {subject}", "", "| rule | reports | linter | webhook |", "|---|---|---|---|"]
         lines += [
-            f"| [{r.ID}]({r.ID}.md) | {documentation_of(r).what} | {linter_severity(r) or '-'} | {r.ACTION or '-'} |"
-            for r in rules
+            f"| [{r.ID}]({r.ID}.md) | {documentation_of(r).what} | {_severity(r)} | {r.ACTION or '-'} |" for r in rules
         ]
         lines.append("")
     pages = {RULE_PAGES / f"{rule.ID}.md": "\n".join([_GENERATED, *as_markdown(rule), ""]) for rule in RULES}

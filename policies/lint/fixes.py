@@ -33,7 +33,7 @@ _KEY: Final = re.compile(r"[A-Za-z]+")
 
 FIXED: Final = {
     "unknown-priority-class": "corrects the name, if exactly one class of the input, cluster or Kubernetes is similar",
-    **dict.fromkeys(_PINNED, "removes `priority`, if the line before or after has a field of the same object"),
+    **dict.fromkeys(_PINNED, "removes `priority`, if an adjacent line has a field of the same `spec`"),
     "global-default-not-unique": "writes `globalDefault: false`",
     "unknown-field": "no change; editors offer the correct name (`forewarn lsp`)",
 }

@@ -372,8 +372,8 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     priority 0.
 
     Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. If
-    `--kubernetes-version` or the cluster shows the release, it accepts only the fields of that release. In the Pod
-    template of a custom resource, the rule reports only misspelled fields, as warnings.
+    the release is known from `--kubernetes-version` or the cluster, the rule accepts only the fields of that release.
+    In the Pod template of a custom resource, the rule reports only misspelled fields, as warnings.
 
     Example:
 
@@ -455,7 +455,11 @@ def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
     minors = minors_of(unknown)
     if minors:
         releases = listed([f"1.{minor}" for minor in minors], len(minors))
-        return {"minors": list(minors)}, f" in this release; {releases} has it", "remove it"
+        return (
+            {"minors": list(minors)},
+            f" in this release; {releases} {'has' if len(minors) == 1 else 'have'} it",
+            "remove it",
+        )
     same = [other for other in fields if other.lower() == name.lower()]
     near = same or _nearest(name, fields)
     if near and (same or next(homes(name, root), None) is None):

@@ -235,7 +235,7 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Details: if `allowedClasses` has entries for a class, all conditions of at least one entry must hold. Every user may
     use classes without an entry. The rule checks users and groups when a user creates a Pod or workload, or changes its
-    class or the default of a Namespace. When a built-in controller creates Pods, it checks only the namespace. To
+    class or the default of a Namespace. When a built-in controller creates Pods, the rule checks only the namespace. To
     enforce `users` and `groups` for workloads, set `actions: {class-not-allowed: deny}`. If the result depends on users
     or labels that the linter does not know, it only counts the object in its summary.
 

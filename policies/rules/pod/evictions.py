@@ -41,8 +41,8 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
 
     Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. It is
     also a warning for a PodDisruptionBudget with `{}` if the input has a second one with a selector in this namespace.
-    The Eviction API rejects evictions of running Pods that two of them select. Otherwise, the finding is a note. If the
-    release is unknown, the rule assumes a release up to 1.37.
+    If two PodDisruptionBudgets select a running Pod, the Eviction API rejects its eviction. Otherwise, the finding is a
+    note. If the release is unknown, the rule assumes a release up to 1.37.
 
     Example:
 

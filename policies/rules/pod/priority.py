@@ -242,9 +242,8 @@ def _is_default(stored_class: Any, subject: ReviewedObject, context: Context) ->
 def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Mutating webhooks give a new Pod a priority that differs from the value of its class.
 
-    Why: after all mutating webhooks have run, Kubernetes does not check whether the Pod's priority still matches its
-    class. If kube-apiserver calls a mutating webhook again, the webhook can set any priority. kube-scheduler uses only
-    `spec.priority`.
+    Why: after kube-apiserver has called a mutating webhook again (`reinvocationPolicy: IfNeeded`), it does not check
+    whether the Pod's priority still matches its class. kube-scheduler uses only `spec.priority`.
 
     Details: the rule accepts a Pod that has priority 0 and no class. kube-apiserver can create such Pods for a short
     time after the global default was created.
