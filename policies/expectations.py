@@ -351,9 +351,13 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
     if expectation.pending is not None:
         for standing in answer.workloads:
             if standing.pending and _is_selected(expectation.pending, standing, answer):
-                yield f"{standing.workload}: {plural(standing.pending, 'Pod')} Pending: {in_short(standing.message)}"
+                yield _pending(standing)
     if expectation.preempted is not None:
         yield from _preempted(expectation, answer)
+
+
+def _pending(standing: WorkloadCount) -> str:
+    return f"{standing.workload}: {plural(standing.pending, 'Pod')} Pending: {in_short(standing.message)}"
 
 
 def _is_selected(selector: PodPattern, pod: WorkloadCount | Bound | Preemption, answer: Answer) -> bool:
@@ -367,6 +371,8 @@ def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> 
             reason = in_short(standing.message) or standing.failure or sentence(standing.again, standing.kind)
             why = f": {reason}" if reason else ""
             yield f"{standing.workload}: {standing.before} → {standing.after} running Pods{why}"
+        elif within is not None and standing.not_started and _is_selected(selector, standing, answer):
+            yield _pending(standing)
     if not answer.summary.settled:
         what, fix = unsettled(answer.summary.stopped, answer.summary.horizon)
         yield f"simulation {what}. Fix: {fix}"

@@ -124,10 +124,9 @@ def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Probl
 
 @rule(Target.FILE, severity=Severity.ERROR)
 def unknown_kind(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The kind or `apiVersion` of a PriorityClass is misspelled.
+    """The kind or `apiVersion` of a PriorityClass or workload is misspelled.
 
-    Why: kubectl does not know such a kind, and creates no PriorityClass. kube-apiserver then rejects Pods that name the
-    class.
+    Why: kubectl does not know such a kind, and creates no object. kube-apiserver rejects Pods of a missing class.
 
     Bad:
 
@@ -142,7 +141,7 @@ def unknown_kind(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         PriorityClass gold
         value: 1000
 
-    Fix: write `apiVersion: scheduling.k8s.io/v1` and `kind: PriorityClass`.
+    Fix: write the kind and `apiVersion` that the finding names.
     """
     yield from diagnostics("unknown-kind", context)
 

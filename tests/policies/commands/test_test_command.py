@@ -110,6 +110,12 @@ def test_a_cluster_is_read_once_and_no_expectation_sees_the_class_of_another(
         ({"lost": {"node": "b-1"}}, {"run": {"namespace": "shop"}}, False),
         ({"drain": {"zone": "b"}}, {"run": {"namespace": "shop"}}, False),
         ({"scale": {"workload": "deploy/nightly", "namespace": "reports", "replicas": 9}}, {"noPending": {}}, True),
+        ({"scale": {"workload": "deploy/nightly", "namespace": "reports", "replicas": 9}}, {"run": {}}, False),
+        (
+            {"scale": {"workload": "deploy/nightly", "namespace": "reports", "replicas": 9}},
+            {"run": {}, "within": "10m"},
+            True,
+        ),
         (None, {"fit": {"file": str(Path("docs/examples/headroom/cache.yaml").absolute()), "replicas": 5}}, True),
         (
             None,
