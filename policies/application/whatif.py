@@ -281,5 +281,6 @@ def _without_rejected(question: Question, cache: DumpCache, places: Places) -> t
         raise Rejected(faults)
     without = f" without {listed([str(ref_of(obj)) for obj, _ in entries])}" if entries else ""
     created = new_classes(before, cache.snapshot())
-    classes = f" with new PriorityClass{'es' * bool(created[1:])} {listed(created, 1)}" if created else ""
+    noun = "PriorityClass" if len(created) == 1 else "PriorityClasses"
+    classes = f" with new {noun} {listed(created, 1)}" if created else ""
     return question._replace(title=f"{question.title}{without}{classes}", arrivals=left), faults
