@@ -75,12 +75,13 @@ _SUBJECTS = {
 _RULES_INTRODUCTION = """\
 # Rules
 
-The page of a rule explains the reason and the fix, and shows an example. `forewarn explain RULE` prints it.
+The page of a rule explains the reason and the fix, and shows an example. `forewarn explain RULE` prints this page.
 
 In the tables, the column *linter* shows the default severity in `forewarn lint` and `forewarn audit`, and *webhook* the
-default action. Some findings have a lower severity or a weaker action. In a deprecated Helm chart, errors become
-warnings, and warnings become notes. For workloads, custom resources and the classes of PodGroups, the default `deny`
-becomes `warn`, because the webhook also checks the Pods. To deny these objects, too, set the action `deny`.
+default action. A rule with *off* runs only if you select it or set its severity. Some findings have a lower severity or
+a weaker action. In a deprecated Helm chart, errors become warnings, and warnings become notes. For workloads, custom
+resources and the classes of PodGroups, the default `deny` becomes `warn`, because the webhook also checks the Pods. To
+deny these objects, too, set the action `deny`.
 
 ## Configure a rule
 
@@ -107,8 +108,7 @@ spec:
   priorityClassName: gold
 ```
 
-To suppress a finding about an object that no file has, name the object and the reason in the
-[configuration](../configuration.md#linter):
+To suppress a finding about an object that no file has, use the [configuration](../configuration.md#linter):
 
 ```yaml
 suppressions:

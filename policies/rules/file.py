@@ -58,7 +58,8 @@ def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Probl
 def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A mapping has the same key twice.
 
-    Why: kubectl uses the last value and prints no warning. Other programs can use another value, or reject the file.
+    Why: `kubectl apply -f` uses the last value and prints no warning. Other programs can use another value, or reject
+    the file.
 
     Details: in most cases, the finding is a note if both keys have the same value.
 
@@ -78,7 +79,7 @@ def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem
 
 @rule(Target.FILE, severity=Severity.ERROR)
 def invalid_suppression(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A suppression is malformed or expired, has no reason, or names no existing rule.
+    """A suppression is malformed or expired, has no reason, or names an unknown rule.
 
     Why: an invalid suppression has no effect.
 
@@ -91,7 +92,7 @@ def invalid_suppression(subject: ReviewedObject, context: Context) -> Iterator[P
         -       priority: 0  # forewarn: ignore[pinned-priority]
         +       priority: 0  # forewarn: ignore[pinned-priority] the vendor's chart writes it until=2099-01-31
 
-    Fix: write `# forewarn: ignore[RULE] REASON until=2027-01-31` after the value or on the line above.
+    Fix: for a comment, write `# forewarn: ignore[RULE] REASON until=2027-01-31` after the value or on the line above.
     """
     yield from diagnostics("invalid-suppression", context)
 

@@ -30,7 +30,7 @@ def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator
     Why: the annotation `forewarn.dev/exempt-until` exempts the objects in a Namespace from the rules of the webhook.
     Without this rule, all users who may update the Namespace could set it.
 
-    Details: the rule denies a time in the future, except to members of `breakGlass.groups` in the configuration (by
+    Details: the rule denies a time in the future, except for members of `breakGlass.groups` in the configuration (by
     default, `system:masters` and `kubeadm:cluster-admins`). Other users may remove the annotation.
 
     Bad (validate):

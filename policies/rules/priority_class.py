@@ -460,8 +460,8 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
 def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A new global default does not change the priority of existing Pods.
 
-    Why: kube-apiserver sets the priority when a Pod is created, so existing Pods without a class keep their priority.
-    New Pods of the same workload get the new priority, and can preempt old Pods if it is higher.
+    Why: kube-apiserver sets the priority when a Pod is created. Existing Pods without a class keep their priority, and
+    new Pods of a higher priority can preempt them.
 
     Details: the linter needs `--cluster` or `--base`. With `--base`, the rule also reports a class whose
     `globalDefault` becomes false.
@@ -519,8 +519,7 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
 def class_still_in_use(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A user deletes a PriorityClass while workloads use it.
 
-    Why: running Pods keep their priority. After the next restart, node failure or rollout, kube-apiserver rejects new
-    Pods of these workloads.
+    Why: running Pods keep their priority, but kube-apiserver rejects new Pods of these workloads.
 
     Details: the rule also reports PodGroups, and Pods without a controller. With `--base`, unknown-priority-class
     reports workloads that use a deleted class.
@@ -646,7 +645,7 @@ def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -
     """A class that never preempts has a higher value than a class that preempts.
 
     Why: in the queue, Pods of the non-preempting class are before Pods of the lower class, but they stay Pending until
-    capacity is free. Pods of the lower class can preempt other Pods, and use the capacity first.
+    capacity is free. Pods of the lower class can preempt other Pods instead.
 
     Example:
 
@@ -676,8 +675,8 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
     Why: Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) are expendable.
     cluster-autoscaler adds no nodes for expendable Pods, and can delete nodes that run only such Pods.
 
-    Details: you can set `autoscalerCutoff` in the configuration. By default, forewarn reads the flag of
-    cluster-autoscaler Deployments in the input.
+    Details: you can set `autoscalerCutoff` in the configuration. By default, forewarn reads the flag in Deployments of
+    the input.
 
     Bad:
 

@@ -613,10 +613,11 @@ def _left(use: Use, quota_name: str, resource: str) -> str:
 def limited_class_without_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template uses a limited class, and no ResourceQuota of its namespace covers this class.
 
-    Why: `limitedResources` allows a class only in namespaces with a ResourceQuota for this class. On most hosted
-    clusters, you cannot set `limitedResources` in kube-apiserver, but you can set it in forewarn's configuration.
+    Why: with `limitedResources`, kube-apiserver allows a class only in namespaces with a ResourceQuota for this class.
+    On most hosted clusters, you cannot set `limitedResources` in kube-apiserver, but you can set it in forewarn's
+    configuration.
 
-    Details: forewarn reads `limitedResources` from its configuration, and from kube-apiserver's own file
+    Details: forewarn reads `limitedResources` from its configuration, and from kube-apiserver's file if you pass it
     (`--admission-config`). A ResourceQuota covers the class if its PriorityClass scope matches, even with `NotIn` (see
     limited-resources-loophole). The rule also checks entries of `limitedResources` without a class. If you pass no
     cluster and the input contains no ResourceQuota, the rule reports nothing.
@@ -780,8 +781,8 @@ _MAX_REPLICAS: Final = ("spec", "maxReplicas")
 def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A HorizontalPodAutoscaler may scale a workload beyond a ResourceQuota.
 
-    Why: under load, kube-apiserver rejects the Pods that exceed the quota. Events show the reason, and for a Deployment
-    the condition ReplicaFailure.
+    Why: under load, kube-apiserver rejects the Pods that exceed the quota. Events, and the condition ReplicaFailure of
+    a Deployment, show the reason.
 
     Details: the rule checks how many of `maxReplicas` Pods the quota admits, and ignores `maxSurge`. The workload must
     be in the input. If the quota does not even admit `replicas` Pods, another rule reports the workload instead.

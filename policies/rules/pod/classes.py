@@ -236,8 +236,8 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Details: if `allowedClasses` has entries for a class, all conditions of at least one entry must hold. Every user may
     use classes without an entry. The rule checks users and groups when a user creates a Pod or workload, or changes its
     class or the default of a Namespace. When a built-in controller creates Pods, the rule checks only the namespace. To
-    enforce `users` and `groups` for workloads, set `actions: {class-not-allowed: deny}`. If the result depends on users
-    or labels that the linter does not know, it only counts the object in its summary.
+    enforce `users` and `groups` for workloads, set `actions: {class-not-allowed: deny}`. If the result depends on
+    unknown users or labels, the linter only counts the object in its summary.
 
     Options:
 
@@ -315,8 +315,8 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
     cluster. Other Pods with this class can preempt all Pods of lower priority. Uninstalling forewarn deletes the class,
     and kube-apiserver then rejects new Pods that name the class.
 
-    Details: the rule also checks the classes of forewarn's Jobs, forewarn-sweep and forewarn-audit-cron-job. It ignores
-    Pods in a namespace with the name of the class, and Pods with the label `app.kubernetes.io/part-of: forewarn`.
+    Details: the rule also checks the classes forewarn-sweep and forewarn-audit-cron-job. It ignores Pods in a namespace
+    with the name of the class, and Pods with the label `app.kubernetes.io/part-of: forewarn`.
 
     Cluster:
 

@@ -36,13 +36,13 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     """A label selector of a PodDisruptionBudget or a topology spread constraint is empty or absent.
 
     Why: an absent selector selects no Pod. The empty selector `{}` selects all Pods of the namespace, not only the Pods
-    of the workload. kube-scheduler up to 1.37 handles `{}` differently: a topology spread constraint counts no Pod, and
-    preemption ignores the PodDisruptionBudget.
+    of the workload. If two PodDisruptionBudgets select a running Pod, the Eviction API rejects its eviction.
+    kube-scheduler up to 1.37 handles `{}` differently: a topology spread constraint counts no Pod, and preemption
+    ignores the PodDisruptionBudget.
 
     Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. It is
-    also a warning for a PodDisruptionBudget with `{}` if the input has a second one with a selector in this namespace.
-    If two PodDisruptionBudgets select a running Pod, the Eviction API rejects its eviction. Otherwise, the finding is a
-    note. If the release is unknown, the rule assumes a release up to 1.37.
+    also a warning for a PodDisruptionBudget with `{}` if the input has another one with a selector in this namespace.
+    Otherwise, the finding is a note. If the release is unknown, the rule assumes a release up to 1.37.
 
     Example:
 
@@ -174,9 +174,10 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     kube-scheduler can still preempt these Pods.
 
     Details: the finding is a warning if `minAvailable` is at least the `replicas` of all selected Deployments and
-    StatefulSets together. The rule adds up no replicas if the PodDisruptionBudget also selects other workloads, or
+    StatefulSets together. The rule does not compare them if the PodDisruptionBudget also selects other workloads, or
     workloads without `replicas`. The finding is a note for `maxUnavailable: 0` and `minAvailable: 100%`, which are
-    often intended. The rule also reports a PodDisruptionBudget with both fields, which kube-apiserver rejects.
+    often intended. The rule also reports a PodDisruptionBudget with `minAvailable` and `maxUnavailable`, which
+    kube-apiserver rejects.
 
     Example:
 
@@ -248,9 +249,9 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
     its Pods fail than `backoffLimit` (6 by default; unlimited with `backoffLimitPerIndex`).
 
     Details: the rule reports a Job with `backoffLimit: 0` or `backoffLimitPerIndex: 0`, or with more parallel Pods than
-    `backoffLimit`. A `podFailurePolicy` can prevent the failure with `action:
-    Ignore` for the Pod condition DisruptionTarget. The rule also reports `action: FailJob` for this condition, or for
-    exit code 137 or 143, without an earlier `action: Ignore`.
+    `backoffLimit`. A `podFailurePolicy` can prevent the failure with `action: Ignore` for the Pod condition
+    DisruptionTarget. The rule also reports `action: FailJob` for this condition, or for exit code 137 or 143, if no
+    earlier rule matches.
 
     Example:
 

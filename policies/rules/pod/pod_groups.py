@@ -467,8 +467,8 @@ _TOO_HIGH: Final = {c.name: c for c in SYSTEM_CLASSES if c.value > HIGHEST_USER_
 def group_priority_too_high(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodGroup, or a template of PodGroups, names a PriorityClass with a value above 1000000000.
 
-    Why: a Pod may use a system class, but kube-apiserver rejects a PodGroup with such a class, and kube-scheduler does
-    not schedule Pods whose PodGroup is missing. kube-apiserver accepts a Workload with such a class in a template.
+    Why: a Pod may use a system class, but kube-apiserver rejects a PodGroup with such a class, so the Pods of the group
+    stay Pending. kube-apiserver accepts a Workload with such a class in a template.
 
     Example:
 

@@ -243,7 +243,7 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
     """Mutating webhooks give a new Pod a priority that differs from the value of its class.
 
     Why: after kube-apiserver has called a mutating webhook again (`reinvocationPolicy: IfNeeded`), it does not check
-    whether the Pod's priority still matches its class. kube-scheduler uses only `spec.priority`.
+    whether the Pod's priority still matches its class. kube-scheduler does not read PriorityClasses.
 
     Details: the rule accepts a Pod that has priority 0 and no class. kube-apiserver can create such Pods for a short
     time after the global default was created.

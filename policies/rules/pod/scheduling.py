@@ -433,8 +433,8 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
     """Pods require affinity to Pods of a lower priority.
 
     Why: to find victims, kube-scheduler evaluates a node without its Pods of lower priority. If only these Pods satisfy
-    the affinity, preemption does not help on this node. If no other node fits, the new Pod stays Pending. Kubernetes
-    recommends affinity only to Pods of equal or higher priority.
+    the affinity, preemption does not help on this node. The new Pod can then stay Pending. Kubernetes recommends
+    affinity only to Pods of equal or higher priority.
 
     Details: the rule compares required Pod affinity with the workloads of the input. It reports an affinity term if all
     workloads that satisfy the term have a known, lower priority. It ignores Pods that never preempt, and terms with
@@ -536,9 +536,9 @@ _HIGH: Final = 1_000_000
 def high_class_without_requests(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Pods of a high, preempting class have no requests for cpu or memory.
 
-    Why: a Pod without requests fits even on nodes without free cpu and memory, so it preempts no Pods for them. Under
-    memory pressure, the kubelet first evicts Pods that use more memory than they request, and of these Pods first those
-    of lower priority. It never evicts Pods with priority 2000000000 or higher.
+    Why: a Pod without requests fits even on nodes without free cpu and memory, so it preempts no Pods for cpu or
+    memory. Under memory pressure, the kubelet first evicts Pods that use more memory than they request, and of these
+    Pods first those of lower priority. It never evicts Pods with priority 2000000000 or higher.
 
     Details: a class is high if its value is at least 1000000. The rule reports a Pod if none of its containers has
     requests or limits for cpu or memory. It ignores namespaces with a LimitRange, and Pods with such requests or limits
