@@ -98,8 +98,8 @@ def exemption_without_effect(subject: ReviewedObject, context: Context) -> Itera
 def unknown_default_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The default PriorityClass of a Namespace does not exist.
 
-    Why: forewarn assigns the class in the annotation `forewarn.dev/default-priority-class` to Pods without a class. If
-    this class does not exist, these Pods get the global default, or priority 0.
+    Why: the webhook assigns the class in the annotation `forewarn.dev/default-priority-class` to new Pods without a
+    class. If this class does not exist, these Pods get the global default, or priority 0.
 
     Cluster:
 

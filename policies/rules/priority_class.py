@@ -89,6 +89,8 @@ def priority_value_missing(subject: ReviewedObject, context: Context) -> Iterato
     Why: kube-apiserver stores the class with value 0. Without a global default, Pods without a class also have this
     priority. Often, the field `value` is misspelled or at the wrong level.
 
+    Details: only the linter reports this, because kube-apiserver sends the value 0 to webhooks.
+
     Bad:
 
         PriorityClass high
@@ -590,7 +592,7 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
     """The priority of Pods differs from the value of their class.
 
     Why: kube-apiserver sets the priority when a Pod is created. If you recreate a class with another value, old Pods
-    keep the old priority. kube-scheduler uses the priority of each Pod.
+    keep the old priority. kube-scheduler uses this priority, not the value of the class.
 
     Details: the linter needs `--cluster`. The rule ignores completed Pods.
 

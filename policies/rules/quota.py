@@ -139,8 +139,8 @@ _LONGEST_IN_SCOPE: Final = 50
 def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A ResourceQuota, or a part of it, matches no Pod.
 
-    Why: a ResourceQuota limits nothing if its class does not exist, or if its scopes exclude each other. A
-    ResourceQuota with the scope PriorityClass counts only Pods, so it never limits count/deployments.apps.
+    Why: a ResourceQuota limits nothing if it selects only classes that do not exist, or if its scopes exclude each
+    other. A ResourceQuota with the scope PriorityClass counts only Pods, so it never limits count/deployments.apps.
 
     Details: the finding is a warning if the class name is a misspelling of a known name, otherwise a note.
 

@@ -364,11 +364,11 @@ def system_class_outside_kube_system(subject: ReviewedObject, context: Context) 
     """A Pod outside kube-system uses a system class.
 
     Why: Pods with the class system-cluster-critical or system-node-critical can preempt all Pods without such a class.
-    kube-apiserver allows these classes in every namespace, unless a quota forbids them.
+    By default, kube-apiserver allows these classes in every namespace.
 
     Details: many components outside kube-system use these classes on purpose, so the finding of the linter is a note.
-    The linter ignores objects whose namespace is unknown. It knows `metadata.namespace`, `-n`, the namespace of a
-    kustomization and of `render` in the configuration.
+    The linter must know the namespace, for example from `metadata.namespace`, `-n`, a kustomization, or `render` in the
+    configuration.
 
     Bad:
 

@@ -349,10 +349,9 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
     Why: kube-scheduler does not schedule any Pod of a gang until `minCount` Pods exist. Until then, the Pods stay
     Pending, without a condition or Event.
 
-    Details: the rule adds up the replicas (for Jobs, the parallelism) of all workloads in the input that name the
-    PodGroup. If you pass a cluster, the rule also counts stored Pods of other workloads in the group. The rule does not
-    report groups without members in the input, and groups whose number of Pods is unknown, for example with a
-    DaemonSet.
+    Details: the rule adds up the Pods and the replicas of workloads in the input that name the PodGroup. If you pass a
+    cluster, the rule also counts stored Pods of other workloads in the group. The rule ignores groups without members
+    in the input, and groups whose number of Pods is unknown, for example with a DaemonSet.
 
     Example:
 
@@ -406,7 +405,7 @@ def pod_group_priority_mismatch(subject: ReviewedObject, context: Context) -> It
     the group. The Pods and the PodGroup get a condition with the reason SchedulerError, and kube-scheduler retries
     without end.
 
-    Details: the rule needs the PodGroup in the input or in the cluster, and the values of both classes.
+    Details: the rule needs the PodGroup in the input or in the cluster, and must know both priorities.
 
     Example:
 
@@ -431,7 +430,7 @@ def pod_group_priority_mismatch(subject: ReviewedObject, context: Context) -> It
                 - name: worker
                   image: worker
 
-    Fix: use the PriorityClass of the PodGroup in all Pods of the group.
+    Fix: use one PriorityClass in the PodGroup and all its Pods.
     """
     template = context.template(subject)
     group = named_group(template, subject, context) if template else None

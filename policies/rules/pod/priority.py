@@ -141,7 +141,7 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
     class has another value in another cluster, or after you recreate it, kube-apiserver rejects new Pods of the
     template.
 
-    Details: the rule accepts the value of a system class, which never changes. For a Pod without a class, the linter
+    Details: the rule accepts a system class with its value, which never changes. For a Pod without a class, the linter
     reports any value except 0 if the default class is unknown. Otherwise, priority-mismatch reports a wrong value.
 
     Cluster:

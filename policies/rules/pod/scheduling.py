@@ -132,9 +132,9 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
     kube-scheduler can choose other nodes or victims, the message contains, for example, "node-1 or node-2", "or another
     node" or "possibly". If all victims are placeholder Pods, the finding is a note, and the webhook does not warn. By
     default, placeholder Pods have a negative priority and only the pause image (`placeholderPods` in the
-    configuration). The rule also reports Pending Pods that would preempt running Pods when a rollout terminates old
-    Pods. For a Pod of a PodGroup, the rule reports the victims of the whole group. If the prediction takes too long and
-    shows no victim, the webhook warns with `[prediction-incomplete]`.
+    configuration). The rule also warns if Pending Pods would preempt running Pods when a rollout terminates old Pods.
+    For a Pod of a PodGroup, the rule warns about all victims of the group, even if they are placeholder Pods. If the
+    prediction takes too long and shows no victim, the webhook warns with `[prediction-incomplete]`.
 
     Cluster:
 
@@ -297,11 +297,11 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
 
     Why: an expectation protects Pods from preemption by other Pods. Kubernetes does not enforce it.
 
-    Details: the linter needs `--cluster`. Each entry of `expectations` selects protected Pods and preemptors, as in
-    `forewarn test`, which also checks the victims of replacement Pods. With `actions: {violates-expectation: deny}`,
-    the webhook denies Pods and workloads. It then also denies objects that are too large for a prediction. It does not
-    deny an update that only removes replicas, or a request whose prediction is incomplete or not modelled, and shows no
-    violation. The rule does not check Pods of PodGroups.
+    Details: the linter needs `--cluster`. Each entry of `expectations` selects protected Pods and preemptors. Unlike
+    `forewarn test`, the rule ignores the victims of replacement Pods. It does not check new Pods of PodGroups. With
+    `actions: {violates-expectation: deny}`, the webhook denies Pods and workloads that violate an expectation, and
+    objects that are too large for a prediction. It does not deny updates that only remove replicas. If a prediction is
+    incomplete or not modelled, it denies only known violations.
 
     Options:
 
