@@ -354,8 +354,8 @@ _QUOTA_FIX: Final = "raise the quota, or delete other Pods of the namespace befo
 def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """If a workload restarted now, new Pods would stay Pending, or the rollout would not finish.
 
-    Why: the next restart or rollout would not finish, and nothing shows this while the workload runs. For example,
-    nodes are cordoned, no node has enough free capacity, or a ResourceQuota would reject the new Pods.
+    Why: the next restart or rollout would not finish, for example because nodes are cordoned, no node has enough free
+    capacity, or a ResourceQuota would reject the new Pods.
 
     Details: forewarn simulates `kubectl rollout restart` as in restart-preempts. The rule ignores a Deployment whose
     rollout first terminates old Pods (`maxUnavailable`), unless a ResourceQuota stops the rollout. With known node

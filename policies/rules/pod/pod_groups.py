@@ -193,13 +193,12 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
     """kube-apiserver rejects this PodGroup, Workload or `schedulingGroup`.
 
     Why: a PodGroup needs exactly one scheduling policy and at most one disruption mode. The `minCount` of a gang must
-    be at least 1. In Kubernetes 1.37, all templates of a Workload must have the same PriorityClass. An update can
-    change `minCount`, but not the policy, the disruption mode or the class.
+    be at least 1. In Kubernetes 1.37, all templates of a Workload must have the same PriorityClass. An update
+    cannot change the kind of policy (basic or gang), the disruption mode or the class.
 
     Details: the rule checks `scheduling.k8s.io/v1beta1` and `v1alpha3` of Kubernetes 1.37, and `v1alpha2` of Kubernetes
-    1.36. In `v1alpha2`, `minCount` is also immutable. PodGroups need the feature gate GenericWorkload (Kubernetes 1.37:
-    beta, off by default). Of Workloads with `compositePodGroupTemplates`, the rule checks only the types of the other
-    fields.
+    1.36. PodGroups need the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default). Of Workloads with
+    `compositePodGroupTemplates`, the rule checks only the types of the other fields.
 
     Bad:
 

@@ -284,7 +284,7 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
 def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot check whether a PriorityClass exists.
 
-    Why: without this note, you could believe that the linter checked the class. The class may exist in the cluster.
+    Why: without this note, you could believe that the linter checked the class.
 
     Details: the rule reports a name if you pass no cluster, and no PriorityClass of the input applies to the directory
     of the object. unknown-priority-class reports names that are probably misspelled. The option `--closed` and
