@@ -89,7 +89,7 @@ def priority_value_missing(subject: ReviewedObject, context: Context) -> Iterato
     Why: kube-apiserver stores the class with value 0. Without a global default, Pods without a class also have this
     priority. Often, the field `value` is misspelled or at the wrong level.
 
-    Details: only the linter reports this, because kube-apiserver sends the value 0 to webhooks.
+    Details: kube-apiserver sends the value 0 to webhooks, so the webhook cannot report this in a cluster.
 
     Bad:
 
