@@ -43,7 +43,11 @@ _IGNORE: Final = later(r"ignore\[([^\]]*)\](.*)", re.DOTALL)
 _UNTIL: Final = later(r"\s*\buntil=(\S*)")
 _COMPARE_WITH_STORED: Final = frozenset(("immutable-field-changed", "priority-field-changed"))
 """Rules about changes: the linter has an old object only from a cluster."""
-_SILENT_WITHOUT_CLUSTER: Final = _COMPARE_WITH_STORED | {rule.ID for rule in RULES if rule.DEPENDS_ON.stored}
+_OF_RELEASE: Final = frozenset(("unknown-field",))
+"""Rules whose findings depend on the release, which only the cluster may show."""
+_SILENT_WITHOUT_CLUSTER: Final = (
+    _COMPARE_WITH_STORED | _OF_RELEASE | {rule.ID for rule in RULES if rule.DEPENDS_ON.stored}
+)
 _SILENT_WITH_CLUSTER: Final = frozenset(("priority-class-not-checked",))
 """Rules whose suppressions are never reported as unused in a run with a cluster."""
 

@@ -25,7 +25,8 @@ def render(results: Sequence[Tested], paint: Painter = plain) -> Iterator[str]:
     others = [quote(result.name) for result in results if result.not_evaluated]
     counts = [f"{broken} of {total} failed: {first_of(not_met, 'expectation')}"] if broken else []
     counts += [f"{unanswered} of {total} not evaluated: {first_of(others, 'expectation')}"] if unanswered else []
-    yield "; ".join(counts) or f"{total}: all met"
+    met = sum(result.met for result in results)
+    yield "; ".join([*counts, f"{met} met"] if met else counts) if counts else f"{total}: all met"
     for result in results:
         looked_at = f" ({plural(result.cases, 'case')})" if result.cases > 1 else ""
         failed = "FAILED" if result.failures else "NOT EVALUATED"

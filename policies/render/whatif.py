@@ -278,9 +278,9 @@ def other_effects(answers: Sequence[Answer]) -> list[str]:
     pdbs = sum(len(answer.pdbs) for answer in answers)
     over_quota = sum(answer.over_quota for answer in answers)
     effects = [
+        f"{plural(failed, 'Job')} failed" if failed else "",
         f"{plural(over_quota, 'Pod')} rejected by ResourceQuotas" if over_quota else "",
         f"{plural(pdbs, 'PDB')} with too few healthy Pods" if pdbs else "",
-        f"{plural(failed, 'Job')} failed" if failed else "",
     ]
     return [effect for effect in effects if effect]
 

@@ -153,8 +153,8 @@ def unused_suppression(subject: ReviewedObject, context: Context) -> Iterator[Pr
 
     Why: an unused suppression can hide a later problem.
 
-    Details: if you pass no cluster, the rule ignores suppressions of rules whose result depends on the cluster. It also
-    ignores entries of the configuration that name no checked file.
+    Details: if you pass no cluster, the rule ignores suppressions of unknown-field, and of rules that compare with
+    objects of the cluster. It also ignores entries of the configuration that name no checked file.
 
     Example:
 
@@ -545,8 +545,8 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
     of Kubernetes itself. kube-scheduler does not start with a removed version or an unknown field.
 
     Details: the rule checks the version, two removed fields and the PostFilter plugins. `forewarn info scheduler FILE`
-    checks all fields. If a profile disables preemption, the finding is a warning. In directories for tests, findings
-    are notes.
+    checks all fields. If a profile disables preemption, the finding is a warning. In directories for tests
+    (such as test, testdata or e2e), findings are notes.
 
     Bad:
 

@@ -306,7 +306,7 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
     Why: kubectl and kube-apiserver reject the object. For example, Kubernetes 1.22 removed v1beta1 of PriorityClasses.
 
     Details: in a template, the rule ignores a version that depends on the version of the cluster. In directories for
-    tests, findings are notes.
+    tests (such as test, testdata or e2e), findings are notes.
 
     Bad:
 

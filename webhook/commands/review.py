@@ -73,11 +73,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _text(ref: str, phases: Sequence[tuple[Hook, Decision]], cluster: ClusterSnapshot | None) -> Iterator[str]:
     responses = [decision.response for _, decision in phases]
-    warnings = sum(len(response.warnings) for response in responses)
+    warnings = [warning for response in responses for warning in response.warnings]
     verdict = "allowed" if all(response.allowed for response in responses) else "denied"
     denied = next((f": {response.message}" for response in responses if not response.allowed), "")
     verdict += cut(denied, _MAX_REASON)
-    verdict += f" with {plural(warnings, 'warning')}" if warnings else ""
+    if warnings:
+        verdict += f" with {plural(len(warnings), 'warning')}"
+        verdict += "" if denied else f"{', first' if warnings[1:] else ''}: {cut(warnings[0], _MAX_REASON)}"
     if cluster is None:
         verdict += "; classes, quotas and preemptions are not checked. Fix: pass --cluster"
     yield f"{ref}: {verdict}"

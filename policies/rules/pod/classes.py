@@ -26,6 +26,7 @@ from forewarn.policies.rules.support.names import (
     recommended_to,
 )
 from forewarn.policies.rules.support.rule_text import (
+    NAMING,
     class_name,
     class_or_default,
     class_to_be,
@@ -40,7 +41,6 @@ from forewarn.policies.selectors import one_of
 if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
-_NAMING: Final = {Target.PART: "custom resources, PodGroups, Workloads"}
 _REJECTED: Final = {registry.POD: "the Pod", registry.POD_GROUP: "the PodGroup", registry.GROUP_TEMPLATES: "PodGroups"}
 
 
@@ -52,7 +52,7 @@ _REJECTED: Final = {registry.POD: "the Pod", registry.POD_GROUP: "the PodGroup",
     severity=Severity.ERROR,
     action=Action.DENY,
     depends_on=DependsOn(("classes",), "the class may have been created a moment ago"),
-    objects=_NAMING,
+    objects=NAMING,
 )
 def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template names a PriorityClass that does not exist.
@@ -226,7 +226,7 @@ class _Use(NamedTuple):
     severity=Severity.ERROR,
     action=Action.DENY,
     depends_on=DependsOn(("namespaces", "classes"), "the namespace may have the label by now, or another default"),
-    objects=_NAMING,
+    objects=NAMING,
 )
 def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod, a Pod template or the default of a Namespace uses a class that `allowedClasses` does not permit.
@@ -307,7 +307,7 @@ def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> boo
     return is_allowed(subject, use.name, use.namespace, context, had=use.had)
 
 
-@rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.WARNING, action=Action.WARN, objects=_NAMING)
+@rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.WARNING, action=Action.WARN, objects=NAMING)
 def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod uses a PriorityClass that forewarn installs for its own Pods.
 
@@ -358,7 +358,7 @@ _NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
     severity=Severity.NOTE,
     action=Action.WARN,
     reads_parts=True,
-    objects=_NAMING,
+    objects=NAMING,
 )
 def system_class_outside_kube_system(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod outside kube-system uses a system class.

@@ -13,6 +13,7 @@ from forewarn.policies.objects.priority_class import POLICIES, SYSTEM_CLASSES
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_reserved, meant_elsewhere, meant_system_class, nearest
 from forewarn.policies.rules.support.rule_text import (
+    NAMING,
     class_name,
     class_or_default,
     integer,
@@ -280,7 +281,7 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
         )
 
 
-@rule(Target.POD, Target.TEMPLATE, Target.PART, Target.UNRENDERED, severity=Severity.NOTE)
+@rule(Target.POD, Target.TEMPLATE, Target.PART, Target.UNRENDERED, severity=Severity.NOTE, objects=NAMING)
 def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot check whether a PriorityClass exists.
 

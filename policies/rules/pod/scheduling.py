@@ -53,8 +53,8 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
 
     Why: kube-apiserver accepts the workload, but its Pods stay Pending until they fit on a node.
 
-    Details: the linter needs `--cluster`. forewarn considers only the current nodes. An autoscaler may add nodes. A Pod
-    of a PodGroup can stay Pending with its whole group, for example below `minCount`.
+    Details: the linter needs `--cluster`. forewarn considers only the current nodes. An autoscaler may add nodes. All
+    Pods of a PodGroup can stay Pending together, for example if fewer than `minCount` Pods fit.
 
     Cluster:
 

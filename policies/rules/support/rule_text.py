@@ -13,7 +13,7 @@ from forewarn.policies.light import later
 from forewarn.policies.objects.fields import INT32, ApiObject, InvalidObject, text_at
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
-from forewarn.policies.rules.support.context import Context, Phase
+from forewarn.policies.rules.support.context import Context, Phase, Target
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
@@ -81,6 +81,8 @@ _TESTS: Final = later(
 )
 
 
+NAMING: Final = {Target.PART: "custom resources, PodGroups, Workloads"}
+"""Parts of objects that rules about names of classes check."""
 _FIXTURES: Final = later(r"(?:^|/)(?:e2e|tests?|testing|testdata|fixtures?)/")
 
 
