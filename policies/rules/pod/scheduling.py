@@ -295,7 +295,7 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
 def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods would preempt Pods that an expectation of the configuration protects.
 
-    Why: an expectation says which Pods must not be preempted. Kubernetes does not enforce it.
+    Why: an expectation names Pods that must not be preempted. Kubernetes does not enforce it.
 
     Details: the linter needs `--cluster`. Each entry of `expectations` selects protected Pods and preemptors. Unlike
     `forewarn test`, the rule ignores the victims of replacement Pods. It does not check new Pods of PodGroups. With
