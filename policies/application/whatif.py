@@ -220,6 +220,7 @@ def whatif(
         if runs > 1 and isinstance(change, Events) and not nodes_over_time:
             explored = explore(partial(Simulation, world, progress=progress), runs, change.seed)
             outcomes = [Ending(outcome, summarize(outcome.simulation)) for outcome in explored]
+            answer = answer._replace(change=f"{answer.change}, as in {explored[0].count} of {runs} runs")
     differs_from_start = isinstance(change, Apply | Restart) and bool(answer.preempted)
     notes = [*not_simulated(cache), *notes, *([SETTLED] if differs_from_start else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))

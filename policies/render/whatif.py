@@ -353,7 +353,10 @@ def _created(answer: Answer) -> str:
         return ""
     own = [each for each in answer.workloads if each.workload in names]
     later = sum(not_created(each, answer) for each in own)
-    total = max(summary.new_pods + later, sum(each.before + each.pending_before for each in own) if is_blocked else 0)
+    if is_blocked:
+        total = max(summary.new_pods + later, sum(each.before + each.pending_before for each in own))
+    else:
+        total = summary.new_pods + later + sum(row.pods for row in summary.missing if row.group in names)
     whose = named(names) if len(names) == 1 else plural(len(names), "workload")
     counts = _counts_of_new(summary, total, "" if _is_pod(names[0], answer) and total == 1 else whose)
     if later:

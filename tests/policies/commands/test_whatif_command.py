@@ -844,6 +844,18 @@ def test_other_commands_reject_the_same_classes(
     assert err.count("rejected:") == 1
 
 
+def test_new_pods_that_a_quota_rejects_count_among_those_that_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": 2}}}
+    template = {"metadata": {"labels": {"app": "extra"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 5, "selector": {"matchLabels": {"app": "extra"}}, "template": template}
+    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "extra"}, "spec": spec}
+    (tmp_path / "given.yaml").write_text(f"{json.dumps(quota)}\n---\n{json.dumps(workload)}\n")
+    out = run(capsys, "apply", "-f", str(tmp_path / "given.yaml"), "-n", "extra", "--cluster", SHOWN)[1]
+    assert out.startswith("2 of 5 new Pods of extra/extra run; 3 Pods rejected by ResourceQuotas: ")
+
+
 def test_beside_an_invalid_object_the_others_are_predicted_without_their_cascade(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
