@@ -139,12 +139,17 @@ def _edits(one: str, other: str, most: int) -> int:
     for i, a in enumerate(one, 1):
         row = [i]
         for j, b in enumerate(other, 1):
+            if abs(i - j) > most:  # more than `most` letters are missing or added
+                row.append(most + 1)
+                continue
             cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
             if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
                 cost = min(cost, before[j - 2] + 1)
             row.append(cost)
+        if min(row) > most:
+            break
         before, last = last, row
-    return last[-1]
+    return row[-1] if one else last[-1]
 
 
 def _nearest(name: str, candidates: Iterable[str]) -> str:
