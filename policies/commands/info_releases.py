@@ -15,7 +15,6 @@ from forewarn.policies.releases.minors import (
     PREDICTED_MINORS,
     PREVIEW,
     PREVIEW_MINORS,
-    RECORDED_MINOR,
 )
 from forewarn.policies.releases.release import CHANGES, PATCH_CHANGES, UNFIXED, PatchChange, named_minors
 from forewarn.policies.terminal import as_json
@@ -83,9 +82,9 @@ def _release(change: PatchChange) -> str:
 
 
 def _lines(minor: int) -> Iterator[str]:
-    default = {NEWEST: ", default without a cluster or --kubernetes-version", RECORDED_MINOR: ", default of --batch"}
+    default = ", default without a cluster or --kubernetes-version" if minor == NEWEST else ""
     checked = PREVIEW if minor in PREVIEW_MINORS else f"checked with {CHECKED_WITH[minor]}"
-    yield f"Kubernetes 1.{minor} ({checked}{default.get(minor, '')})"
+    yield f"Kubernetes 1.{minor} ({checked}{default})"
     for change in CHANGES:
         if change.minor == minor:
             notes = [note for note in (change.source, "" if change.modelled else "not modelled") if note]
