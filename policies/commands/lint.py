@@ -418,7 +418,7 @@ def _lint(job: _Job, run: Run, *, shows_fixes: bool) -> int:
     try:
         cluster, request = _with_cluster(job, run)
         if shows_fixes:
-            return _show(request, cluster)
+            return _show(job, request, cluster)
         if request.base:
             earlier, request = _since_base(request, cluster)
             known = [*earlier["findings"], *(job.baseline or {}).get("findings", [])]
@@ -519,13 +519,14 @@ def _fix(result: Lint) -> bool:
     return bool(files)
 
 
-def _show(request: LintRequest, cluster: ClusterSnapshot | None) -> int:
-    """Print what `--fix` would change, in as many passes. Raises SourceError."""
+def _show(job: _Job, request: LintRequest, cluster: ClusterSnapshot | None) -> int:
+    """Print the numbers of findings and what `--fix` would change, in as many passes. Raises SourceError."""
     from forewarn.policies.lint.fixes import FixedFile, fixed, patch_of
 
     result = checked(request, cluster)
     for unreadable in result.faults:
         _complain(unreadable, status_of(unreadable))
+    status = _report(job._replace(outputs=(), notes=True, fails_at=None, new_baseline=None), result)
     files: dict[str, FixedFile] = {}
     for _ in range(MAX_PASSES):
         new = list(fixed(result.findings, result.given, result.config, cluster))
@@ -535,7 +536,7 @@ def _show(request: LintRequest, cluster: ClusterSnapshot | None) -> int:
         result = checked(request._replace(changed={path: file.after for path, file in files.items()}), cluster)
     for line in patch_of(list(files.values())):
         print(clean(cut(line, 10_000), color=False, is_patch=True))  # noqa: T201
-    return _of_unreadable(result.given) or (FINDINGS if files else OK)
+    return status or (FINDINGS if files else OK)
 
 
 def _report(job: _Job, result: Lint) -> int:
@@ -552,7 +553,8 @@ def _report(job: _Job, result: Lint) -> int:
         result = result._replace(findings=findings, suppressed=result.suppressed + count)
     result = result._replace(findings=folded(result.findings, result.given))
     if not job.quiet and (result.findings or not _has_no_answer(result.given, allow_empty=job.allow_empty)):
-        for line in _summary(job, result, head=not all(output.form in WITH_HEAD for output in job.outputs)):
+        head = not job.outputs or any(output.form not in WITH_HEAD for output in job.outputs)
+        for line in _summary(job, result, head=head):
             print_notice(line)
         _report_counts(result.unchecked, fixed if job.baseline_path else 0)
     for output in job.outputs:
