@@ -311,7 +311,7 @@ def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Ite
         return
     if is_reserved(name) or is_template_variable(name, subject, context):
         return
-    if meant_system_class(name, context) or meant_elsewhere(name, context):
+    if name in context.options.deleted_classes or meant_system_class(name, context) or meant_elsewhere(name, context):
         return  # unknown-priority-class
     is_elsewhere = name in context.options.input_classes
     yield Problem(

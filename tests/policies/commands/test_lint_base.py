@@ -49,6 +49,11 @@ def test_what_needs_two_versions(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_deleted_class_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("all.yaml").write_text(POD.format("a", "silver"))
+    assert [rule for rule, _ in findings(capsys)] == ["unknown-priority-class"]
+
+
 def test_a_class_may_move_to_another_file(capsys: pytest.CaptureFixture[str]) -> None:
     Path("all.yaml").write_text(BASE.replace(CLASS.format("gold", 5), ""))
     Path("gold.yaml").write_text(CLASS.format("gold", 6))
