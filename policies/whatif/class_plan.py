@@ -12,8 +12,11 @@ from forewarn.policies.cluster.admission import admitted, admitted_group
 from forewarn.policies.controllers.deployment import DEFAULT_DEADLINE
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import described, plural
+from forewarn.policies.kinds.registry import JOB
 from forewarn.policies.kube_apiserver.priority import Classes
+from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, PriorityClass
+from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Summary, summarize
 from forewarn.policies.whatif.answer import Preemption, PreemptionPod
@@ -197,7 +200,12 @@ def _simulated(
         step._replace(preemptions=[preemption for preemption in preemptions if step.started_at <= preemption.t < end])
         for step, end in zip(run.results, [*starts[1:], float("inf")], strict=False)
     ]
-    kept = [workload for workload in affected if workload.after is not None and not is_replaced_by_restart(workload)]
+    jobs = {key for key in change.workloads if key[0] == JOB}
+    kept = [
+        workload
+        for workload in affected
+        if workload.after and not is_replaced_by_restart(workload) and workload_key(workload.object) not in jobs
+    ]
     return Plan(
         pending_before=run.pending_before,
         preempted_before=sum(preemption.t < starts[0] for preemption in preemptions) if starts else 0,
@@ -261,7 +269,8 @@ class _Run:
         self._simulation.admit_by(lambda obj: admitted(obj, now), lambda obj: admitted_group(obj, now))
 
     def _roll_out(self, workload: ApiObject, unfinished: list[str]) -> Steps:
-        """Roll out a workload, and wait until no old Pod is left and all new Pods are ready; yield the seconds to wait.
+        """Roll out a workload, or recreate a Job, and wait until no old Pod is left and all new Pods are ready; yield
+        the seconds to wait.
 
         Adds the workload's name to `unfinished` if the rollout makes no progress.
         """
@@ -270,9 +279,12 @@ class _Run:
         if stored is None:
             return
         old = {state.pod.uid for state in self._pods_of(key)}
-        api.put_workload(replace(stored, object=workload))
-        if not is_rolled_out(workload):
-            return
+        if group_kind(workload) == JOB:
+            self._simulation.add([Arrival(clock.now, "delete", stored.object), Arrival(clock.now, "create", workload)])
+        else:
+            api.put_workload(replace(stored, object=workload))
+            if not is_rolled_out(workload):
+                return
         left, progressed = len(old) + 1, clock.now
         while left:
             yield _POLL_SECONDS

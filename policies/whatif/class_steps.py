@@ -15,6 +15,7 @@ from forewarn.policies.findings import listed, quote
 from forewarn.policies.kinds.registry import DEPLOYMENT, JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.kube_apiserver.validation.job import check_job_update
+from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.objects.fields import ApiObject, InvalidInput, at, group_kind, ref_of, text
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
@@ -51,8 +52,9 @@ class WorkloadReference(NamedTuple):
 class Step(NamedTuple):
     """One step: PriorityClasses to create, change, recreate or delete, or workloads to roll out one after the other.
 
-    `action`: "default" changes `globalDefault`; "apply" and "restart" roll out workloads. `classes`: the
-    PriorityClasses after the step (for "delete", before the step). `priority`: of the new Pods of `workloads`.
+    `action`: "default" changes `globalDefault`; "apply" and "restart" roll out workloads; "recreate" is also for Jobs.
+    `classes`: the PriorityClasses after the step (for "delete", before the step). `priority`: of the new Pods of
+    `workloads`.
     """
 
     action: Literal["create", "default", "recreate", "delete", "apply", "restart"]
@@ -104,7 +106,7 @@ def wanted(
 
 def _with_class_of(cluster: ClusterSnapshot, old: ApiObject, new: ApiObject) -> ApiObject | None:
     """Return the cluster's workload `old` with the PriorityClass of `new`, its version in a file; None if the
-    class is the same. Raises InvalidObject for a Job.
+    class is the same; `new` for a Job that a tool deletes and recreates. Raises InvalidObject for other Jobs.
     """
     template = pod_template_of(new, POD_TEMPLATE_PATHS)
     current = pod_template_of(old, POD_TEMPLATE_PATHS)
@@ -113,6 +115,8 @@ def _with_class_of(cluster: ClusterSnapshot, old: ApiObject, new: ApiObject) -> 
         return None
     changed = with_class(old, name)
     if group_kind(old) == JOB:
+        if is_recreated(new):
+            return new
         check_job_update(changed, old, ref_of(new, "default"), cluster.semantics)
     return changed
 
@@ -248,7 +252,7 @@ def _rollouts(affected: Sequence[Ranked], change: Wanted) -> Iterator[Step]:
     """Yield one step for each kind of rollout and new priority: lowered priorities first, then by descending
     priority.
     """
-    groups: dict[tuple[bool, int, Literal["restart", "apply"]], list[ApiObject]] = {}
+    groups: dict[tuple[bool, int, Literal["restart", "recreate", "apply"]], list[ApiObject]] = {}
     for workload in affected:
         changed = change.workloads.get(workload_key(workload.object))
         if changed is not None or (is_replaced_by_restart(workload) and needs_restart(workload)):
@@ -256,7 +260,7 @@ def _rollouts(affected: Sequence[Ranked], change: Wanted) -> Iterator[Step]:
             if changed is None:
                 groups.setdefault((*key, "restart"), []).append(restarted(workload.object).object)
             else:
-                groups.setdefault((*key, "apply"), []).append(changed)
+                groups.setdefault((*key, "recreate" if group_kind(changed) == JOB else "apply"), []).append(changed)
     for (_, priority, action), objects in sorted(groups.items(), key=lambda item: item[0]):
         yield Step(action, (), sorted(objects, key=workload_key), -priority)
 

@@ -167,6 +167,17 @@ def test_the_template_of_a_job_cannot_change(command: str, change: dict[str, Any
         assert "immutable in a Job" in answer.stdout + answer.stderr
 
 
+def test_a_plan_recreates_a_job_that_a_tool_recreates(tmp_path: Path) -> None:
+    spec = {"priorityClassName": "web", "restartPolicy": "Never", "containers": [{"name": "c", "image": "c"}]}
+    job = Made("batch/v1", "Job", "nightly", "reports").spec(parallelism=4, template={"spec": spec}).obj
+    job["metadata"]["annotations"] = {"argocd.argoproj.io/sync-options": "Replace=true,Force=true"}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    answer = forewarn("classes", "plan", "-f", tmp_path / "job.json", "--cluster", "webhook/sample/cluster.yaml")
+    assert answer.stdout.startswith("1 step: this order preempts no Pods\n")
+    assert "delete and recreate 1 workload (new priority 100000): reports/nightly\n" in answer.stdout
+    assert "keep their priority" not in answer.stdout
+
+
 def test_a_title_names_standard_input() -> None:
     given = ("--events", "-", "--cluster", "webhook/sample/cluster.yaml")
     answer = forewarn("whatif", "events", *given, stdin="- {at: 1m, drain: node-a}")
