@@ -18,6 +18,7 @@ from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
 from forewarn.policies.findings import described, listed, one_line, plural
 from forewarn.policies.kinds import registry
+from forewarn.policies.kube_apiserver.validation.job import IMMUTABLE
 from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded, is_in
 from forewarn.policies.lint.versions import (
     Owners,
@@ -423,9 +424,9 @@ def _reasons(faults: Iterable[Exception], *, of_pods: bool) -> list[str]:
 
 def _is_of_pods(fault: Exception) -> bool:
     """Report whether the API server accepts the object, and rejects its Pods."""
-    if not isinstance(fault, InvalidObject) or fault.path[-1:] != ("priorityClassName",):
+    if not isinstance(fault, InvalidObject) or fault.path[-1:] != ("priorityClassName",) or fault.ref is None:
         return False
-    return fault.ref is not None and fault.ref.kind != "Pod"
+    return fault.ref.kind != "Pod" and not fault.problem.startswith(IMMUTABLE)
 
 
 def _present(

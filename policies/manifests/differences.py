@@ -10,16 +10,19 @@ import json
 import os
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from forewarn.policies.findings import ObjectRef, cut
+from forewarn.policies.findings import ObjectRef, cut, field_path
 from forewarn.policies.kinds import registry
-from forewarn.policies.manifests.deploy_order import position_of
+from forewarn.policies.kube_apiserver.validation.job import validate_job_update
+from forewarn.policies.manifests.deploy_order import is_recreated, position_of
 from forewarn.policies.manifests.object_finder import items_of
 from forewarn.policies.objects.fields import NOTHING, OBJECT, ApiObject, InvalidObject, at, group_kind
 from forewarn.policies.objects.pod_spec import pod_requests
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.quantity import Format, Quantity, parse_quantity
+from forewarn.policies.releases.semantics import Semantics
 
 if TYPE_CHECKING:
     from forewarn.policies.manifests.groups import Identity, Member
@@ -52,6 +55,8 @@ _OF_PODS: Final = (
 )
 TEMPLATE: Final = "template"
 """The name of the field of a workload that replaces its Pods with equal ones, because of an image for example."""
+IMMUTABLE: Final = "immutable"
+"""The name of the field that lists the changed immutable fields of a Job that no tool recreates."""
 _LONGEST: Final = 120
 """Maximum characters of a value."""
 
@@ -66,6 +71,8 @@ class ChangedField(NamedTuple):
     def __str__(self) -> str:
         if self.name == TEMPLATE:
             return "new Pod template"
+        if self.name == IMMUTABLE:
+            return f"rejected unless the Job is deleted first (immutable: {self.after})"
         absent = ("added", "removed") if self.name.endswith("[]") else ("unset", "unset")
         return f"{self.name} {self.before or absent[0]} → {self.after or absent[1]}"
 
@@ -248,13 +255,25 @@ def _content(subject: ReviewedObject) -> tuple[ObjectRef, str]:
 def _difference(directory: str, before: ReviewedObject | None, after: ReviewedObject | None) -> Difference | None:
     fields = changed_fields(before.object if before else {}, after.object if after else {})
     subject = after or before
-    if before and after and group_kind(after.object) in registry.ROLLED_OUT and not any(map(_is_of_pods, fields)):
-        templates = [at(version.object, "spec", "template") for version in (before, after)]
-        fields += (ChangedField(TEMPLATE, "", "changed"),) if templates[0] != templates[1] else ()
+    if before and after:
+        fields += tuple(_of_template(before.object, after.object, fields))
     if subject is None or (before and after and not fields):
         return None
     ref, operation = subject.ref, _OPERATIONS[before is not None, after is not None]
     return Difference(ChangedObject(directory, ref.kind, ref.namespace, ref.name, operation, fields), before, after)
+
+
+def _of_template(before: ApiObject, after: ApiObject, fields: Iterable[ChangedField]) -> Iterator[ChangedField]:
+    kind = group_kind(after)
+    if kind == registry.JOB and not is_recreated(after):
+        with suppress(InvalidObject):
+            faults = validate_job_update(after, before, Semantics())
+            if paths := ", ".join(field_path(fault.path) for fault in faults):
+                yield ChangedField(IMMUTABLE, "", cut(paths, _LONGEST))
+        return
+    is_same = at(before, "spec", "template") == at(after, "spec", "template")
+    if kind in (*registry.ROLLED_OUT, registry.JOB) and not (is_same or any(map(_is_of_pods, fields))):
+        yield ChangedField(TEMPLATE, "", "changed")
 
 
 def changed_fields(before: ApiObject, after: ApiObject) -> tuple[ChangedField, ...]:

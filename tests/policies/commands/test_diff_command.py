@@ -84,6 +84,25 @@ def test_only_what_matters_for_priority_is_a_difference(versions: Callable[..., 
     assert done.stdout.startswith("no change of priorities, requests, replicas, quotas or PDBs\n")
 
 
+@pytest.mark.parametrize(
+    ("annotations", "image", "cpu", "first"),
+    [
+        ({}, "b", "1", "rejected unless the Job is deleted first (immutable: spec.template.spec.containers[0].image)"),
+        ({}, "a", "2", "requests.cpu 1 → 2, rejected unless the Job is deleted first (immutable: spec.template.spec."),
+        ({"kustomize.toolkit.fluxcd.io/force": "enabled"}, "a", "2", "requests.cpu 1 → 2\n"),
+    ],
+)
+def test_the_template_of_a_job_is_immutable(
+    annotations: dict[str, str], image: str, cpu: str, first: str, versions: Callable[..., tuple[Path, Path]]
+) -> None:
+    jobs = [deployment("web", cpu=of_cpu) | {"apiVersion": "batch/v1", "kind": "Job"} for of_cpu in ("1", cpu)]
+    for job, of_image in zip(jobs, ("a", image), strict=True):
+        job["metadata"]["annotations"] = annotations
+        job["spec"]["template"]["spec"]["containers"][0]["image"] = of_image
+    sides = versions({"job.yaml": jobs[:1]}, {"job.yaml": jobs[1:]})
+    assert forewarn("diff", *sides).stdout.startswith(f"Job shop/web: {first}")
+
+
 def test_without_a_change_nothing_is_simulated(versions: Callable[..., tuple[Path, Path]]) -> None:
     sides = versions({"a/web.yaml": [deployment("web")]}, {"b/web.yaml": [deployment("web")]})
     done = forewarn("diff", *sides, "--cluster", "webhook/sample/cluster.yaml")
