@@ -76,24 +76,24 @@ def render(
 
 
 _FIRST: Final = {"classes": "fullest", "headroom": "least headroom"}
-"""Command -> what its first cluster is, if it is not the worst."""
+"""Command -> what its first cluster is, if it is not the most affected one."""
 
 
 def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
     """Return the verdict on the first cluster, or on all if it is the same, with the numbers of clusters, of those
-    without a result, and of those with exit status 1.
+    without a result, and of those that fail (exit status 1).
     """
     known = [outcome for outcome in outcomes if not outcome.reason]
     failed, unknown = sum(outcome.status == 1 for outcome in known), len(outcomes) - len(known)
     if not known:
         return f"{plural(unknown, 'cluster')} without an answer"
     parts = [f"{unknown} more without an answer"] if unknown else []
-    parts += [f"{failed} with exit status 1"] if failed else []
+    parts += [plural(failed, "fails", "fail")] if failed else []
     others = f" ({', '.join(parts)})" if parts else ""
     which = f"{name_of(known[0])}{others}"
     if known[1:]:
         is_same = all(outcome.verdict == known[0].verdict for outcome in known)
-        first = f"{_FIRST.get(command, 'worst')} of {len(known)} clusters{others}: {name_of(known[0])}"
+        first = f"{_FIRST.get(command, 'most affected')} of {len(known)} clusters{others}: {name_of(known[0])}"
         which = f"all {len(known)} clusters{others}" if is_same else first
     return f"{which}: {cut(one_line(known[0].verdict), _LONGEST_VERDICT)}"
 

@@ -73,7 +73,7 @@ def test_the_worst_cluster_is_first_and_a_broken_one_hides_no_other(
         f"no answer: {snapshots}/prod-c.yaml: no Kubernetes objects found. Fix: pass the output of `forewarn snapshot`"
     )
     assert out.count("no answer: ") == 1
-    assert out.startswith("worst of 2 clusters (1 more without an answer, 1 with exit status 1): prod-a: 1 error, ")
+    assert out.startswith("most affected of 2 clusters (1 more without an answer, 1 fails): prod-a: 1 error, ")
     assert "\n\nprod-a\n1 error, 4 warnings, 2 notes; worst: Deployment reports/ledger: " in out
 
 
@@ -132,7 +132,7 @@ def test_markdown_has_the_table_and_each_report(
     line = COMMAND_LINES[command]
     out = run(capsys, *line, "--clusters", f"{snapshots}/*", "-o", "markdown")[1]
     assert re.match(
-        rf"## forewarn {command}: ((worst|fullest|least headroom) of 2 clusters|prod-b) \(\d more without an answer",
+        rf"## forewarn {command}: ((most affected|fullest|least headroom) of 2 clusters|prod-b) \(\d more without an answer",
         out,
     )
     assert "| prod-c | - |" in out
@@ -426,10 +426,10 @@ def test_reports_on_different_clusters_are_merged_as_one_run_on_all(
     table = capsys.readouterr().out.partition("\n\n")[0].splitlines()
     assert main(["whatif", "merge", *files]) == 1
     assert capsys.readouterr().out.splitlines() == table
-    worst = "worst of 2 clusters (1 with exit status 1): docs/examples/audit/cluster.yaml: "
+    worst = "most affected of 2 clusters (1 fails): docs/examples/audit/cluster.yaml: "
     assert table[0].startswith(f"{worst}1 error, 4 warnings, 2 notes; worst: ")
     assert main(["whatif", "merge", *files, "-o", "markdown"]) == 1
-    assert capsys.readouterr().out.startswith("## forewarn audit: worst of 2 clusters (1 with exit status 1): ")
+    assert capsys.readouterr().out.startswith("## forewarn audit: most affected of 2 clusters (1 fails): ")
 
 
 def test_a_cluster_without_an_answer_stays_the_first_of_merged_reports(
