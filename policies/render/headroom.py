@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.headroom import ObjectHeadroom
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.whatif.capacity_buffers import Buffers
-    from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Stranded
+    from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Quota, Stranded
     from forewarn.policies.whatif.placeholders import NewPlaceholders, PlaceholderNodes, PlaceholderPool, Placeholders
 
 _SHOWN: Final = 5
@@ -71,8 +71,10 @@ def answer_of(headroom: Headroom) -> str:
     if (group := headroom.pod_group) is not None:
         groups = f"{plural(group.without_preemption, 'more group')} of {plural(group.pods, 'Pod')}"
         return f"{groups}, {group.with_preemption} with preemption"
-    without, preempting = headroom.pods
-    answer = f"{count_text(without)}, {number_text(preempting)} with preemption"
+    (without, preempting), quota = headroom.pods, headroom.quota
+    first = f"{count_text(without)}{' without preemption' if preempting.pods > without.pods == 0 else ''}"
+    limit = f" (limit: {quota_text(quota)})" if quota and quota.pods < headroom.preempting.pods else ""
+    answer = f"{first}, {number_text(preempting)} with preemption{limit}"
     together = [] if headroom.all_node_groups is None else [headroom.all_node_groups]
     grown = {each.group: each.more.admitted for each in together or headroom.node_groups or ()}
     best = max(grown, key=lambda name: grown[name].pods, default=None)
@@ -99,8 +101,12 @@ def limits_text(count: Count, zones: str = "") -> str:
     """
     if (quota := count.quota) is None:
         return zones
-    name = f"ResourceQuota {cut(quota.quota, _LONGEST)}" if quota.quota else "quota"
-    return f"nodes: {number_text(count)} more{', ' if zones else ''}{zones}; {name}: {quota.pods} more"
+    nodes = f"nodes: {number_text(count)} more{', ' if zones else ''}{zones}"
+    return f"{nodes}; {quota_text(quota)}: {quota.pods} more"
+
+
+def quota_text(quota: Quota) -> str:
+    return f"ResourceQuota {cut(quota.quota, _LONGEST)}" if quota.quota else "quota"
 
 
 def with_limits(count: Count, zones: str = "") -> str:
