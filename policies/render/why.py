@@ -66,9 +66,9 @@ def _headline(key: str, diagnosis: Diagnosis, paint: Painter) -> str:
 
 def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     """Lines about the ends of a workload's Pods, at most one screen."""
-    timeline = result.timeline
-    states = ", ".join(f"{count} {_shown(state)}" for state, count in timeline.states.items())
-    yield f"{paint(f'{result.kind} {result.key}', 'bold')}: {states or 'no Pods with this owner'}"
+    timeline, first = result.timeline, result.timeline.first_pending
+    states = ", ".join(_states(timeline)) or "no Pods with this owner"
+    yield f"{paint(f'{result.kind} {result.key}', 'bold')}: {states}"
     for ending in timeline.endings[:_MAX_SHOWN]:
         when, pod = shown_time(ending.cause.when) or "unknown time", ending.pod.rpartition("/")[2]
         yield f"  {when} {pod}: {paint(ending.cause.id, 'bold')}: {ending.cause.message}"
@@ -78,12 +78,22 @@ def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
         yield f"  and {plural(rest.total(), 'more Pod')}: {counts}"
     for fix, ids in _fixes(timeline).items():
         yield f"  Fix ({', '.join(ids)}): {fix}"
-    if timeline.pending:
-        first = f"{result.namespace}/{timeline.pending[0]}"
-        yield f"  Pending: {listed(timeline.pending)}. Fix: see `forewarn why {first}`"
+    if first:
+        yield f"  {timeline.pending[0]}: {paint(first.cause.id, 'bold')}: {first.cause.message}"
+        yield f"  Pending: {listed(timeline.pending)}. Fix: see `forewarn why {first.pod}`"
     if timeline.not_explained:
         yield f"  {plural(timeline.not_explained, 'more Pod')} not explained"
     yield from (f"  {sentence}" for sentence in result.missing)
+
+
+def _states(timeline: Timeline) -> Iterator[str]:
+    """Yield the number of Pods by state, with the causes, of Pending Pods that of the first one."""
+    for state, count in timeline.states.items():
+        causes = Counter(ending.cause.id for ending in timeline.endings if ending.diagnosis.state == state)
+        texts = [cause if number == count else f"{number} {cause}" for cause, number in causes.most_common()]
+        if state == "pending" and timeline.first_pending:
+            texts = [f"{'the first: ' if count > 1 else ''}{timeline.first_pending.cause.id}"]
+        yield f"{count} {_shown(state)}{f' ({listed(texts)})' if texts else ''}"
 
 
 def _fixes(timeline: Timeline) -> dict[str, list[str]]:

@@ -1032,7 +1032,8 @@ class PodEnd(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """The Pods of a workload. `states`: number of Pods by state. `pending`: names of Pending Pods.
+    """The Pods of a workload. `states`: number of Pods by state. `pending`: names of Pending Pods. `firstPending`: why
+    the first one is Pending.
 
     `endings`: Pods that terminated, restarted, or have another problem; the newest first, requested terminations last.
     `notExplained`: number of Pods beyond the limit of 2,000.
@@ -1042,6 +1043,7 @@ class Timeline(NamedTuple):
     pending: list[str]
     endings: list[PodEnd]
     not_explained: int
+    first_pending: PodEnd | None = None
 
 
 def kind_named(given: str) -> str:
@@ -1066,7 +1068,7 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
     `now`: seconds since 1970; None for a cluster snapshot of unknown age.
     """
     states: Counter[str] = Counter()
-    endings, pending = [], []
+    endings, pending = [], list[str]()
     selected = pods_of(cluster, evidence.workload) if evidence.workload and not evidence.pods else ()
     names = [
         *evidence.pods,
@@ -1085,4 +1087,8 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
             if any(trouble.id not in _NOT_ENDINGS for trouble in diagnosis.troubles):
                 endings.append(PodEnd(f"{evidence.namespace}/{name}", diagnosis))
     endings.sort(key=lambda ending: ending.order)
-    return Timeline(states, sorted(pending), endings, max(0, len(names) - _MAX_PODS))
+    first = None
+    if pending:
+        pod = cluster.pods[evidence.namespace, min(pending)]
+        first = PodEnd(pod.key, diagnose(cluster, pod, evidence, now))
+    return Timeline(states, sorted(pending), endings, max(0, len(names) - _MAX_PODS), first)

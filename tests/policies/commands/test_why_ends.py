@@ -372,7 +372,9 @@ def test_a_workload_gets_a_timeline_of_its_pods(tmp_path: Path, capsys: pytest.C
     status, out, _ = why(capsys, tmp_path, made, "deploy/web", "--fail-on", "node-pressure-evicted")
     lines = without_head(out).splitlines()
     assert status == 1
-    assert lines[0] == "Deployment default/web: 1 running, 1 ended, 1 Pending, 2 gone"
+    of_gone = "2 gone (1 node-pressure-evicted, 1 deleted-by-controller)"
+    ended = "1 ended (node-pressure-evicted)"
+    assert lines[0] == f"Deployment default/web: 1 running, {ended}, 1 Pending (not-tried-yet), {of_gone}"
     assert [line.split(": ")[0] for line in lines[1:4]] == [
         "  2026-11-22T03:30:00Z web-5f-e", f"  {T0} web-5f-b", "  2026-11-22T04:00:00Z web-5f-d",
     ]  # fmt: skip
