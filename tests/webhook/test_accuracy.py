@@ -39,7 +39,7 @@ from forewarn.webhook.accuracy import (
 from forewarn.webhook.admission.review import AdmissionCall, Hook
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
-from forewarn.webhook.http.server import bind
+from forewarn.webhook.http.listening import bind
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.workload_accuracy import LAG, RESULTS
 from tests.cases import cases

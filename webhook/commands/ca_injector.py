@@ -20,7 +20,8 @@ from forewarn.webhook.controllers.certificate_authority import CaInjector
 from forewarn.webhook.controllers.registration import Installation
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
-from forewarn.webhook.http.server import bind, handling, serve_health
+from forewarn.webhook.http.listening import bind
+from forewarn.webhook.http.server import handling, serve_health
 from forewarn.webhook.logs import LEVELS, is_in_a_pod, log_cannot_start, log_event, log_to_stderr, use_level
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import log_level, port

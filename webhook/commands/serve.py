@@ -37,13 +37,13 @@ from forewarn.webhook.commands.state_source import StateSource, context_of, from
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.asgi import Limits, Routes
+from forewarn.webhook.http.listening import bind
 from forewarn.webhook.http.server import (
     Demands,
     SwappingContext,
     TlsError,
     TlsServer,
     TooFewDescriptors,
-    bind,
     distrust,
     divide,
     handling,

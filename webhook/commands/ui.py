@@ -27,13 +27,14 @@ from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 from forewarn.policies.whatif.node_bands import zone_of
 from forewarn.policies.whatif.priority_levels import priority_levels
+from forewarn.webhook.http.listening import bind
 from forewarn.webhook.ui.access import Access
 from forewarn.webhook.ui.answers import State
 from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.pictures import document_of, of_cluster, pools_of
 from forewarn.webhook.ui.processes import Processes, Unanswered
 from forewarn.webhook.ui.questions import is_name
-from forewarn.webhook.ui.server import HOST, bound, serving
+from forewarn.webhook.ui.server import HOST, serving
 from forewarn.webhook.ui.shown import Cluster, Shown
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _serve(run: Run, release: Release, named: Sequence[str], port: int, *, in_br
     ask, about = load()
     processes, shown = Processes(ask, answering(load)), Shown(**about)  # before there are threads
     try:
-        with bound(port) as listening:
+        with bind(HOST, port) as listening:
             bound_port = listening.getsockname()[1]
             access = Access(bound_port)
             server = serving(listening, create_ui_app(Cluster(processes, shown), processes, access))

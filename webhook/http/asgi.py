@@ -290,10 +290,6 @@ class Limits:
 DEFAULT_LIMITS: Final = Limits()
 
 
-def _nothing() -> None:
-    """Do nothing: the default for a server without connections."""
-
-
 class ClientDisconnected(Exception):
     """Raised when the client has closed the connection."""
 
@@ -347,7 +343,7 @@ class Routes:
         if not callers.may_ask(tokens):
             return await self._rejected(request._replace(is_known=False), NO_TOKEN)
         if request.is_known:
-            scope.get(IS_CALLER, _nothing)()
+            scope.get(IS_CALLER, lambda: None)()
             return await self._let_in(request)
         try:
             async with self._strangers.slot():

@@ -34,10 +34,6 @@ class Rank(IntEnum):
     """A request of an API server whose body is arriving."""
 
 
-def _nothing() -> None:
-    """Do nothing: the default for a connection without transport."""
-
-
 @dataclass(eq=False, slots=True)
 class Connection:
     """One connection. `network`: of the client. `since`: start of the connection (monotonic clock). `end` closes it."""
@@ -49,7 +45,7 @@ class Connection:
     """True while a complete request of an API server has no response. A busy connection is not closed."""
     is_caller: bool = False
     """True after a request of an API server."""
-    end: Callable[[], object] = _nothing
+    end: Callable[[], object] = lambda: None
 
 
 class Connections:

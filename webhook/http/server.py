@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Container, Gene
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import blake2b
 from http import HTTPStatus
 from tempfile import NamedTemporaryFile
@@ -558,12 +559,12 @@ class Protocol(HttpToolsProtocol):
     def __init__(
         self,
         *arguments: Any,
-        limits: Limits = DEFAULT_LIMITS,
-        client_names: frozenset[str] = frozenset(),
-        rejected: Callable[[int], None] = report_nothing,
-        connection: Connection | None = None,
-        connections: Connections | None = None,
-        body_methods: Container[bytes] | None = None,
+        limits: Limits,
+        client_names: frozenset[str],
+        rejected: Callable[[int], None],
+        connection: Connection,
+        connections: Connections,
+        body_methods: Container[bytes] | None,
         **keywords: Any,
     ) -> None:
         """Create the protocol of one connection.
@@ -573,8 +574,7 @@ class Protocol(HttpToolsProtocol):
         have a body; None: all.
         """
         super().__init__(*arguments, **keywords)
-        self._connections = connections or Connections()
-        self._connection = connection or Connection("", monotonic())
+        self._connections, self._connection = connections, connection
         self._limits, self._client_names, self._rejected = limits, client_names, rejected
         self._body_methods = body_methods
         self._stranger = ""
@@ -813,8 +813,6 @@ class _OneAtATime:
             await send(message)
 
 
-ANY: Final = "::"
-_BACKLOG: Final = 2048
 ACCEPTED_AT_ONCE: Final = 8
 """Maximum connections that a port accepts in one turn of the event loop, which then closes the evicted ones."""
 _NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -822,7 +820,6 @@ _PAUSE_SECONDS: Final = 0.05
 """Pause if the kernel gives no connection and none can be evicted."""
 _CLOSE_SECONDS: Final = 2.0
 """Maximum seconds to wait for the end of the health server."""
-_NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 
 @contextmanager
@@ -850,8 +847,10 @@ class Server(uvicorn.Server):
         body_methods: Container[bytes] | None = None,
     ) -> None:
         super().__init__(_config(app, limits))
-        self._body_methods = body_methods
-        self._limits, self._client_names, self._rejected = limits, client_names, rejected
+        self._limits, self._rejected = limits, rejected
+        self._protocol = partial(
+            Protocol, limits=limits, client_names=client_names, rejected=rejected, body_methods=body_methods
+        )
         times = {"ssl_handshake_timeout": limits.handshake, "ssl_shutdown_timeout": limits.goodbye}
         self._tls: dict[str, Any] = {"ssl": context, **times} if context else {}
         self.connections = Connections(limits.connections)
@@ -894,7 +893,8 @@ class Server(uvicorn.Server):
 
     def _open(self, accepted: socket.socket, connection: Connection) -> None:
         accepted.setblocking(False)
-        protocol = self._protocol(connection)
+        state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+        protocol = self._protocol(connection=connection, connections=self.connections, **state)
         task = asyncio.get_running_loop().create_task(self._shake_hands(accepted, protocol))
         connection.end = task.cancel
         self._opening.add(task)
@@ -914,18 +914,6 @@ class Server(uvicorn.Server):
 
     async def _shake_hands(self, accepted: socket.socket, protocol: Protocol) -> None:
         await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, accepted, **self._tls)
-
-    def _protocol(self, connection: Connection) -> Protocol:
-        state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        return Protocol(
-            **state,
-            limits=self._limits,
-            client_names=self._client_names,
-            rejected=self._rejected,
-            body_methods=self._body_methods,
-            connection=connection,
-            connections=self.connections,
-        )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting connections, and finish requests in flight."""
@@ -992,33 +980,6 @@ class TlsServer(Server):
             self._drained_at = monotonic() + self._limits.drain
         else:
             self.should_exit = self.force_exit = True
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 selects a free port. `::` also accepts IPv4; without IPv6, IPv4 only.
-
-    Raises OSError.
-    """
-    try:
-        return _bind(socket.AF_INET6 if ":" in host else socket.AF_INET, host, port)
-    except OSError as error:
-        if host != ANY or error.errno not in _NO_IPV6:
-            raise
-        return _bind(socket.AF_INET, "0.0.0.0", port)
-
-
-def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if host == ANY:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        sock.bind((host, port))
-        sock.listen(_BACKLOG)  # from here on nobody is refused, only kept waiting
-    except OSError:
-        sock.close()
-        raise
-    return sock
 
 
 def serve_health(

@@ -25,19 +25,6 @@ class _Handler(WSGIRequestHandler):
         """Log nothing, because the first address contains the token."""
 
 
-def bound(port: int) -> socket.socket:
-    """Return a listening socket for the server. Port 0 selects a free port. Raises OSError."""
-    listener = socket.socket()
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
-        listener.listen()
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
 class Server(ThreadedWSGIServer):
     """Closes a connection beyond MAX_CONNECTIONS."""
 

@@ -11,7 +11,8 @@ import pytest
 
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
-from forewarn.webhook.http.server import Protocol, bind, serve_health
+from forewarn.webhook.http.listening import bind
+from forewarn.webhook.http.server import Protocol, serve_health
 from forewarn.webhook.logs import RareEvents
 from forewarn.webhook.metrics import Metrics
 from tests.hostile.floods import HEALTH_PORT, Flood

@@ -15,7 +15,8 @@ import pytest
 
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
-from forewarn.webhook.http.server import MAX_BODIES, MAX_BODY, MAX_OF_A_CLIENT, MAX_REQUESTS, bind, serve_health
+from forewarn.webhook.http.listening import bind
+from forewarn.webhook.http.server import MAX_BODIES, MAX_BODY, MAX_OF_A_CLIENT, MAX_REQUESTS, serve_health
 from forewarn.webhook.metrics import Metrics
 
 MAX_SECONDS = 60.0

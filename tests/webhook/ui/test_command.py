@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 
 from forewarn.webhook.commands import ui as command
-from forewarn.webhook.ui.server import bound
+from forewarn.webhook.http.listening import bind
 from tests.in_process import forewarn
 from tests.webhook.ui.browsing import MAX_SECONDS, served
 from tests.webhook.ui.desk import CLUSTER
@@ -23,7 +23,7 @@ def test_the_printed_address_shows_the_cluster() -> None:
 
 
 def test_a_port_in_use_has_a_reason() -> None:
-    with bound(0) as taken:
+    with bind("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         done = forewarn("ui", "--no-browser", "--cluster", CLUSTER, "--port", str(port))
     assert done.returncode == 3

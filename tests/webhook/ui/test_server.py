@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from forewarn.webhook.http.listening import bind
 from forewarn.webhook.ui.access import Access
 from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.processes import Step
 from forewarn.webhook.ui.questions import CommandLine
-from forewarn.webhook.ui.server import MAX_CONNECTIONS, bound, serving
+from forewarn.webhook.ui.server import MAX_CONNECTIONS, serving
 from forewarn.webhook.ui.shown import MAX_ANSWERS, Answers, Cluster, Shown
 from tests.webhook.ui.test_processes import wait_until
 
@@ -40,7 +41,7 @@ class Endless:
 @pytest.fixture
 def endless() -> Iterator[tuple[Endless, Access, int]]:
     processes = Endless()
-    with bound(0) as listening:
+    with bind("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
         access = Access(port)
         shown = Shown("", "", (), {"notDrawn": 0}, {"nodes": []}, ())
@@ -98,7 +99,7 @@ def answers_at_all(port: int) -> bool:
 
 
 def test_the_server_listens_on_this_machine_alone() -> None:
-    with bound(0) as listening:
+    with bind("127.0.0.1", 0) as listening:
         assert listening.getsockname()[0] == "127.0.0.1"
 
 
