@@ -414,7 +414,7 @@ class ApiServer:
             headers["Content-Type"] = content_type
         repeats = 1 if method == "GET" else 0
         data = None if body is None else json.dumps(body).encode()
-        response = self._open(method, path, query or {}, headers, times, data, repeats)
+        response = self._open(HttpCall(method, path, query or {}, headers, times, data, repeats))
         try:
             parsed = _object(_read_body(response, _MAX_BODY, self._clock() + times.total, self._clock))
         finally:
@@ -425,7 +425,7 @@ class ApiServer:
     def text(self, path: str, limit: int, times: Timeouts, query: Mapping[str, str] | None = None) -> Answer:
         """The text at a path, for example a Pod's response through the API server; at most `limit` bytes."""
         headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
-        response = self._open("GET", path, query or {}, headers, times, repeats=1)
+        response = self._open(HttpCall("GET", path, query or {}, headers, times, repeats=1))
         try:
             text = _read_body(response, limit, self._clock() + times.total, self._clock).decode(errors="replace")
         finally:
@@ -468,7 +468,7 @@ class ApiServer:
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """The objects of one page, and the other fields of the list. Raises ApiError."""
         times = timeouts or self._timeouts
-        response = self._open("GET", resource.path, query, {"Accept-Encoding": "gzip"}, times, repeats=1)
+        response = self._open(HttpCall("GET", resource.path, query, {"Accept-Encoding": "gzip"}, times, repeats=1))
         until, begun = self._clock() + times.total, b""
 
         def blocks() -> Iterator[bytes]:
@@ -500,7 +500,7 @@ class ApiServer:
             "timeoutSeconds": str(max(1, int(seconds))),
         }
         times = self._timeouts._replace(read=silence)
-        response = self._open("GET", resource.path, query, {"Accept-Encoding": "identity"}, times)
+        response = self._open(HttpCall("GET", resource.path, query, {"Accept-Encoding": "identity"}, times))
         return Watch(response, resource, silence, self._clock, self._keep)
 
     def close(self) -> None:
@@ -509,26 +509,17 @@ class ApiServer:
             if self._connection is not None:
                 self._connection.close()
 
-    def _open(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        times: Timeouts,
-        body: bytes | None = None,
-        repeats: int = 0,
-    ) -> Any:
+    def _open(self, call: HttpCall) -> Any:
         """Send a request, and return the successful response. Raises ApiError."""
         connection = self._current()
-        all_headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **headers}
-        response = connection.open(HttpCall(method, path, query, all_headers, times.connect, times.read, body, repeats))
+        headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **call.headers}
+        response = connection.open(call._replace(headers=headers))
         if response.status < 300:
             return response
         if response.status == UNAUTHORIZED:
             self._forget(connection)
         try:
-            error_body = _read_body(response, _MAX_ERROR, self._clock() + times.read, self._clock)
+            error_body = _read_body(response, _MAX_ERROR, self._clock() + call.times.read, self._clock)
         finally:
             response.release_conn()
         raise _rejection(response.status, error_body, response.headers.get("Retry-After", ""))
@@ -656,14 +647,13 @@ _POOL: Final = 32
 
 
 class HttpCall(NamedTuple):
-    """One HTTP request. Timeouts in seconds: to connect, and between two reads."""
+    """One HTTP request."""
 
     method: str
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
-    connect_seconds: float
-    read_seconds: float
+    times: Timeouts
     body: bytes | None = None
     repeats: int = 0
     """Maximum number of retries if an idle connection was closed."""
@@ -702,7 +692,7 @@ class Connection:
             f"{self._base}{call.path}" + (f"?{urlencode(call.query)}" if call.query else ""),
             body=call.body,
             headers=headers,
-            timeout=urllib3.Timeout(connect=call.connect_seconds, read=call.read_seconds),
+            timeout=urllib3.Timeout(connect=call.times.connect, read=call.times.read),
             retries=False,
             redirect=False,
             preload_content=False,
@@ -748,15 +738,13 @@ def connect(context: str = "") -> Connection:
 
 def contexts() -> list[str]:
     """The names of the kubeconfig's contexts, sorted. Raises ApiError."""
+    path = _required_kubeconfig("")
     try:
-        from kubernetes import config
+        return sorted({str(context["name"]) for context in _merged(path)["contexts"]})
     except ModuleNotFoundError as missing:
         raise ApiError(0, f"{missing.name} is not installed; install forewarn with the extra `live`") from None
-    path = _required_kubeconfig("")
-    names = _contexts(config, path)
-    if names is None:
-        raise ApiError(0, f"cannot read the contexts of the kubeconfig {path}")
-    return list(dict.fromkeys(names))
+    except Exception:  # the client answers a malformed kubeconfig with whatever comes up
+        raise ApiError(0, f"cannot read the contexts of the kubeconfig {path}") from None
 
 
 def _required_kubeconfig(otherwise: str) -> str:
@@ -773,17 +761,27 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> Any:
     path = _required_kubeconfig(" and not running in a cluster")
     try:
         config.load_kube_config(config_file=path, context=context or None, client_configuration=configuration)
-        return _user_of(config.kube_config.KubeConfigMerger(path).config.value, context)
+        return _user_of(path, context)
     except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up
-        entries = _contexts(config, path)
+        entries = None
+        with suppress(ApiError):
+            entries = contexts()
         if context and entries is not None and context not in entries:
             why = f'context "{context}" not found in {path}; known: {", ".join(entries) or "none"}'
             raise UnknownContext(0, why) from None
         raise ApiError(0, f"cannot use the kubeconfig {path}: {_reason(error)}") from None
 
 
-def _user_of(value: Any, context: str) -> Any:
-    """The fields of a context's user. `value`: of the merged kubeconfig. Raises any exception if malformed."""
+def _merged(path: str) -> Any:
+    """The merged kubeconfig. Raises any exception if it is missing or malformed."""
+    from kubernetes import config
+
+    return config.kube_config.KubeConfigMerger(path).config.value
+
+
+def _user_of(path: str, context: str) -> Any:
+    """The fields of a context's user. Raises any exception if the kubeconfig is missing or malformed."""
+    value = _merged(path)
     context = context or value["current-context"]
     name = next(entry for entry in value["contexts"] if entry["name"] == context).value["context"].get("user")
     return next((entry.value.get("user") for entry in value.get("users") or () if entry["name"] == name), None)
@@ -791,37 +789,20 @@ def _user_of(value: Any, context: str) -> Any:
 
 def current_context() -> str:
     """The name of the kubeconfig's current context; "" without a kubeconfig or current context."""
-    path = _kubeconfig()
-    if not path:
-        return ""
-    from kubernetes import config
-
-    try:
-        return str(config.list_kube_config_contexts(config_file=path)[1]["name"])
-    except Exception:  # as malformed as what could not be loaded
-        return ""
+    with suppress(Exception):  # as malformed as what could not be loaded
+        return str(_merged(_kubeconfig())["current-context"])
+    return ""
 
 
 def impersonated_user(context: str) -> str:
     """The user that requests of a context impersonate; "" if none, or if the kubeconfig is missing or malformed."""
-    user, path = None, _kubeconfig()
+    user = None
     with suppress(Exception):  # as malformed as what could not be loaded
-        from kubernetes import config
-
-        user = _user_of(config.kube_config.KubeConfigMerger(path).config.value, context) if path else None
+        user = _user_of(_kubeconfig(), context)
     with suppress(ApiError):
         names = (value for key, value in headers_of(user) if key == "Impersonate-User")
         return next(names, "").encode("latin-1").decode(errors="replace")
     return ""
-
-
-def _contexts(config: Any, path: str) -> list[str] | None:
-    """Return the sorted names of all contexts in a kubeconfig; None if the file is invalid."""
-    try:
-        contexts = config.kube_config.KubeConfigMerger(path).config.value["contexts"]
-        return sorted(str(context["name"]) for context in contexts)
-    except Exception:  # as malformed as what could not be loaded
-        return None
 
 
 def _read_service_account(config: Any, configuration: Any) -> None:

@@ -138,7 +138,7 @@ def test_a_request_is_sent_again_as_often_as_it_says() -> None:
     for repeats in (0, 1):
         pool = Pool()
         with pytest.raises(ApiError):
-            Connection(Settings(), pool).open(HttpCall("PUT", "/", {}, {}, 1, 1, None, repeats))
+            Connection(Settings(), pool).open(HttpCall("PUT", "/", {}, {}, QUICK, None, repeats))
         assert pool.sent == 1 + repeats
 
 
