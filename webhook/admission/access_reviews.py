@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
 from threading import BoundedSemaphore, Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.objects.fields import at
 
@@ -98,22 +98,24 @@ class AccessReviews:
                 self._answers.popitem(last=False)
 
 
-def _review_of(user: User, namespace: str, resource: Resource = PODS) -> bytes:
-    """The SubjectAccessReview as JSON, with all fields of the user: `extra` may restrict a token's permissions."""
+def access_review(user: User, **attributes: str) -> dict[str, Any]:
+    """The SubjectAccessReview, with all fields of the user: `extra` may restrict a token's permissions.
+
+    `attributes`: of the resource; "" for an absent one.
+    """
     spec = {
         "user": user.name,
         "groups": list(user.groups),
         **({"uid": user.uid} if user.uid else {}),
         **({"extra": {key: list(values) for key, values in user.extra}} if user.extra else {}),
-        "resourceAttributes": {
-            "verb": "list",
-            **({"group": resource.group} if resource.group else {}),
-            "version": resource.version,
-            "resource": resource.name,
-            **({"namespace": namespace} if namespace else {}),
-        },
+        "resourceAttributes": {key: value for key, value in attributes.items() if value},
     }
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    return {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+
+
+def _review_of(user: User, namespace: str, resource: Resource = PODS) -> bytes:
+    group, version, name = resource
+    review = access_review(user, verb="list", group=group, version=version, resource=name, namespace=namespace)
     return json.dumps(review, sort_keys=True).encode()
 
 

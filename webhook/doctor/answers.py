@@ -36,20 +36,15 @@ _METRIC: Final = re.compile(r"^(forewarn_[a-z_]+)(?:\{([^}]*)\})? ([-+0-9.eEnaif
 _LABEL: Final = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 NOT_LISTENING: Final = "refused"
 """In errors of a connection to a port on which nothing listens."""
+_CHECK_NETWORK: Final = "check network policies and firewalls between API servers and port 8443"
 _CAUSES: Final = (
     ("x509", "API servers do not trust the certificate", "see the checks caBundle and certificate"),
     ("no endpoints", "no replica is ready", "see the checks replicas and Service"),
     (NOT_LISTENING, "nothing listens behind the Service", "see the checks replicas and Service"),
     ("not found", "the Service is missing", AGAIN),
     ("no such host", "the Service is missing", AGAIN),
-    (
-        "deadline exceeded",
-        "no response in time",
-        "check network policies and firewalls between API servers and port 8443",
-    ),
-    ("Client.Timeout", "no response in time", "check network policies and firewalls between API servers and port 8443"),
-    ("i/o timeout", "no response in time", "check network policies and firewalls between API servers and port 8443"),
-    ("no route", "no response", "check network policies and firewalls between API servers and port 8443"),
+    *((sign, "no response in time", _CHECK_NETWORK) for sign in ("deadline exceeded", "Client.Timeout", "i/o timeout")),
+    ("no route", "no response", _CHECK_NETWORK),
 )
 
 

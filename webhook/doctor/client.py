@@ -75,12 +75,11 @@ class Client:
 
     def get(self, path: str, what: str) -> Seen:
         """Return the object at a path. `what`: its name in messages."""
-        return self._within_limit(lambda times: self._made("GET", path, None, None, times), what)
+        return self._asked("GET", path, what)
 
     def create(self, path: str, obj: ApiObject, what: str, *, dry_run: bool = False) -> Seen:
         """Create an object. `what`: its name in messages. Only for dry runs and reviews, which are not stored."""
-        query = {"dryRun": "All"} if dry_run else None
-        return self._within_limit(lambda times: self._made("POST", path, obj, query, times), what)
+        return self._asked("POST", path, what, obj, {"dryRun": "All"} if dry_run else None)
 
     def text(self, path: str, what: str, query: dict[str, str] | None = None) -> Seen:
         """Return the text at a path that is not an object. `what`: its name in messages."""
@@ -103,7 +102,7 @@ class Client:
         token = ""
         for _ in range(PAGES):
             query_ = {**(query or {}), "limit": str(PAGE), **({"continue": token} if token else {})}
-            seen = self._within_limit(lambda times, query_=query_: self._made("GET", path, None, query_, times), what)  # type: ignore[misc]
+            seen = self._asked("GET", path, what, query=query_)
             if not seen.exists:
                 return Listed(objects, False, seen.why, seen.status)
             items, metadata = seen.object.get("items"), seen.object.get("metadata")
@@ -113,11 +112,14 @@ class Client:
                 return Listed(objects, True)
         return Listed(objects, False)
 
-    def _made(
-        self, method: str, path: str, body: ApiObject | None, query: dict[str, str] | None, times: Timeouts
+    def _asked(
+        self, method: str, path: str, what: str, body: ApiObject | None = None, query: dict[str, str] | None = None
     ) -> Seen:
-        answer = self._api.ask(method, path, query, body, timeouts=times)
-        return Seen(answer.object, warnings=answer.warnings)
+        def ask(times: Timeouts) -> Seen:
+            answer = self._api.ask(method, path, query, body, timeouts=times)
+            return Seen(answer.object, warnings=answer.warnings)
+
+        return self._within_limit(ask, what)
 
     def _within_limit(self, ask: Callable[[Timeouts], Seen], what: str) -> Seen:
         left = self.remaining

@@ -15,9 +15,10 @@ from forewarn.policies.kinds.registry import BY_GROUP_KIND, KINDS, NAMESPACE, PR
 from forewarn.policies.objects.fields import InvalidObject, at
 from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION
 from forewarn.policies.objects.priority_class import SYSTEM_NAMES, SYSTEM_PRIORITY_CLASS_PREFIX
-from forewarn.policies.objects.reviewed_object import ChangeSet
+from forewarn.policies.objects.reviewed_object import ChangeSet, User
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import Target
+from forewarn.webhook.admission.access_reviews import PATH, access_review
 from forewarn.webhook.doctor.client import Client, part
 from forewarn.webhook.doctor.report import AGAIN, Area, Line
 
@@ -87,31 +88,18 @@ def _rights(client: Client, installed: Installed) -> Iterator[Line]:
             group, resource, verb, _, name = right
             lacking.append(f"{verb} {resource}{'.' + group if group else ''}{' ' + name if name else ''}")
     if lacking:
-        fix = AGAIN
-        yield AREA.problem("permissions", f"missing permissions of {user}: {listed(lacking, 5)}", fix)
+        yield AREA.problem("permissions", f"missing permissions of {user}: {listed(lacking, 5)}", AGAIN)
     else:
         yield AREA.ok("permissions", f"{user} has all {len(wanted)} permissions that it needs")
 
 
 def _may(client: Client, user: str, group: str, resource: str, verb: str, namespace: str, name: str) -> bool | str:
     """Report whether a user has a permission; a string gives the reason why this is unknown."""
-    attributes = {"group": group, "resource": resource, "verb": verb, "namespace": namespace, "name": name}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": user,
-            "groups": [
-                "system:serviceaccounts",
-                f"system:serviceaccounts:{user.split(':')[2]}",
-                "system:authenticated",
-            ],
-            "resourceAttributes": attributes,
-        },
-    }
-    seen = client.create(
-        "/apis/authorization.k8s.io/v1/subjectaccessreviews", review, "the permissions of its service account"
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{user.split(':')[2]}", "system:authenticated")
+    review = access_review(
+        User(user, groups), group=group, resource=resource, verb=verb, namespace=namespace, name=name
     )
+    seen = client.create(PATH, review, "the permissions of its service account")
     return bool(at(seen.object, "status", "allowed")) if seen.exists else seen.why
 
 

@@ -36,6 +36,7 @@ _PODS_AND_WORKLOADS: Final = (
     ("apps", "v1", "deployments", "CREATE", "Namespaced"),
     ("batch", "v1", "jobs", "CREATE", "Namespaced"),
 )
+_CLASSES: Final = (("scheduling.k8s.io", "v1", "priorityclasses", "CREATE", "Cluster"),)
 
 
 class Webhook(NamedTuple):
@@ -264,30 +265,23 @@ def service_name(service: ApiObject) -> tuple[str, str]:
 
 def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[Line]:
     """Report other webhooks that can change Pods and workloads, or must respond before a PriorityClass is stored."""
-    changing = sorted(
-        {
+    every = [webhook for webhooks in others.values() for webhook in webhooks]
+    required = [(name, webhook) for name, webhook in every if webhook.get("failurePolicy") != "Ignore"]
+    for webhooks, rules, what in (
+        (
+            others.get(MUTATING, ()),
+            _PODS_AND_WORKLOADS,
+            "can also change Pods and workloads; /validate checks the result",
+        ),
+        (required, _CLASSES, "must also respond before a PriorityClass is stored"),
+    ):
+        names = {
             f"{configuration} ({webhook.get('name')})"
-            for configuration, webhook in others.get(MUTATING, ())
-            if any(_is_covered(rule, _objects(webhook.get("rules"))) for rule in _PODS_AND_WORKLOADS)
+            for configuration, webhook in webhooks
+            if any(_is_covered(rule, _objects(webhook.get("rules"))) for rule in rules)
         }
-    )
-    if changing:
-        text = f"{listed(changing, 5)} can also change Pods and workloads; /validate checks the result"
-        yield AREA.ok("other webhooks", text)
-    blocking = sorted(
-        {
-            f"{configuration} ({webhook.get('name')})"
-            for kind in others
-            for configuration, webhook in others[kind]
-            if webhook.get("failurePolicy") != "Ignore"
-            and _is_covered(
-                ("scheduling.k8s.io", "v1", "priorityclasses", "CREATE", "Cluster"), _objects(webhook.get("rules"))
-            )
-        }
-    )
-    if blocking:
-        text = f"{listed(blocking, 5)} must also respond before a PriorityClass is stored"
-        yield AREA.ok("other webhooks", text)
+        if names:
+            yield AREA.ok("other webhooks", f"{listed(sorted(names), 5)} {what}")
 
 
 Rule = tuple[str, str, str, str, str]
