@@ -27,10 +27,6 @@ LIVE: Final = "live"
 _COLLECT_AFTER: Final = 100_000
 
 
-def _nothing() -> str:
-    return ""
-
-
 class StateSource(NamedTuple):
     """A source of cluster state.
 
@@ -41,8 +37,8 @@ class StateSource(NamedTuple):
 
     cluster: Callable[[], ClusterSnapshot | None]
     confirm: Confirm | None = None
-    staleness: Callable[[], str] = _nothing
-    fault: Callable[[], str] = _nothing
+    staleness: Callable[[], str] = lambda: ""
+    fault: Callable[[], str] = lambda: ""
     stop: Callable[[], None] = lambda: None
     api: ApiServer | None = None
     listen: Callable[[Callable[[Changed], None]], None] = lambda _: None

@@ -89,7 +89,7 @@ class Outlets(NamedTuple):
     """
 
     notify: Callable[[Delta], None]
-    trouble: Callable[[KindSpec, str, ApiError | None], None]
+    trouble: Callable[[KindSpec, str], None]
     wait: Callable[[float], bool]
     clock: Callable[[], float] = monotonic
 
@@ -186,13 +186,13 @@ class Reflector:
             self._limit = 0  # so slow that pages expire: all at once
         if isinstance(error, Expired | Silent):
             self._version = ""
-            self._outlets.trouble(self.resource, "expired" if isinstance(error, Expired) else "silent", error)
+            self._outlets.trouble(self.resource, "expired" if isinstance(error, Expired) else "silent")
             old = self._outlets.clock() - self._listed >= self._backoff.pace.longest
             if self._verb == "watch" and (self._moved or old):
                 return 0.0  # at once, but a list that did not help is not followed by another
         else:
             self._log_error(error)
-            self._outlets.trouble(self.resource, str(error.status or "broken"), error)
+            self._outlets.trouble(self.resource, str(error.status or "broken"))
         self.fault = None if isinstance(error, Expired | Silent) else error
         return self._backoff.next(error.retry_after)
 
@@ -256,13 +256,12 @@ class Informer:
     ) -> None:
         self._state = ClusterState(resources, rejected, replaced=replaced, templates=templates, release=release)
         self._version = version if release is not None and release.minor is None else None
-        self._trouble = trouble
         self.changed: Callable[[Changed], None] = _nothing
         self._deltas: Queue[Delta | None] = Queue(_WAITING)
         self._stop = Event()
         self._synced = Event()
         self._api, self._pace = api, pace
-        self._outlets = Outlets(self._put, self._troubled, self._stop.wait)
+        self._outlets = Outlets(self._put, trouble, self._stop.wait)
         self._reflectors = [self._reflector(resource) for resource in resources]
         self._threads: list[Thread] = []
 
@@ -364,9 +363,6 @@ class Informer:
             with suppress(Full):
                 self._deltas.put(delta, timeout=_TURN_SECONDS)
                 return
-
-    def _troubled(self, resource: KindSpec, word: str, _error: ApiError | None) -> None:
-        self._trouble(resource, word)
 
     def _own(self) -> None:
         """Process messages, and publish at most every few milliseconds: the main loop of the thread that owns the

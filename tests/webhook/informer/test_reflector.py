@@ -60,7 +60,7 @@ class Played:
 
     def reflector(self, resource: KindSpec = PODS, chance: float = 1.0, pace: Pace = Pace()) -> Reflector:  # noqa: B008
         outlets = Outlets(
-            self.deltas.append, lambda _r, word, _e: self.troubles.append(word), lambda _: False, lambda: self.now
+            self.deltas.append, lambda _, word: self.troubles.append(word), lambda _: False, lambda: self.now
         )
         return Reflector(self, resource, outlets, Backoff(lambda: chance, pace))
 
