@@ -136,13 +136,12 @@ class Metrics:
         self.in_flight = self._make(Gauge, "requests_in_flight", text)
         self.findings = self._make(Counter, "findings", "Number of findings for admission requests.", "rule", "action")
         text = "Number of requests that forewarn answered with an HTTP error instead of an AdmissionReview."
-        self._rejected = self._closed(Counter, "http_requests_rejected", text, "reason", [*RejectionReason])
+        self._rejected = self._closed("http_requests_rejected", text, "reason", [*RejectionReason])
         text = (
             "Number of requests of trusted callers, usually API servers, that forewarn answered with HTTP 4xx. API "
             "servers then apply failurePolicy."
         )
         self.rejected_api_servers = self._closed(
-            Counter,
             "api_server_requests_rejected",
             text,
             "reason",
@@ -157,22 +156,20 @@ class Metrics:
             'Number of predictions for /validate, by outcome. `outcome="skipped"`: not completed, because the queue '
             "was too long."
         )
-        self.predictions = self._closed(Counter, "predictions", text, "outcome", Outcome)
+        self.predictions = self._closed("predictions", text, "outcome", Outcome)
         text = (
             "Number of predictions, by what the response shows: numbers (`exact`), ranges (`coarse`), nothing because "
             "predictionBudget is used up (`budget`), or nothing because the affinity of the Pod refers to other "
             "namespaces (`affinity`)."
         )
-        self.predictions_shown = self._closed(Counter, "predictions_shown", text, "detail", DETAILS)
+        self.predictions_shown = self._closed("predictions_shown", text, "detail", DETAILS)
         text = "Number of predictions for Pods, by how they compare with the first decision of kube-scheduler."
-        self.prediction_results = self._closed(Counter, "prediction_results", text, "result", RESULTS)
+        self.prediction_results = self._closed("prediction_results", text, "result", RESULTS)
         text = (
             "Number of predictions for workloads and for Pods without a controller, by how they compare with the Pods "
             "after the rollout."
         )
-        self.workload_prediction_results = self._closed(
-            Counter, "workload_prediction_results", text, "result", WORKLOAD_RESULTS
-        )
+        self.workload_prediction_results = self._closed("workload_prediction_results", text, "result", WORKLOAD_RESULTS)
         text = "Duration of a prediction for /validate."
         self.prediction_duration = self._make(_seconds, "prediction_duration_seconds", text)
         text = "Number of predictions that wait for a process."
@@ -210,7 +207,7 @@ class Metrics:
         text = "Number of findings of the last audit. Only the leader has this metric."
         self.audit_findings = self._make(Gauge, "audit_findings", text, "rule", "severity")
         text = 'Number of audits, by outcome. `outcome="incomplete"`: not everything was evaluated.'
-        self.audits = self._closed(Counter, "audits", text, "outcome", AUDITS)
+        self.audits = self._closed("audits", text, "outcome", AUDITS)
         text = "Time of the last audit of this replica that did not fail, as a Unix timestamp; 0 before that."
         self.audit_last_run = self._make(Gauge, "audit_last_run_timestamp_seconds", text)
 
@@ -241,9 +238,9 @@ class Metrics:
         self.described.append(Described(self._section, exposed, word, labels, help_))
         return kind(f"forewarn_{name}", help_, labels, registry=self._registry)
 
-    def _closed(self, kind: Callable[..., Any], name: str, help_: str, label: str, values: Iterable[str]) -> Any:
-        """Create a metric with one label. All values exist from the start, so that Prometheus sees the first event."""
-        metric = self._make(kind, name, help_, label)
+    def _closed(self, name: str, help_: str, label: str, values: Iterable[str]) -> Any:
+        """Create a counter with one label. All values exist from the start, so that Prometheus sees the first event."""
+        metric = self._make(Counter, name, help_, label)
         for value in values:
             metric.labels(value)
         return metric

@@ -233,11 +233,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
 
 def _without_service_links(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without the variables that the kubelet sets for Services."""
-    return {name: value for name, value in environment.items() if not _is_service_link(name, value)}
-
-
-def _is_service_link(name: str, value: str) -> bool:
-    return name.endswith("_PORT") and _SERVICE_LINK.fullmatch(value) is not None
+    return {k: v for k, v in environment.items() if not (k.endswith("_PORT") and _SERVICE_LINK.fullmatch(v))}
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:

@@ -71,10 +71,8 @@ class Authority:
         """Create a new CA."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"forewarn CA {x509.random_serial_number():x}"[:40])
-        builder = _builder(name, name, (key.public_key(), key.public_key()), (now, now + life))
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        certificate = builder.add_extension(_usage(sign=False, certificates=True), critical=True)
-        pem = certificate.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        builder = _builder(name, name, (key.public_key(), key.public_key()), (now, now + life), is_ca=True)
+        pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
         return cls(pem, _private(key), validity_of(pem))
 
     @classmethod
@@ -95,9 +93,8 @@ class Authority:
         """Sign a serving certificate for these names, which expires no later than the CA."""
         ca, ca_key, key = _load(self.certificate), _load_key(self.key), ec.generate_private_key(ec.SECP256R1())
         ends = min((now + life).astimezone(UTC), self.validity.not_after)
-        builder = _builder(_name("forewarn"), ca.subject, (key.public_key(), ca_key.public_key()), (now, ends))
-        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        builder = builder.add_extension(_usage(sign=True, certificates=False), critical=True)
+        keys = key.public_key(), ca_key.public_key()
+        builder = _builder(_name("forewarn"), ca.subject, keys, (now, ends), is_ca=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         builder = builder.add_extension(
             x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False
@@ -212,20 +209,20 @@ def _builder(
     issuer: x509.Name,
     keys: tuple[ec.EllipticCurvePublicKey, ec.EllipticCurvePublicKey],
     life: tuple[datetime, datetime],
+    *,
+    is_ca: bool,
 ) -> x509.CertificateBuilder:
-    """A certificate builder without extensions for the usage. `keys`: public keys of the subject and of the issuer."""
+    """A certificate builder. `keys`: public keys of the subject and of the issuer."""
     key, by = keys
     begins, ends = life
     builder = x509.CertificateBuilder(issuer, subject, key, x509.random_serial_number(), begins - BACKDATED, ends)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-    return builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by), critical=False)
-
-
-def _usage(*, sign: bool, certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=sign,
-        key_cert_sign=certificates,
-        crl_sign=certificates,
+    builder = builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by), critical=False)
+    constraints = x509.BasicConstraints(ca=is_ca, path_length=0 if is_ca else None)
+    usage = x509.KeyUsage(
+        digital_signature=not is_ca,
+        key_cert_sign=is_ca,
+        crl_sign=is_ca,
         content_commitment=False,
         key_encipherment=False,
         data_encipherment=False,
@@ -233,6 +230,7 @@ def _usage(*, sign: bool, certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+    return builder.add_extension(constraints, critical=True).add_extension(usage, critical=True)
 
 
 def _general_name(name: str) -> x509.GeneralName:
