@@ -73,9 +73,6 @@ class Unmasking:
             event.value = value
         return event
 
-    def check_event(self) -> bool:
-        return bool(self._events.check_event())
-
 
 def extent(event: Any) -> tuple[int, int]:
     return event.start_mark.index, event.end_mark.index
