@@ -61,8 +61,8 @@ def upgrade_tables(answer: Answer) -> Iterator[TitledTable]:
         yield TitledTable("by pool:", heads, _by_pool(answer, upgrade.pools), ("pool",))
     if upgrade is not None and answer.blockers:
         nodes = len({node for blocker in answer.blockers for node in blocker.nodes})
-        pdbs = plural(len(answer.blockers), "PDB allows", "PDBs allow")
-        title = f"before the upgrade, {pdbs} no disruptions, on {nodes} of {plural(len(upgrade.steps), 'node')}:"
+        pdbs = plural(len(answer.blockers), "PDB blocks", "PDBs block")
+        title = f"before the upgrade, {pdbs} evictions, on {nodes} of {plural(len(upgrade.steps), 'node')}:"
         rows: list[list[str | int]]
         rows = [
             [blocker.budget, _needs(blocker), len(blocker.nodes), listed(list(blocker.pods), 2)]
@@ -90,6 +90,8 @@ def _by_pool(answer: Answer, pools: Sequence[UpgradedPool]) -> list[list[str | i
 
 
 def _needs(blocker: DrainBlocker) -> str:
+    if blocker.overlaps:
+        return "another PDB selects the same Pods"
     return (
         f"needs all {blocker.expected}"
         if blocker.never
@@ -99,12 +101,15 @@ def _needs(blocker: DrainBlocker) -> str:
 
 def _fix_of(answer: Answer) -> str:
     """The fix for a blocked drain or upgrade; "" if no cause is known."""
-    blocking = sorted({pdb for pods in answer.not_drained.values() for pdb in _blocking(pods, answer)})
-    if blocking:
-        what = "PodDisruptionBudget" if len(blocking) == 1 else "PodDisruptionBudgets"
-        how = "lower minAvailable, more Pods, or higher maxUnavailable"
-        return f"let {what} {listed(blocking, _NAMED)} allow a disruption ({how})"
-    return ""
+    one, several = _blocking([pod for pods in answer.not_drained.values() for pod in pods], answer)
+    fixes = [f"remove all but one of {_pdbs(several)}, or narrow a selector"] if several else []
+    how = "lower minAvailable, more Pods, or higher maxUnavailable"
+    fixes += [f"let {_pdbs(one)} allow a disruption ({how})"] if one else []
+    return "; ".join(fixes)
+
+
+def _pdbs(names: Sequence[str]) -> str:
+    return f"PodDisruptionBudget{'s' * (len(names) > 1)} {listed(names, _NAMED)}"
 
 
 def _nodes(steps: Sequence[UpgradeStep]) -> str:
@@ -120,14 +125,17 @@ def _not_emptied(answer: Answer) -> list[str]:
     ]
 
 
-def _blocking(pods: Iterable[str], answer: Answer) -> set[str]:
-    return {pdb for pod in pods for pdb in answer.eviction_blocked_by.get(pod, ())}
+def _blocking(pods: Iterable[str], answer: Answer) -> tuple[list[str], list[str]]:
+    """The PDBs that alone block the eviction of one of these Pods, and those that share a Pod, which blocks it."""
+    found = [answer.eviction_blocked_by.get(pod, ()) for pod in pods]
+    return sorted({pdb for pdbs in found if len(pdbs) == 1 for pdb in pdbs}), sorted(
+        {pdb for pdbs in found if len(pdbs) > 1 for pdb in pdbs}
+    )
 
 
 def _reason(pods: Iterable[str], answer: Answer) -> str:
     """A phrase with the PDBs that block the eviction of these Pods; "" if there are none."""
-    pdbs = sorted(_blocking(pods, answer))
-    if not pdbs:
-        return ""
-    one, several = "PodDisruptionBudget {} allows no disruptions", "PodDisruptionBudgets {} allow no disruptions"
-    return ": " + (one if len(pdbs) == 1 else several).format(listed(pdbs, _NAMED))
+    one, several = _blocking(pods, answer)
+    reasons = [f"{_pdbs(one)} {'allow' if len(one) > 1 else 'allows'} no disruptions"] if one else []
+    reasons += [f"{_pdbs(several)} select the same Pods: the eviction API allows one"] if several else []
+    return f": {', '.join(reasons)}" if reasons else ""

@@ -10,6 +10,7 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.render.drain import upgrade_tables
+from forewarn.policies.render.whatif import render
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.whatif.blockers import blockers_of
 from forewarn.policies.whatif.comparison import ask
@@ -96,6 +97,27 @@ def test_blockers_name_pods_nodes_and_counts() -> None:
     assert blockers_of(simulation, []) == []
 
 
+@pytest.mark.parametrize(
+    ("least", "more", "needs", "fix"),
+    [
+        (1, ("web",), "another PDB selects the same Pods", "remove all but one of PodDisruptionBudgets {}, or narrow"),
+        (3, (), "needs all 3", "let PodDisruptionBudget {} allow a disruption"),
+        (3, ("other",), "needs all 3", "let PodDisruptionBudget {} allow a disruption"),
+    ],
+)
+def test_a_drain_that_several_budgets_block_has_another_fix(
+    least: int, more: tuple[str, ...], needs: str, fix: str
+) -> None:
+    """Eviction rejects a Pod with more than one PDB, whatever they allow."""
+    cache = cluster_of(3, least)
+    for app in more:
+        cache.add({**budget(app, 0).obj, "metadata": {"name": f"of-{app}", "namespace": "default"}})
+    text = "\n".join(render(answer_of(cache)))
+    assert fix.format("default/of-web, default/web" if "web" in more else "default/web") in text
+    assert needs in text
+    assert ("select the same Pods: the eviction API allows one" in text) is ("web" in more)
+
+
 def test_preemptions_on_nodes_that_an_autoscaler_adds_have_a_row() -> None:
     pools = [UpgradedPool(name, [UpgradeStep(f"{name}1", name, 0.0, 1.0, 2.0, ())]) for name in "ab"]
     preempted: Any = [SimpleNamespace(node=node) for node in ("a1", "a1-new", "added", "added")]
@@ -125,7 +147,7 @@ def test_all_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     ]
     assert main([*asked, "--fail-on", "pdb"]) == 1
     out = capsys.readouterr().out
-    assert "before the upgrade, 1 PDB allows no disruptions, on 3 of 3 nodes:" in out
+    assert "before the upgrade, 1 PDB blocks evictions, on 3 of 3 nodes:" in out
     assert "needs all 3" in out
     assert "deleted after --drain-timeout: 3 Pods" in out
     assert main([*asked, "-o", "markdown"]) == 0
