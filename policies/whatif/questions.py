@@ -200,22 +200,25 @@ def scaled(
     version, kind, namespace, name = _named(cluster, workload, namespace, _KINDS)
     arrival = _scaling(f"{version} {kind}", namespace, name, replicas)
     target = f"{version.rpartition('/')[0]}/{kind}", namespace, name
-    notes = [
-        f"HorizontalPodAutoscaler {'/'.join(key)} {_range_of(obj)}; its changes are not simulated"
-        for key, obj in (autoscalers or {}).items()
-        if replicas and target_of(key[0], obj) == target
-    ]
+    scalers = [item for item in (autoscalers or {}).items() if replicas and target_of(item[0][0], item[1]) == target]
+    notes, undone = [], ""
+    for key, obj in scalers[:1]:
+        (least, most), scaler = _limits_of(obj), "/".join(key)
+        kept = min(max(replicas, least), most) if 0 <= least <= most and most else None
+        limits = f"allows {least} to {plural(most, 'replica')}" if kept else "has invalid maxReplicas"
+        notes = [f"HorizontalPodAutoscaler {scaler} {limits}; its changes are not simulated"]
+        if kept and kept != replicas and len(scalers) == 1:  # two autoscalers of a workload change nothing
+            undone = f" (HPA {scaler} would set it back to {kept})"
     present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
     verb = "already has" if present == replicas else "scaled to"
-    title = f"{kind} {namespace}/{name} {verb} {plural(replicas, 'replica')}"
-    return Question(title, [arrival], notes=notes[:1])  # two autoscalers of a workload change nothing
+    title = f"{kind} {namespace}/{name} {verb} {plural(replicas, 'replica')}{undone}"
+    return Question(title, [arrival], notes=notes)
 
 
-def _range_of(autoscaler: ApiObject) -> str:
-    """Return which numbers of replicas a HorizontalPodAutoscaler allows; kube-apiserver rejects one without any."""
-    least, most = integer(at(autoscaler, *_LEAST)), integer(at(autoscaler, *_MOST)) or 0
-    least = 1 if least is None else least
-    return f"allows {least} to {plural(most, 'replica')}" if 0 <= least <= most and most else "has invalid maxReplicas"
+def _limits_of(autoscaler: ApiObject) -> tuple[int, int]:
+    """Return minReplicas and maxReplicas; kube-apiserver rejects an object without."""
+    least = integer(at(autoscaler, *_LEAST))
+    return 1 if least is None else least, integer(at(autoscaler, *_MOST)) or 0
 
 
 def _scaling(resource: str, namespace: str, name: str, replicas: int) -> Arrival:

@@ -149,18 +149,23 @@ def test_scaling_a_workload_names_the_autoscaler_that_may_change_it_again(
 
 
 @pytest.mark.parametrize(
-    ("least", "most", "told"),
+    ("least", "most", "told", "kept"),
     [
-        (0, 2, "allows 0 to 2 replicas"),
-        (None, 1, "allows 1 to 1 replica"),
-        (None, None, "has invalid maxReplicas"),
-        (5, 3, "has invalid maxReplicas"),
-        (None, "9", "has invalid maxReplicas"),
+        (0, 2, "allows 0 to 2 replicas", None),
+        (None, 1, "allows 1 to 1 replica", 1),
+        (4, 6, "allows 4 to 6 replicas", 4),
+        (None, None, "has invalid maxReplicas", None),
+        (5, 3, "has invalid maxReplicas", None),
+        (None, "9", "has invalid maxReplicas", None),
     ],
 )
 def test_scaling_a_workload_names_what_its_autoscaler_allows(
-    least: int | None, most: Any, told: str, tmp_path: Path
+    least: int | None, most: Any, told: str, kept: int | None, tmp_path: Path
 ) -> None:
     scaler = autoscaler("a", most, minReplicas=least)
     result = asked(tmp_path, workload("a"), scaler, change=forewarn.Scale("deployment/a", 2, "team"))
     assert list(result.notes) == [f"HorizontalPodAutoscaler team/a {told}; its changes are not simulated"]
+    undone = f" (HPA team/a would set it back to {kept})" if kept else ""
+    assert result.answer.change == f"Deployment team/a scaled to 2 replicas{undone}"
+    two = asked(tmp_path, workload("a"), scaler, autoscaler("b", 1, "a"), change=forewarn.Scale("deployment/a", 2, "team"))
+    assert two.answer.change == "Deployment team/a scaled to 2 replicas", "two autoscalers change nothing"
