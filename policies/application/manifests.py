@@ -185,7 +185,7 @@ def with_manifests(
     priority_classes, invalid = with_classes(cluster, classes)
     _collect(faults, invalid)
     cluster_with_classes, unreadable = replace(cluster, priority_classes=priority_classes), list[InvalidObject]()
-    recreated = {id(obj) for obj in objects if is_deleted_first(cluster, obj)}
+    recreated = {id(obj): None for obj in objects if is_deleted_first(cluster, obj)}
     problems = rejected(cluster_with_classes, in_order, recreated)
     problems += [(obj, InvalidObject(_RECREATED, (), ref_of(obj))) for obj in objects if id(obj) in recreated]
     _collect(faults, (fault for _, fault in problems))

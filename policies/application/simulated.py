@@ -153,27 +153,34 @@ def _deletes_class(arrival: Arrival) -> bool:
     return arrival.op == "delete" and arrival.at == 0 and group_kind(arrival.object) == PRIORITY_CLASS
 
 
-def checked(arrivals: Iterable[Arrival]) -> tuple[list[ApiObject], set[int]]:
-    """Return what to pass to `rejected`: created objects and updated Jobs, and the `id` of those deleted before."""
+def checked(arrivals: Iterable[Arrival]) -> tuple[list[ApiObject], dict[int, ApiObject | None]]:
+    """Return what to pass to `rejected`: created objects and updated Jobs, and the objects that earlier events create
+    or delete.
+    """
     objects: list[ApiObject] = []
-    deleted, recreated = set[ObjectRef](), set[int]()
+    latest: dict[ObjectRef, ApiObject | None] = {}
+    before: dict[int, ApiObject | None] = {}
     for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
         ref = ref_of(arrival.object, "default")
         if arrival.op == "delete":
-            deleted.add(ref)
+            latest[ref] = None
         elif arrival.op == "create" or (arrival.op == "update" and group_kind(arrival.object) == JOB):
             objects.append(arrival.object)
-            recreated |= {id(arrival.object)} if ref in deleted else set()
-    return objects, recreated
+            if ref in latest:
+                before[id(arrival.object)] = latest[ref]
+            if arrival.op == "create":
+                latest[ref] = arrival.object
+    return objects, before
 
 
 def rejected(
-    cluster: ClusterSnapshot, objects: Iterable[ApiObject], recreated: Collection[int] = ()
+    cluster: ClusterSnapshot, objects: Iterable[ApiObject], before: Mapping[int, ApiObject | None] = {}
 ) -> list[tuple[ApiObject, InvalidObject]]:
     """Return PodGroups that the Priority plugin rejects, objects whose new Pods it rejects, and then objects whose Pods
-    name a rejected PodGroup, with the errors. `recreated`: the `id` of objects that are deleted before.
+    name a rejected PodGroup, with the errors. `before`: `id` of an object -> what an earlier event leaves of it, None if
+    it is deleted; of others, the cluster's counts.
     """
-    faults = [(obj, not_admitted(cluster, obj, is_new=id(obj) in recreated)) for obj in objects]
+    faults = [(obj, not_admitted(cluster, obj, before)) for obj in objects]
     found = [(obj, fault) for obj, fault in faults if fault is not None]
     groups = {_key(obj) for obj, _ in found if group_kind(obj) == POD_GROUP}
     left = [obj for obj, fault in faults if fault is None] if groups else []
@@ -197,11 +204,13 @@ def _of_group(obj: ApiObject, rejected_groups: Collection[tuple[str, str]]) -> I
     return InvalidObject(problem, (*template.path, *field) if template else field, ref)
 
 
-def not_admitted(cluster: ClusterSnapshot, obj: ApiObject, *, is_new: bool = False) -> InvalidObject | None:
+def not_admitted(
+    cluster: ClusterSnapshot, obj: ApiObject, before: Mapping[int, ApiObject | None] = {}
+) -> InvalidObject | None:
     """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, or if an apply
     changes immutable fields of a Job; otherwise None.
 
-    It ignores Pods and PodGroups that the cluster already has. `is_new`: the stored object is deleted before.
+    It ignores Pods and PodGroups that the cluster already has. `before`: as for `rejected`.
     """
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
     from forewarn.policies.kube_apiserver.validation.job import check_job_update
@@ -213,13 +222,14 @@ def not_admitted(cluster: ClusterSnapshot, obj: ApiObject, *, is_new: bool = Fal
         template = pod_template_of(obj, POD_TEMPLATE_PATHS)
         stored: Mapping[tuple[str, str], object] = cluster.objects.pod_groups if is_group else cluster.pods
         where = template.path if template else ()
-        if not (template or is_group) or (not (where or is_new) and _key(obj) in stored):
+        if not (template or is_group) or (not (where or id(obj) in before) and _key(obj) in stored):
             return None
         spec = mapping(obj, *where, "spec")
         int32(obj, *where, "spec", "priority")
-        is_update = group_kind(obj) == JOB and not is_new
-        if job := cluster.workload(JOB, ref.namespace, ref.name) if is_update else None:
-            check_job_update(applied_to(job.object, obj), job.object, ref, cluster.semantics)
+        job = cluster.workload(JOB, ref.namespace, ref.name)
+        old = before.get(id(obj), job and job.object)
+        if old and group_kind(obj) == JOB:
+            check_job_update(applied_to(old, obj), old, ref, cluster.semantics)
         for field in ("priorityClassName", "preemptionPolicy"):
             text(obj, *where, "spec", field)
         if is_group:

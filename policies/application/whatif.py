@@ -278,9 +278,11 @@ def _without_rejected(question: Question, cache: DumpCache, places: Places) -> t
     entries += rejected(cache.snapshot(), *checked(question.arrivals))
     faults, left_out = [places.located(fault) for _, fault in entries], {id(obj) for obj, _ in entries}
     left = [arrival for arrival in question.arrivals if id(arrival.object) not in left_out]
+    updates = {id(arrival.object) for arrival in question.arrivals if arrival.op == "update"}
     if faults and not left:
         raise Rejected(faults)
-    without = f" without {listed([str(ref_of(obj)) for obj, _ in entries])}" if entries else ""
+    omitted = [f"{'update of ' * (id(obj) in updates)}{ref_of(obj)}" for obj, _ in entries]
+    without = f" without {listed(omitted)}" if entries else ""
     created = new_classes(before, cache.snapshot())
     noun = "PriorityClass" if len(created) == 1 else "PriorityClasses"
     classes = f" with new {noun} {listed(created, 1)}" if created else ""

@@ -201,6 +201,24 @@ def test_an_event_recreates_a_job_that_an_earlier_one_deletes(
     assert (problem in answer.stderr, "4 → 2" in answer.stdout) == (True, not problem)
 
 
+@pytest.mark.parametrize(("class_name", "status"), [("batch", 0), ("web", 3)])
+def test_the_template_of_a_job_that_an_event_creates_cannot_change(
+    class_name: str, status: int, tmp_path: Path
+) -> None:
+    jobs = []
+    for name in ("batch", class_name):
+        spec = {"restartPolicy": "Never", "priorityClassName": name, "containers": [{"name": "c", "image": "c"}]}
+        jobs.append(Made("batch/v1", "Job", "new", "reports").spec(template={"spec": spec}).obj)
+    (tmp_path / "events.json").write_text(json.dumps([{"at": 0, "create": jobs[0]}, {"at": 60, "update": jobs[1]}]))
+    given = ("--events", tmp_path / "events.json", "--cluster", "webhook/sample/cluster.yaml")
+    answer = forewarn("whatif", "events", *given)
+    assert answer.returncode == status
+    assert ("immutable in a Job" in answer.stderr) is bool(status)
+    first = answer.stdout.partition("\n")[0]
+    assert first.startswith("1 new Pod of reports/new runs")
+    assert (" without update of Job reports/new" in first) is bool(status)
+
+
 @pytest.mark.parametrize(
     ("annotations", "is_reported"),
     [
