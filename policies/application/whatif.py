@@ -217,10 +217,10 @@ def whatif(
             placeholders=_placeholders(answer, cluster),
         )
         outcomes = [Ending(Outcome(answer.simulation), answer.summary)] if runs == 1 else []
-        if runs > 1 and isinstance(change, Events) and not nodes_over_time:
+        if runs > 1 and isinstance(change, Events):
             explored = explore(partial(Simulation, world, progress=progress), runs, change.seed)
             outcomes = [Ending(outcome, summarize(outcome.simulation)) for outcome in explored]
-            answer = answer._replace(change=f"{answer.change}, as in {explored[0].count} of {runs} runs")
+            answer = answer._replace(alike=(explored[0].count, runs))
     differs_from_start = isinstance(change, Apply | Restart) and bool(answer.preempted)
     notes = [*not_simulated(cache), *notes, *([SETTLED] if differs_from_start else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))

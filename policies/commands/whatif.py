@@ -98,7 +98,7 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
     from forewarn.policies.render.simulation import odds
     from forewarn.policies.simulation.summary import timeline_lines
 
-    answer, change = result.answer, result.class_change
+    answer, change, runs = result.answer, result.class_change, [*odds(result.outcomes)]
     if output.form == "svg":
         from forewarn.policies.render.node_picture import picture
 
@@ -108,15 +108,14 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
         result.head,
         lambda paint: whatif.render(answer, change, paint),
         lambda: [result.to_dict(timeline=timeline)],
-        lambda: whatif.markdown(answer, change, result.notes),
-        lambda: report(answer, change, result.notes),
+        lambda: whatif.markdown(answer, change, [*runs, *result.notes]),
+        lambda: report(answer, change, [*runs, *result.notes]),
     )
     if output.form != "text":
         return printed
 
     def more(paint: Painter) -> Iterator[str]:
-        if len(result.outcomes) > 1:
-            yield from (f"  {line}" for line in odds(result.outcomes, paint))
+        yield from (f"  {line}" for line in runs)
         yield from (f"  note: {note}" for note in result.notes_without_faults)
         if timeline:
             if answer.with_new_nodes:

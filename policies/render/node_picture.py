@@ -73,7 +73,7 @@ def picture(answer: Answer) -> str:
         parts.append(element("text", f"and {plural(omitted, 'node')} more", class_="dim", x=_MARGIN, y=top))
         top += 22
     keys, height = _legend(bands, top, bool(answer.preempted), bool((after.states == REMOVED).any()))
-    return _file(answer.change, height + 22, [*parts, *keys])
+    return _file(answer.title, height + 22, [*parts, *keys])
 
 
 def _file(title: str, height: int, parts: Sequence[Element]) -> str:
@@ -94,7 +94,7 @@ def _heads(answer: Answer) -> Iterator[Element]:
     pending = sum(standing.pending for standing in answer.workloads)
     counts = f"{answer.running_before} → {answer.running_after} running, {pending} Pending"
     text = f"{counts}, {len(answer.preempted)} preempted; {settled(answer.summary)}"
-    yield element("text", cut(one_line(answer.change), 76), class_="title", x=_MARGIN, y=42)
+    yield element("text", cut(one_line(answer.title), 76), class_="title", x=_MARGIN, y=42)
     yield element("text", text, class_="dim", x=_MARGIN, y=66)
     yield element("text", "before", class_="head", x=_MARGIN, y=100)
     yield element("text", "after", class_="head", x=_AFTER, y=100)

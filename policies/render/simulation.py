@@ -11,8 +11,6 @@ from forewarn.policies.simulation.summary import Outcome, Summary, unsettled
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.render import Painter
-
 NO_PREEMPTION: Final = "no Pods are preempted"
 
 
@@ -74,16 +72,16 @@ def new_pods(summary: Summary, noun: str = "new Pod") -> str:
     return f"{'both' if summary.new_pods == 2 else f'all {summary.new_pods}'} {noun}s are scheduled after {after}"
 
 
-def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Painter) -> Iterator[str]:
-    """The outcomes of several runs, one line for each."""
+def odds(outcomes: Sequence[tuple[Outcome, Summary]]) -> Iterator[str]:
+    """The outcomes of several runs, one line for each; none for one outcome."""
     runs = sum(outcome.count for outcome, _ in outcomes)
     stories: dict[str, int] = {}
     for outcome, summary in outcomes:
         text = "; ".join(_brief(summary))
         stories[text] = stories.get(text, 0) + outcome.count
-    yield paint(f"outcomes of {runs} runs with randomized ties and races:", "bold")
-    for text, count in sorted(stories.items(), key=lambda item: -item[1]):
-        yield f"  {count}: {text}"
+    if len(outcomes) > 1:
+        for text, count in sorted(stories.items(), key=lambda item: -item[1]):
+            yield f"in {count} of {runs} runs with random ties and races: {text}"
 
 
 def _brief(summary: Summary) -> Iterator[str]:

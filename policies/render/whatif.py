@@ -46,7 +46,7 @@ _REPLACEMENT: Final = "replacement Pod"
 
 def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
     """The answer as text lines."""
-    yield paint(f"{headline(answer, change)}: {answer.change}", "bold")
+    yield paint(f"{headline(answer, change)}: {answer.title}", "bold")
     if change is not None:
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
@@ -688,7 +688,7 @@ def _totals(totals: Iterable[PreemptionTotal]) -> Iterator[str]:
 
 def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
     """Return the result as Markdown for a pull request, with a table and a chart. `notes`: about ignored objects."""
-    lines = [f"### {text_of(headline(answer, change))}", "", f"{text_of(answer.change)}.", ""]
+    lines = [f"### {text_of(headline(answer, change))}", "", f"{text_of(answer.title)}.", ""]
     if change is not None:
         told_of_class = (
             f"{' ' * (len(line) - len(line.lstrip()))}- {text_of(line.strip())}" for line in class_change(change)

@@ -264,6 +264,8 @@ class Answer(NamedTuple):
     """Whether as many nodes are added as Pending Pods need."""
     grown: Hidden[Answer | None] = None
     """The answer with new nodes, if they arrive during an upgrade."""
+    alike: Hidden[tuple[int, int] | None] = None
+    """The number of runs with this outcome, and of all, if random ties and races are simulated."""
 
     def __repr__(self) -> str:
         return described(self, self.verdict)
@@ -274,6 +276,11 @@ class Answer(NamedTuple):
         pending = sum(workload.pending for workload in self.workloads)
         counts = f"{self.fewer} fewer Pods, {pending} Pending, {len(self.preempted)} preempted"
         return f"{cut(self.change, 100)}: {counts}"
+
+    @property
+    def title(self) -> str:
+        """The change, and the runs with this outcome."""
+        return f"{self.change}, as in {self.alike[0]} of {self.alike[1]} runs" if self.alike else self.change
 
     @in_json
     def settled(self) -> bool:

@@ -63,7 +63,7 @@ def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[st
     ]
     parts.append(data("nodes-data", drawn))
     skip = element("a", "skip to the workloads", href="#workloads", class_="skip")
-    return Page(answer.change, parts, skip)
+    return Page(answer.title, parts, skip)
 
 
 def _header(answer: Answer, title: str) -> Element:
@@ -87,7 +87,7 @@ def _header(answer: Answer, title: str) -> Element:
     ]
     tiles.sort(key=lambda each: (not each[2], each[1] == 0))
     return page_header(
-        title.removesuffix("."), tiles, f"{answer.change}. {whatif.times(answer)}", whatif.without_it(answer)
+        title.removesuffix("."), tiles, f"{answer.title}. {whatif.times(answer)}", whatif.without_it(answer)
     )
 
 

@@ -1110,3 +1110,27 @@ def test_a_verdict_about_placeholder_pods_alone_says_so(tmp_path: Path, capsys: 
         page = capsys.readouterr().out
         assert ("<dt>preempted</dt><dd>1</dd>" in page) is (", 1 Pod preempted" in verdict), "as in the verdict"
         assert ("<dt>placeholders preempted</dt><dd>1</dd>" in page) is ("placeholder" in verdict)
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "svg", "json"])
+def test_each_format_has_the_number_of_runs_with_its_outcome(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two equal nodes, random ties choose one, so that another Pod is preempted."""
+    nodes = [make_node(name).has(cpu="4") for name in ("n1", "n2")]
+    victims = [make_pod(name).priority(-7).request(cpu="4").on(node) for name, node in (("one", "n1"), ("two", "n2"))]
+    (tmp_path / "cluster.json").write_text(cluster_text([*nodes, *victims]))
+    (tmp_path / "new.json").write_text(json.dumps(make_pod("new").request(cpu="4").obj))
+    given = ("-f", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster.json"), "--runs", "9")
+    status, out, err = run(capsys, "events", *given, "-o", form)
+    assert (status, err) == (0, "")
+    if form == "json":
+        answer = json.loads(out)
+        assert "runs" not in answer["change"]
+        assert (sum(each["count"] for each in answer["outcomes"]), len(answer["outcomes"])) == (9, answer["runs"] - 7)
+    else:
+        assert " of 9 runs" in out
+        assert (out.count("of 9 runs with random ties and races: preempted: ") == 2) is (form != "svg")
+    cluster = forewarn.load(str(tmp_path / "cluster.json"))
+    change = forewarn.Events(manifests=str(tmp_path / "new.json"), runs=9)
+    assert len(forewarn.whatif(cluster, change, nodes_over_time=True).outcomes) == 2
