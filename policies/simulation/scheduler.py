@@ -429,7 +429,11 @@ class Scheduler:
                 self._move(registrations.UNSCHEDULED_POD_ADD, None, pod)
 
     def _is_simulated(self, pod: Pod) -> bool:
-        return responsible_for_pod(pod, self._names) and pod.identity not in self.ignored
+        return not self.leaves(pod) and pod.identity not in self.ignored
+
+    def leaves(self, pod: Pod) -> bool:
+        """Report whether a Pod is for another scheduler."""
+        return not responsible_for_pod(pod, self._names)
 
     def _pod_deleted(self, pod: Pod) -> None:
         if pod.node_name:

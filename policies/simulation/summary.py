@@ -175,9 +175,10 @@ def summarize(simulation: Simulation) -> Summary:
     evictions = [eviction for event in events if (eviction := levels.next(event)) is not None]
     new = levels.new | levels.rolled_out
     bound = {event.pod: event.t for event in events if event.event == "scheduled" and event.pod in new}
-    if len(bound) < len(new):  # not those that name their node, which kube-scheduler ignores
-        new -= {state.pod.key for state in simulation.api.pods.values() if state.pod.node_name} - bound.keys()
     names, origins, api = names_in(simulation), simulation.timeline.origins, simulation.api
+    if len(bound) < len(new):  # not those that name their node or another scheduler, which kube-scheduler ignores
+        pods, leaves = (state.pod for state in api.pods.values()), simulation.scheduler.leaves
+        new -= {pod.key for pod in pods if pod.node_name or leaves(pod)} - bound.keys()
     left = {pod for pod in bound if (state := api.pods.get(_key_of(pod))) is not None and not state.terminating}
     completed = {event.pod for event in events if event.event == "succeeded"}
     return Summary(
@@ -282,10 +283,10 @@ def _owe(owed: dict[tuple[str, str], deque[int]], origin: Origin, level: int) ->
 
 
 def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
-    """Return the Pods that are Pending at the end of a run, by workload."""
+    """Return the Pods that are Pending at the end of a run, by workload; not those of other schedulers."""
     origins, groups = simulation.timeline.origins, dict[str, list[str]]()
     for state in simulation.api.pods.values():
-        if not state.pod.node_name and not state.pod.terminal:
+        if not (state.pod.node_name or state.pod.terminal or simulation.scheduler.leaves(state.pod)):
             groups.setdefault(names.of(origins[state.pod.key].workload), []).append(state.pod.key)
     messages = {event.pod: event.message for event in simulation.timeline.events if event.event == "unschedulable"}
     for state in simulation.api.pods.values():

@@ -465,10 +465,10 @@ def below_cutoff(cutoff: int) -> str:
 
 
 def waiting_pods(simulation: Simulation) -> Iterator[Waiting]:
-    """Yield the Pods without a node at this time of a simulation."""
+    """Yield the Pods without a node at this time of a simulation; not those of other schedulers."""
     tried = {event.pod for event in simulation.timeline.events if event.event == "unschedulable"}
     for state in simulation.api.pods.values():
-        if state.active and not state.pod.node_name:
+        if state.active and not state.pod.node_name and not simulation.scheduler.leaves(state.pod):
             reason, _ = simulation.api.conditions.get(state.pod.uid, ("", ""))
             yield Waiting(state.pod, state.pod.key in tried and reason != SCHEDULER_ERROR)
 

@@ -12,7 +12,7 @@ from forewarn.policies.controllers.cron_job import next_start
 from forewarn.policies.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import Key, PodState, WorkloadState, controller_of
-from forewarn.policies.findings import duration
+from forewarn.policies.findings import duration, plural, quote
 from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMESPACE, DISRUPTION_BUDGET, JOB, POD
 from forewarn.policies.objects.fields import ApiObject, at, group_kind, int32, ref_of, string_map
 from forewarn.policies.objects.pod import Owner, Pod
@@ -117,6 +117,7 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
             *sorted(simulation.controllers.unreadable.values()),
             *_starting_later(question, simulation.world),
             *_on_named_nodes(question, simulation.timeline.origins),
+            *_of_other_schedulers(simulation, summary.names),
         ],
         not_modelled=simulation.storage.not_modelled,
         bound=_bound(simulation, summary.names),
@@ -161,6 +162,19 @@ def _on_named_nodes(question: Question, origins: Mapping[str, Origin]) -> Iterat
         if node and origin is not None and not origin.before:
             fix = "pass it to forewarn whatif pressure NODE --admit"
             yield f"{ref}: spec.nodeName bypasses kube-scheduler, and the kubelet decides. Fix: {fix}"
+
+
+def _of_other_schedulers(simulation: Simulation, names: Names) -> Iterator[str]:
+    """Yield a sentence for each workload with new Pods of another scheduler, of which it is not predicted whether they
+    run.
+    """
+    found = Counter[tuple[str, str]]()
+    for pod in (state.pod for state in simulation.api.pods.values() if state.active and not state.pod.node_name):
+        origin = simulation.timeline.origins[pod.key]
+        if simulation.scheduler.leaves(pod) and not origin.before:
+            found[names.of(origin.workload), pod.spec.scheduler_name] += 1
+    for (name, scheduler), pods in found.items():
+        yield f"{name}: {plural(pods, 'new Pod')} for another scheduler, {quote(scheduler)}"
 
 
 def _starting_later(question: Question, world: World) -> Iterator[str]:
@@ -280,7 +294,9 @@ class Count:
 
 
 def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
-    """Return the numbers of Pods by (`group/Kind`, `namespace/name`) of their workload."""
+    """Return the numbers of Pods by (`group/Kind`, `namespace/name`) of their workload; without Pending Pods of other
+    schedulers.
+    """
     found: dict[tuple[str, str], Count] = {}
     nodes, origins = simulation.api.nodes, simulation.timeline.origins
     for state in simulation.api.pods.values():
@@ -291,7 +307,7 @@ def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
         if count is None:
             count = found[origin.workload] = Count(origin)
         if not state.pod.node_name:
-            count.pending += 1
+            count.pending += not simulation.scheduler.leaves(state.pod)
         elif state.pod.node_name in nodes:
             count.running += 1
             if _is_daemon(state):

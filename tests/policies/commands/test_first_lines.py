@@ -12,7 +12,7 @@ import yaml
 
 from forewarn.policies.cli import COMMANDS
 from forewarn.policies.commands.whatif_options import argument_parser
-from tests.builders import cluster_text, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod
 from tests.in_process import forewarn
 
 RECORDED = Path(__file__).parents[1] / "cases/first_lines.yaml"
@@ -77,7 +77,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     pause = make_pod("pause").priority(-5).request(cpu="4").on("n1")
     pause.obj["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
     (directory / "reserved.json").write_text(cluster_text([make_node("n1").has(cpu="4"), pause]))
-    names |= {"RESERVED": "reserved.json"}
+    (directory / "volcano.json").write_text(json.dumps(PINNED | {"spec": {**spec, "schedulerName": "volcano"}}))
+    pdb = {"maxUnavailable": 3, "selector": {"matchLabels": {"app": "web"}}}
+    (directory / "pdb.json").write_text(json.dumps(Made("policy/v1", "PodDisruptionBudget", "two", "shop").spec(**pdb).obj))
+    names |= {"RESERVED": "reserved.json", "VOLCANO": "volcano.json", "TWO_PDBS": "pdb.json"}
     names |= {"FIRST": "part-0.json", "SECOND": "part-1.json"}
     return {word: str(directory / name) for word, name in names.items()}
 
