@@ -79,7 +79,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (directory / "reserved.json").write_text(cluster_text([make_node("n1").has(cpu="4"), pause]))
     (directory / "volcano.json").write_text(json.dumps(PINNED | {"spec": {**spec, "schedulerName": "volcano"}}))
     pdb = {"maxUnavailable": 3, "selector": {"matchLabels": {"app": "web"}}}
-    (directory / "pdb.json").write_text(json.dumps(Made("policy/v1", "PodDisruptionBudget", "two", "shop").spec(**pdb).obj))
+    (directory / "pdb.json").write_text(
+        json.dumps(Made("policy/v1", "PodDisruptionBudget", "two", "shop").spec(**pdb).obj)
+    )
     names |= {"RESERVED": "reserved.json", "VOLCANO": "volcano.json", "TWO_PDBS": "pdb.json"}
     names |= {"FIRST": "part-0.json", "SECOND": "part-1.json"}
     return {word: str(directory / name) for word, name in names.items()}

@@ -167,5 +167,7 @@ def test_scaling_a_workload_names_what_its_autoscaler_allows(
     assert list(result.notes) == [f"HorizontalPodAutoscaler team/a {told}; its changes are not simulated"]
     undone = f" (HPA team/a would set it back to {kept})" if kept else ""
     assert result.answer.change == f"Deployment team/a scaled to 2 replicas{undone}"
-    two = asked(tmp_path, workload("a"), scaler, autoscaler("b", 1, "a"), change=forewarn.Scale("deployment/a", 2, "team"))
+    two = asked(
+        tmp_path, workload("a"), scaler, autoscaler("b", 1, "a"), change=forewarn.Scale("deployment/a", 2, "team")
+    )
     assert two.answer.change == "Deployment team/a scaled to 2 replicas", "two autoscalers change nothing"
