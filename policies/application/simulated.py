@@ -177,8 +177,8 @@ def rejected(
     cluster: ClusterSnapshot, objects: Iterable[ApiObject], before: Mapping[int, ApiObject | None] = {}
 ) -> list[tuple[ApiObject, InvalidObject]]:
     """Return PodGroups that the Priority plugin rejects, objects whose new Pods it rejects, and then objects whose Pods
-    name a rejected PodGroup, with the errors. `before`: `id` of an object -> what an earlier event leaves of it, None if
-    it is deleted; of others, the cluster's counts.
+    name a rejected PodGroup, with the errors. `before`: `id` of an object -> the object that an earlier event created,
+    None if it deleted the object.
     """
     faults = [(obj, not_admitted(cluster, obj, before)) for obj in objects]
     found = [(obj, fault) for obj, fault in faults if fault is not None]

@@ -108,7 +108,7 @@ def _fix_of(answer: Answer) -> str:
     return "; ".join(fixes)
 
 
-def _pdbs(names: Sequence[str]) -> str:
+def _pdbs(names: list[str]) -> str:
     return f"PodDisruptionBudget{'s' * (len(names) > 1)} {listed(names, _NAMED)}"
 
 
