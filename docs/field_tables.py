@@ -29,12 +29,14 @@ Types = dict[str, dict[str, str]]
 
 def main() -> int:
     """Write the tables of all minors."""
-    kinds: dict[str, str] = {}
-    found = {minor: types_of(definitions_of(release), kinds) for minor, release in CHECKED_WITH.items()}
+    kinds: dict[int, dict[str, str]] = {minor: {} for minor in CHECKED_WITH}
+    found = {minor: types_of(definitions_of(release), kinds[minor]) for minor, release in CHECKED_WITH.items()}
     names = sorted({name for types in found.values() for name in types})
     tables = {
         "minors": list(found),
-        "kinds": dict(sorted(kinds.items())),
+        "kinds": dict(
+            sorted((kind, f"{name}{_span(kind, kinds)}") for served in kinds.values() for kind, name in served.items())
+        ),
         "types": {name: " ".join(_fields(name, found)) for name in names},
     }
     TARGET.write_text(json.dumps(tables, indent=0) + "\n")
@@ -95,17 +97,23 @@ def _is_empty_struct(name: str, definition: dict[str, Any]) -> bool:
 
 def _fields(name: str, found: dict[int, Types]) -> list[str]:
     """`field`, `field:Type`, and `@35`, `@-36` or `@35-36` behind one that not all minors have."""
-    minors = list(found)
     held = {field: kind for types in found.values() for field, kind in types.get(name, {}).items()}
     fields = []
     for field in sorted(held):
         if not re.fullmatch(r"[$\w]+", field):
             raise SystemExit(f"{name}.{field} needs another notation")
-        have = [minor for minor in minors if field in found[minor].get(name, {})]
-        first = "" if have[0] == minors[0] else str(have[0])
-        last = "" if have[-1] == minors[-1] else f"-{have[-1]}"
-        fields.append(field + (f":{held[field]}" if held[field] else "") + (f"@{first}{last}" if first or last else ""))
+        span = _span(field, {minor: types.get(name, {}) for minor, types in found.items()})
+        fields.append(field + (f":{held[field]}" if held[field] else "") + span)
     return fields
+
+
+def _span(name: str, found: dict[int, dict[str, str]]) -> str:
+    """`@35`, `@-36` or `@35-36` for what not all minors have."""
+    minors = list(found)
+    have = [minor for minor in minors if name in found[minor]]
+    first = "" if have[0] == minors[0] else str(have[0])
+    last = "" if have[-1] == minors[-1] else f"-{have[-1]}"
+    return f"@{first}{last}" if first or last else ""
 
 
 def _short(name: str) -> str:

@@ -229,7 +229,7 @@ def plurals(kind: str) -> tuple[str, ...]:
 
 
 class Removed(NamedTuple):
-    """The version that replaces a removed one, and the minor version of Kubernetes 1.x without the removed one.
+    """The version that replaces a removed one, and the first minor version of Kubernetes 1.x without the removed one.
 
     `also`: what else to change, as the end of the fix.
     """
@@ -253,8 +253,17 @@ REMOVED: Final = {
     "autoscaling/v2beta2/HorizontalPodAutoscaler": Removed("autoscaling/v2", 26),
 }
 """`apiVersion/kind` -> its replacement, for kinds that the linter reads, except PriorityClasses."""
+_V1BETA1: Final = "scheduling.k8s.io/v1beta1"
+REMOVED_BY_SUPPORTED: Final = {
+    "scheduling.k8s.io/v1alpha1/Workload": Removed(
+        _V1BETA1, 36, " (Kubernetes 1.36: v1alpha2), and podGroupTemplates for podGroups"
+    ),
+    **{f"scheduling.k8s.io/v1alpha2/{kind}": Removed(_V1BETA1, 37) for kind in ("PodGroup", "Workload")},
+}
+"""The same for versions that an earlier supported minor version serves."""
 
 
-def removed_version(api_version: object, kind: object) -> Removed | None:
-    """The replacement of a removed version; None for other versions."""
-    return REMOVED.get(f"{api_version}/{kind}")
+def removed_version(api_version: object, kind: object, minor: int | None = None) -> Removed | None:
+    """The replacement of a version that `minor` (None: every supported one) lacks; None for other versions."""
+    removed = REMOVED_BY_SUPPORTED.get(key := f"{api_version}/{kind}")
+    return removed if removed and minor and removed.minor <= minor else REMOVED.get(key)

@@ -372,7 +372,7 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     priority 0.
 
     Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. If
-    the release is known from `--kubernetes-version` or the cluster, the rule accepts only the fields of that release.
+    the release is known from `--kubernetes-version` or the cluster, the rule accepts only its versions and fields.
     In the Pod template of a custom resource, the rule reports only misspelled fields, as warnings.
 
     Example:
@@ -390,8 +390,12 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
     if subject.part:
         yield from _misspelt_in_part(subject, subject.part, context)
         return
-    removed = removed_version(subject.object.get("apiVersion"), subject.object.get("kind"))
+    version, kind = subject.object.get("apiVersion"), subject.object.get("kind")
+    removed = removed_version(version, kind, context.minor)
     obj = {**subject.object, "apiVersion": removed.replacement} if removed else subject.object
+    if not removed and type_of(obj) and not type_of(obj, context.minor):
+        message = f"no {kind} in version {quote(str(version))} in Kubernetes 1.{context.minor}: kubectl rejects it"
+        yield Problem(message, ("apiVersion",), "remove the object, or write a version that this release serves")
     beside: dict[object, list[tuple[Path, dict[str, Any], str, str]]] = {}
     for unknown in unknown_fields(obj, context.minor):
         path = unknown.path

@@ -292,6 +292,7 @@ _LONGEST_VERSION: Final = 60
 
 @rule(
     Target.PRIORITY_CLASS,
+    Target.POD_GROUP,
     Target.TEMPLATE,
     Target.OTHER,
     Target.FILE,
@@ -305,8 +306,9 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
 
     Why: kubectl and kube-apiserver reject the object. For example, Kubernetes 1.22 removed v1beta1 of PriorityClasses.
 
-    Details: in a template, the rule ignores a version that depends on the version of the cluster. In directories for
-    tests (such as test, testdata or e2e), findings are notes.
+    Details: if a supported release serves the version, the rule reports it only for a known release
+    (`--kubernetes-version` or the cluster). In a template, the rule ignores a version that depends on the version of
+    the cluster. In directories for tests (such as test, testdata or e2e), findings are notes.
 
     Bad:
 
@@ -328,7 +330,7 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
         yield from diagnostics("removed-api-version", context)
     elif group_kind(subject.object) != PRIORITY_CLASS:
         kind = subject.object.get("kind")
-        removed = removed_version(version, kind)
+        removed = removed_version(version, kind, context.minor)
         if removed:
             message = f"no {kind} in version {quote(str(version))}: Kubernetes 1.{removed.minor} removed it"
             yield Problem(message, ("apiVersion",), f"write apiVersion: {removed.replacement}{removed.also}")

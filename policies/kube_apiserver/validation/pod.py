@@ -16,7 +16,7 @@ from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kinds.registry import GROUP_TEMPLATES, POD_GROUP
+from forewarn.policies.kinds.registry import GROUP_TEMPLATES, POD_GROUP, REMOVED_BY_SUPPORTED
 from forewarn.policies.kube_apiserver.validation.decode import OBJECT_META, ListOf, Plain, Struct, Type, decode_fault
 from forewarn.policies.kube_apiserver.validation.object_meta import (
     MAX_FAULTS,
@@ -599,7 +599,8 @@ def _v1alpha2() -> GroupVersion:
         "priorityClassName": replace(_CLASS_NAME, immutable=True),
         "priority": replace(_PRIORITY, immutable=True),
     }
-    return GroupVersion("v1alpha2", range(36, 37), Tags("PodGroupSpec", group), Tags("WorkloadSpec", workload), "Pod")
+    minors = range(36, REMOVED_BY_SUPPORTED["scheduling.k8s.io/v1alpha2/PodGroup"].minor)
+    return GroupVersion("v1alpha2", minors, Tags("PodGroupSpec", group), Tags("WorkloadSpec", workload), "Pod")
 
 
 GROUP_VERSIONS: Final[Mapping[str, GroupVersion]] = {

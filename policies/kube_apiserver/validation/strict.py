@@ -42,19 +42,21 @@ class Unknown(NamedTuple):
     type: str
 
 
-def type_of(obj: ApiObject) -> str:
-    """The type of an object in the tables; "" if they do not contain its kind and version."""
+def type_of(obj: ApiObject, minor: int | None = None) -> str:
+    """The type of an object in the tables; "" if they do not contain its kind and version, or `minor` has neither."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
-    return _tables()["kinds"].get(f"{api_version}/{kind}", "") if isinstance(kind, str) else ""
+    entry = _tables()["kinds"].get(f"{api_version}/{kind}", "") if isinstance(kind, str) else ""
+    name, _, span = entry.partition("@")
+    return name if minor is None or not span or _covers(span, minor) else ""
 
 
 def unknown_fields(obj: ApiObject, minor: int | None = None) -> Iterator[Unknown]:
     """Yield the fields that a minor version does not define, in order. `minor` None: that no supported version
     defines.
 
-    Empty for kinds without a table. Patches of `kubectl patch` are not checked.
+    Empty for kinds without a table, and for versions that the minor does not serve. Patches of `kubectl patch` are not checked.
     """
-    name = type_of(obj)
+    name = type_of(obj, minor)
     return _unknown(obj, name, minor, ()) if name else iter(())
 
 
