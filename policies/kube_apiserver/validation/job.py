@@ -28,7 +28,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "hostPID": False,
     "hostIPC": False,
     "schedulerName": "default-scheduler",
-    "terminationGracePeriodSeconds": 30,
+    "spec.terminationGracePeriodSeconds": 30,  # a probe's has no default
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
     "stdin": False,
@@ -49,7 +49,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "expirationSeconds": 3600,
     "volumeMode": "Filesystem",
 }
-"""The defaults of fields of a Job's spec, by name."""
+"""The defaults of fields of a Job's spec, by name, or by the struct's and its own."""
 _OF_USERS: Final = ("labels", "annotations", "nodeSelector", "matchLabels")
 """Fields with keys of users, which have no defaults."""
 _OF_JOB: Final = (
@@ -139,7 +139,8 @@ def _defaulted(value: Any, name: str = "") -> Any:
     """Return the value of the field `name` without fields that are empty or have their default."""
     if isinstance(value, Mapping) and name not in _OF_USERS:
         fields = {key: _defaulted(field, key) for key, field in value.items()}
-        return {k: v for k, v in fields.items() if v not in (None, "", [], {}, _DEFAULTS.get(k))}
+        empty = (None, "", [], {})
+        return {k: v for k, v in fields.items() if v not in (*empty, _DEFAULTS.get(k), _DEFAULTS.get(f"{name}.{k}"))}
     return [*map(_defaulted, value)] if isinstance(value, list) else value
 
 

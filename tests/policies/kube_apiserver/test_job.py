@@ -126,7 +126,12 @@ def test_defaults_are_no_change() -> None:
     assert changed(stored, given) == []
     assert changed(given, stored) == []
     container["imagePullPolicy"] = "Always"
-    assert changed(stored, given) == ["spec.template.spec.containers[0].imagePullPolicy"]
+    container["livenessProbe"]["terminationGracePeriodSeconds"] = 30
+    where = "spec.template.spec.containers[0]"
+    assert changed(stored, given) == [
+        f"{where}.livenessProbe.terminationGracePeriodSeconds",
+        f"{where}.imagePullPolicy",
+    ]
 
 
 @pytest.mark.parametrize("labels", [{"status": "True"}, {"protocol": "TCP"}, {"team": ""}])
