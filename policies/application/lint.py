@@ -206,7 +206,13 @@ def _unsuppressed(
     suppressions = [*given.suppressions, *of_configuration(config.options.ignored)]
     today = datetime.now(UTC).date()
     return suppress(
-        findings, suppressions, config.linter_severity, today, with_cluster=with_cluster, read=given.reported
+        findings,
+        suppressions,
+        config.linter_severity,
+        today,
+        with_cluster=with_cluster,
+        with_release=config.options.minor is not None,
+        read=given.reported,
     )
 
 

@@ -43,11 +43,8 @@ _IGNORE: Final = later(r"ignore\[([^\]]*)\](.*)", re.DOTALL)
 _UNTIL: Final = later(r"\s*\buntil=(\S*)")
 _COMPARE_WITH_STORED: Final = frozenset(("immutable-field-changed", "priority-field-changed"))
 """Rules about changes: the linter has an old object only from a cluster."""
-_OF_RELEASE: Final = frozenset(("unknown-field",))
-"""Rules whose findings depend on the release, which only the cluster may show."""
-_SILENT_WITHOUT_CLUSTER: Final = (
-    _COMPARE_WITH_STORED | _OF_RELEASE | {rule.ID for rule in RULES if rule.DEPENDS_ON.stored}
-)
+_SILENT_WITHOUT_RELEASE: Final = frozenset(("unknown-field", "removed-api-version"))
+_SILENT_WITHOUT_CLUSTER: Final = _COMPARE_WITH_STORED | {rule.ID for rule in RULES if rule.DEPENDS_ON.stored}
 _SILENT_WITH_CLUSTER: Final = frozenset(("priority-class-not-checked",))
 """Rules whose suppressions are never reported as unused in a run with a cluster."""
 
@@ -130,13 +127,15 @@ def suppress(
     today: date,
     *,
     with_cluster: bool = False,
+    with_release: bool = False,
     read: Collection[str] = (),
 ) -> Verdict:
     """Return the findings that are not suppressed, with findings about invalid or unused suppressions, in report
     order.
 
-    `severity`: returns a rule's severity in the linter. `with_cluster`: the run had a cluster. `read`: the names of
-    the files that were read: unused entries of the configuration for other files are not reported.
+    `severity`: returns a rule's severity in the linter. `with_cluster`, `with_release`: the run had a cluster, the
+    release is known. `read`: the names of the files that were read: unused entries of the configuration for other
+    files are not reported.
     """
     faults = {id(s): fault for s in suppressions if (fault := _fault(s, today))}
     valid = [s for s in suppressions if id(s) not in faults]
@@ -158,6 +157,7 @@ def suppress(
     )
     silent = {rule.ID for rule in RULES if severity(rule) is None and linter_severity(rule) is not None}
     silent |= _SILENT_WITH_CLUSTER if with_cluster else _SILENT_WITHOUT_CLUSTER
+    silent |= set() if with_release else _SILENT_WITHOUT_RELEASE
     unused = ((s, _UNUSED.format(", ".join(idle))) for s in valid if (idle := _idle(s, used, silent, read)))
     unsuppressed += _reported(unused_suppression, unused, severity)
     return Verdict(sorted(unsuppressed, key=lambda finding: finding.order), count)

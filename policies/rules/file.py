@@ -153,8 +153,9 @@ def unused_suppression(subject: ReviewedObject, context: Context) -> Iterator[Pr
 
     Why: an unused suppression can hide a later problem.
 
-    Details: if you pass no cluster, the rule ignores suppressions of unknown-field, and of rules that compare with
-    objects of the cluster. It also ignores entries of the configuration that name no checked file.
+    Details: without a cluster, the rule ignores suppressions of rules that compare with objects of the cluster;
+    without a known release, those of unknown-field and removed-api-version. It also ignores entries of the
+    configuration that name no checked file.
 
     Example:
 

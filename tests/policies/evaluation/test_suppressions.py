@@ -132,6 +132,13 @@ def test_a_suppression_of_a_rule_that_does_not_run_is_not_unused(tmp_path: Path)
     assert _lint(tmp_path, suppressed, "--ignore", NOTE)[0] == []
 
 
+def test_a_suppression_of_unknown_field_is_unused_if_the_release_is_known(tmp_path: Path) -> None:
+    text = POD % ("", " # forewarn: ignore[unknown-field] of 1.35")
+    only = ("--select", "unknown-field,unused-suppression")
+    assert _lint(tmp_path, text, *only)[0] == []
+    assert _lint(tmp_path, text, *only, "--kubernetes-version", "1.36")[0] == ["5 unused-suppression"]
+
+
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.DEPENDS_ON.stored], ids=lambda rule: str(rule.ID))
 def test_without_a_cluster_no_suppression_of_a_rule_that_depends_on_one_is_unused(rule: Rule) -> None:
     comment = Suppression((rule.ID,), "known", Location("a.yaml", 1, 1, 2), lines=(1, 9))
