@@ -38,12 +38,15 @@ from forewarn.policies.options import Options
 from forewarn.policies.releases.minors import PREDICTED_MINORS
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.render.head import line_of
+from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.sources import SourceError, find_files, read_file, status_of
 from forewarn.policies.sources.errors import unreadable
 from forewarn.policies.terminal import as_json, clean, complain, print_notice, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from forewarn.policies.cluster.answer_head import AnswerHead
 
 
 def run_batch(
@@ -141,7 +144,7 @@ def main(arguments: Sequence[str]) -> int:
     with run.output.redirected():
         status = _files(request, cache.snapshot(), options._replace(minor=release.minor or reported_minor))
     if run.cluster and run.output.form != "json":
-        print_notice(line_of(head_of(cache.snapshot())))
+        print_notice(line_of(_head(cache.snapshot())))
     return status
 
 
@@ -241,10 +244,14 @@ def _verdict(
     return clean(f"{', '.join(counts)}: dry run of {plural(total, 'object')}", color=False) + "\n"
 
 
+def _head(cluster: ClusterSnapshot) -> AnswerHead:
+    return head_of(cluster, assumptions(cluster.objects, created=True))
+
+
 def _print(form: str, cluster: ClusterSnapshot, path: str, subject: ReviewedObject, answer: Answer) -> None:
     if form == "json":
         ref = subject.ref
-        line = AnswerLine(head_of(cluster), path, ref.kind, ref.namespace, ref.name, answer)
+        line = AnswerLine(_head(cluster), path, ref.kind, ref.namespace, ref.name, answer)
         sys.stdout.write(as_json(to_dict(line)))
     elif answer.allowed:
         print(clean(f"{_name(subject)} {'created' if answer.code == 201 else 'configured'} (dry run)", color=False))  # noqa: T201

@@ -453,7 +453,7 @@ def _unmet(
     elif restricted - {*quota.used}:
         names = sorted(restricted)
         message = f"status unknown for quota: {quota.name}, resources: {','.join(names)}"
-        yield Fault(FaultKind.STATUS_UNKNOWN, message, quota.name, tuple(names))
+        yield Fault(FaultKind.STATUS_UNKNOWN, message, quota.name)
 
 
 def _deltas(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from forewarn.policies.copies import replace
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import (
     NOTHING,
@@ -20,7 +19,6 @@ from forewarn.policies.objects.fields import (
 )
 from forewarn.policies.objects.resource_list import ResourceList, resource_list
 from forewarn.policies.options import ScopeSelector
-from forewarn.policies.quantity import ZERO
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
@@ -55,11 +53,6 @@ class ResourceQuota:
             hard=resource_list(obj, "status", "hard"),
             used=resource_list(obj, "status", "used"),
         )
-
-    def in_force(self) -> ResourceQuota:
-        """Return the quota as its controller completes the status: limits of the spec, and nothing used, if missing."""
-        hard = self.hard or self.spec_hard
-        return replace(self, hard=hard, used={**dict.fromkeys(hard, ZERO), **self.used})
 
     def to_api(self) -> ApiObject:
         """Return the quota as an API object, without status."""

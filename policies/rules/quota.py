@@ -508,6 +508,8 @@ def _exceeded_notes(subject: ReviewedObject, context: Context, use: Use, fault: 
 
 
 def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
+    if fault.kind == "status-unknown":
+        return "retry when its status has the used amounts"
     if not fault.quota or not fault.resources:
         return "correct the quota"
     fitting = use.first - 1

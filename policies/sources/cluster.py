@@ -212,12 +212,11 @@ def load_cluster(
 
 
 def _complete_quotas(cache: Cache) -> None:
-    """Write the status of quotas that lack the usage of Pods, as kube-controller-manager does soon after creation."""
+    """Write the status of quotas that lack usage, as kube-controller-manager does soon after creation."""
     from forewarn.policies.controllers.applied import with_usage  # imported only if needed
-    from forewarn.policies.kube_apiserver.quota import matching_resources
 
     cluster = cache.snapshot()
-    lacking = [q for q in cluster.resource_quotas.values() if matching_resources(q.spec_hard.keys() - q.used.keys())]
+    lacking = [q for q in cluster.resource_quotas.values() if q.spec_hard.keys() - q.used.keys()]
     cache.counted_quotas = len(lacking)
     cache.put_views({registry.RESOURCE_QUOTA: {(q.namespace, q.name): with_usage(q, cluster) for q in lacking}})
 

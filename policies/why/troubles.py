@@ -19,6 +19,7 @@ from forewarn.policies.forecast.aftermath import MAX_PENDING, before_in_queue, q
 from forewarn.policies.forecast.placement import place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.kube_apiserver.quota import matching_resources
 from forewarn.policies.objects.fields import ApiObject, items, text
 from forewarn.policies.objects.node import NO_EXECUTE
 from forewarn.policies.objects.pod import Pod, wait_seconds
@@ -1000,8 +1001,8 @@ def quota_hint(cluster: ClusterSnapshot, namespace: str) -> str:
         f"{quota.name} ({name})"
         for quota in cluster.resource_quotas.values()
         if quota.namespace == namespace
-        for name, most in quota.hard.items()
-        if name in quota.used and quota.used[name] >= most
+        for name in matching_resources(quota.hard)
+        if name in quota.used and quota.used[name] >= quota.hard[name]
     )
     return f"; its namespace has used up ResourceQuota {listed(full, 3)}, which rejects new Pods" if full else ""
 

@@ -35,7 +35,7 @@ from forewarn.policies.objects.resource_list import ResourceList, mask, subtract
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.objects.workload import PodTemplate, is_fragment, pod_template_of
-from forewarn.policies.quantity import Quantity
+from forewarn.policies.quantity import ZERO, Quantity
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.rule_text import class_to_be
@@ -144,7 +144,8 @@ class QuotaUse:
         """Return the quotas of a namespace before the change set's Pods, including the quotas that the change set
         defines.
 
-        A quota without status uses the limits of its spec, with nothing used. Raises TooLarge.
+        A stored quota without status limits nothing, as in kube-apiserver; one of the change set has the limits of its
+        spec. Raises TooLarge.
         """
         if namespace not in self._at_start:
             check_quotas(self._count(namespace))
@@ -152,10 +153,11 @@ class QuotaUse:
             stored = {quota.name: quota for quota in cluster.quotas_of(namespace)} if cluster else {}
             for name, quota in self._defined.get(namespace, {}).items():
                 used = stored[name].used if name in stored else self._used_by_stored_pods(quota)
-                stored[name] = replace(quota, hard=quota.spec_hard or quota.hard, used=used)
+                hard = quota.spec_hard or quota.hard
+                stored[name] = replace(quota, hard=hard, used={**dict.fromkeys(hard, ZERO), **used})
             for quota in stored.values():
                 check_quota_extent(quota.spec, quota.name)
-            self._at_start[namespace] = tuple(stored[name].in_force() for name in sorted(stored))
+            self._at_start[namespace] = tuple(stored[name] for name in sorted(stored))
         return self._at_start[namespace]
 
     def _used_by_stored_pods(self, quota: ResourceQuota) -> ResourceList:
@@ -171,9 +173,7 @@ class QuotaUse:
 
     def has_status(self, namespace: str, name: str) -> bool:
         """Report whether the used amounts of a quota are known."""
-        cluster, defined = self._context.cluster, self._defined.get(namespace, {}).get(name)
-        stored = cluster.resource_quotas.get((namespace, name)) if cluster else None
-        return bool(stored.used) if stored else bool(defined and (defined.used or (cluster and not self._is_alone)))
+        return self._context.cluster is not None or bool(self._defined[namespace][name].used)
 
     @cached_property
     def _defined(self) -> Mapping[str, Mapping[str, ResourceQuota]]:

@@ -83,6 +83,15 @@ def test_the_cluster_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert apply([pod], "--cluster", cluster, "-n", "team") == 0
 
 
+def test_the_head_says_that_usage_of_quotas_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: new}\nspec: {hard: {count/resourcequotas: 1}}\n"
+    quota, cluster = files(tmp_path, quota=new.replace("name: new", "name: other"), cluster=new)
+    assert apply([quota], "--cluster", cluster) == 0
+    assert "1 ResourceQuota without status: usage counted from requests of Pods, not limits or other objects" in (
+        capsys.readouterr().err
+    )
+
+
 def test_a_limited_class_needs_a_quota(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = files(tmp_path, gold=GOLD, pod=POD)
     config = str(CASES / "admission-config.yaml")

@@ -503,7 +503,11 @@ def test_events_and_conditions_are_quoted_and_bounded(tmp_path: Path, capsys: py
     ("arguments", "status", "message"),
     [
         (["default/none"], 2, "forewarn why: default/none: Pod not found in the cluster"),
-        (["none", "-n", "team"], 2, "forewarn why: team/none: Pod not found in the cluster; its namespace has used up"),
+        (
+            ["none", "-n", "team"],
+            2,
+            "team/none: Pod not found in the cluster; its namespace has used up ResourceQuota q (pods),",
+        ),
         ([], 2, "the following arguments are required"),
         (["a/b", "--fail-on", "x"], 2, "--fail-on x: no state or cause; known: being-deleted, class-changed, "),
         (["a/b", "--fail-on", "pnding"], 2, '--fail-on pnding: no state or cause; did you mean "pending"?'),
@@ -512,7 +516,8 @@ def test_events_and_conditions_are_quoted_and_bounded(tmp_path: Path, capsys: py
 def test_what_cannot_be_answered_is_said(
     arguments: list[str], status: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    quota = Made("v1", "ResourceQuota", "q", "team").status(hard={"pods": "2"}, used={"pods": "2"})
+    amounts = {"pods": "2", "services": "0"}
+    quota = Made("v1", "ResourceQuota", "q", "team").status(hard=amounts, used=amounts)
     found, _, err = run(capsys, tmp_path, [make_node("n1"), quota], *arguments)
     assert found == status
     assert message in err

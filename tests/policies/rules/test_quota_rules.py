@@ -193,7 +193,14 @@ def test_without_a_status_the_input_alone_is_counted_and_that_is_said() -> None:
     assert told == [
         "ResourceQuota few (pods: 1, used: 1) rejects the Pod. Its status is unknown: only this input is counted"
     ]
-    assert messages(pod("a"), pod("b"), cluster=state(quota("few", {"pods": "1"}))) == told
+
+
+def test_a_stored_quota_limits_pods_as_in_kube_apiserver_before_its_controller_has_counted() -> None:
+    new, limited = quota("few", {"pods": "1"}), quota("few", {"pods": "1"}, {})
+    assert messages(pod("a"), pod("b"), cluster=state(new)) == []
+    (finding,) = lint(pod("a"), cluster=state(limited))
+    assert finding.message == "the Pod will be rejected: status unknown for quota: few, resources: pods"
+    assert finding.remediation == "retry when its status has the used amounts"
 
 
 def test_a_quota_of_the_apply_takes_the_place_of_the_stored_one_and_keeps_its_use() -> None:
