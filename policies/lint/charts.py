@@ -26,7 +26,7 @@ class Charts:
         return sorted((self._lowered(finding) for finding in findings), key=lambda finding: finding.order)
 
     def _lowered(self, finding: Finding) -> Finding:
-        if finding.rule in ("removed-api-version", "scheduler-configuration") and is_fixture(finding.file):
+        if finding.rule in ("removed-api-version", "scheduler-configuration") and _is_fixture(finding.file):
             return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
         if finding.severity is Severity.NOTE or not finding.line or not self.is_deprecated(finding.file):
             return finding
@@ -46,6 +46,14 @@ class Charts:
             inherited = parent != directory and self._known.get(parent, False)
             self._known[directory] = inherited or _says_deprecated(directory)
         return self._known[os.path.dirname(file)]
+
+
+def _is_fixture(file: str) -> bool:
+    """Report whether a file is in a directory for tests: of its git work tree, or of its path outside of one."""
+    from forewarn.policies.lint.tools import work_trees  # only for old versions
+
+    top = next(work_trees(os.path.dirname(file)), "")
+    return is_fixture(os.path.relpath(os.path.realpath(file), top) if top else file)
 
 
 def _says_deprecated(directory: str) -> bool:

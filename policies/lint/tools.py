@@ -60,8 +60,8 @@ class Trees(NamedTuple):
         """The checked directories, and the work trees of git that contain them, but not the home directory."""
         roots = dict.fromkeys(os.path.realpath(path) for path in paths if os.path.isdir(path))
         home = _identities(os.path.expanduser("~"))
-        work_trees = (next(_work_trees(root), None) for root in tuple(roots))
-        roots |= dict.fromkeys(top for top in work_trees if top and _identity(top) not in home)
+        tops = (next(work_trees(root), None) for root in tuple(roots))
+        roots |= dict.fromkeys(top for top in tops if top and _identity(top) not in home)
         return cls(tuple(roots))
 
     def holds(self, path: str) -> bool:
@@ -93,7 +93,7 @@ def is_of_checkout(file: str, paths: Iterable[str]) -> bool:
     directories = [path if os.path.isdir(path) else os.path.dirname(path) or os.curdir for path in paths]
     ours = set[tuple[int, int]]()
     for directory in map(os.path.realpath, (os.curdir, *directories)):
-        ours |= {_identity(directory), *map(_identity, _work_trees(directory))}
+        ours |= {_identity(directory), *map(_identity, work_trees(directory))}
     return any(not ours.isdisjoint(_identities(way)) for way in (os.path.dirname(os.path.abspath(file)), file))
 
 
@@ -113,7 +113,8 @@ def _above(path: str) -> Iterator[str]:
         yield (path := parent)
 
 
-def _work_trees(directory: str) -> Iterator[str]:
+def work_trees(directory: str) -> Iterator[str]:
+    """Yield the tops of the git work trees that contain a directory, the innermost first."""
     return (path for path in _above(directory) if os.path.lexists(os.path.join(path, ".git")))
 
 

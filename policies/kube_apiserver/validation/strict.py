@@ -54,7 +54,8 @@ def unknown_fields(obj: ApiObject, minor: int | None = None) -> Iterator[Unknown
     """Yield the fields that a minor version does not define, in order. `minor` None: that no supported version
     defines.
 
-    Empty for kinds without a table, and for versions that the minor does not serve. Patches of `kubectl patch` are not checked.
+    Empty for kinds without a table, and for versions that the minor does not serve. Patches of `kubectl patch` are not
+    checked.
     """
     name = type_of(obj, minor)
     return _unknown(obj, name, minor, ()) if name else iter(())
