@@ -172,7 +172,9 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
         return
     unknown = 0
     for selector, path in placed_selectors(quota, subject):
-        for index, name in _unknown_classes(selector, context):
+        missing = list(_unknown_classes(selector, context))
+        part = "scope" if len(missing) == len(selector.values) else "value"
+        for index, name in missing:
             unknown += 1
             if is_template_variable(name, subject, context):
                 continue
@@ -181,7 +183,7 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
             near = names.nearest_name(name) if names and context.phase is Phase.LINT else ""
             meant = meant_system_class(name, context)
             details = UnknownClass(
-                name, "; this scope matches no Pod", names, fix, longest=_LONGEST_IN_SCOPE, meant=meant
+                name, f"; this {part} matches no Pod", names, fix, longest=_LONGEST_IN_SCOPE, meant=meant
             )
             is_near = bool(meant) or (bool(near) and is_misspelt(name, near))
             yield Problem(details, (*path, "values", index), severity=None if is_near else _note(context))
