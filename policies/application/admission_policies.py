@@ -55,7 +55,6 @@ _NOT_WRITTEN: Final = "the command does not write it"
 _REASONS: Final = {
     **dict.fromkeys(("class-of-forewarn", "exemption-not-allowed", "exemption-without-effect"), _OWN),
     **dict.fromkeys(("preemption-policy-mismatch", "priority-mismatch", "pod-group-invalid"), _ITSELF),
-    "priority-value-missing": "CEL reads an absent value as 0",
     "unknown-priority-class": "the rule reads other objects; kube-apiserver itself rejects Pods",
 }
 NOT_COVERED: Final = {

@@ -82,14 +82,12 @@ def _flags(deployment: ApiObject) -> Iterator[int]:
                         continue
 
 
-@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.WARN)
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR)
 def priority_value_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PriorityClass has no value.
 
     Why: kube-apiserver stores the class with value 0. Without a global default, Pods without a class also have this
     priority. Often, the field `value` is misspelled or at the wrong level.
-
-    Details: kube-apiserver sends the value 0 to webhooks, so the webhook cannot report this in a cluster.
 
     Bad:
 
@@ -104,7 +102,7 @@ def priority_value_missing(subject: ReviewedObject, context: Context) -> Iterato
 
     Fix: add the field `value` at the top level of the object.
     """
-    if subject.object.get("value") is None and subject.old is None:
+    if subject.object.get("value") is None and subject.old is None:  # webhooks get value 0
         yield Problem(
             "no value: it is stored with 0, the priority of Pods without a class", (), "add value at the top level"
         )
