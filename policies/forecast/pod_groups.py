@@ -19,7 +19,12 @@ from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.pod_group_cycle import NotModelled, predict_pod_group
 from forewarn.policies.scheduling.queue.pod_info import order_of_member
-from forewarn.policies.scheduling.responsible import CLAIMS, is_scheduled_by_group, why_group_not_predicted
+from forewarn.policies.scheduling.responsible import (
+    CLAIMS,
+    is_scheduled_by_group,
+    needs_claims,
+    why_group_not_predicted,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
@@ -252,7 +257,7 @@ def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], termin
         return GroupForecast(
             group, pods, "pending", message=f"{plural(gated, 'Pod has', 'Pods have')} scheduling gates"
         )
-    if any(needs_claims(snapshot, pod) for pod in pods):
+    if any(needs_claims(pod, snapshot) for pod in pods):
         return GroupForecast(group, pods, "not-predicted", message=CLAIMS)
     try:
         result = predict_pod_group(snapshot, group, pods)
@@ -266,9 +271,3 @@ def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], termin
         units, nominations = tuple(preemption.victims), preemption.nominations or {}
         return GroupForecast(group, pods, "preempts", nominations, units, preemption.num_pdb_violations)
     return GroupForecast(group, pods, "pending", message=result.message)
-
-
-def needs_claims(snapshot: Snapshot, pod: Pod) -> bool:
-    """Report whether the Pod uses volumes or devices, for which the Pods of a PodGroup may compete."""
-    devices = not snapshot.extended_resources.keys().isdisjoint(pod.spec.request.scalars)
-    return devices or pod.spec.claims_devices or pod.spec.has_storage

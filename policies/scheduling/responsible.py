@@ -127,6 +127,15 @@ def num_feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:
 CLAIMS: Final = "kube-scheduler must bind volumes or allocate devices of its Pods"
 
 
+def needs_claims(pod: Pod, snapshot: Snapshot) -> bool:
+    """Report whether kube-scheduler must bind volumes or allocate devices of the Pod: Pods of a group may compete."""
+    if pod.spec.claims_devices or not snapshot.extended_resources.keys().isdisjoint(pod.spec.request.scalars):
+        return True
+    names = [name for volume in pod.spec.volumes if (name := volume.claim_of(pod.name))]
+    claims = [snapshot.objects.claims.get((pod.namespace, name)) for name in names]
+    return not all(claim is not None and claim.fully_bound for claim in claims)
+
+
 def is_scheduled_by_group(pod: Pod, snapshot: Snapshot) -> bool:
     """Report whether kube-scheduler schedules the Pod only together with its PodGroup."""
     return bool(pod.spec.pod_group) and snapshot.objects.has_pod_groups

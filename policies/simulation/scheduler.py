@@ -34,7 +34,13 @@ from forewarn.policies.scheduling.queue.priority_queue import (
     le_priority_pre_check,
     seconds_of_backoff,
 )
-from forewarn.policies.scheduling.responsible import CLAIMS, SCHEDULER_ERROR, framework_of, unmodelled_fields
+from forewarn.policies.scheduling.responsible import (
+    CLAIMS,
+    SCHEDULER_ERROR,
+    framework_of,
+    needs_claims,
+    unmodelled_fields,
+)
 from forewarn.policies.scheduling.snapshot import Columns, Snapshot, loses_nomination, victims_to_evict
 from forewarn.policies.simulation.api_server import ApiServer, Change, Condition, PodKey, name_of_group
 from forewarn.policies.simulation.scheduler_cache import NotPredicted, Rejected, SchedulingAlgorithm, volumes_on
@@ -859,22 +865,8 @@ class PodGroupScheduling:
 def _check_modelled(group: PodGroup, pods: list[Pod], snapshot: Snapshot) -> None:
     """Raise NotPredicted for a PodGroup with unsupported fields, or with volumes or devices to bind."""
     why = unmodelled_fields(group)
-    has_claims = any(pod.spec.claims_devices or pod.spec.has_storage for pod in pods)
-    if why := why or (CLAIMS if has_claims and _has_open_claims(pods, snapshot) else ""):
+    if why := why or (CLAIMS if any(needs_claims(pod, snapshot) for pod in pods) else ""):
         raise NotPredicted(f"not predicted: PodGroup {group.key}: {why}")
-
-
-def _has_open_claims(pods: list[Pod], snapshot: Snapshot) -> bool:
-    claims = snapshot.objects.claims
-    for pod in pods:
-        if pod.spec.claims_devices:
-            return True
-        for volume in pod.spec.volumes:
-            name = volume.claim_of(pod.name)
-            claim = claims.get((pod.namespace, name)) if name else None
-            if name and (claim is None or not claim.fully_bound):
-                return True
-    return False
 
 
 class ClaimUpdate(NamedTuple):

@@ -19,7 +19,6 @@ from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_js
 from forewarn.policies.findings import described
 from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.forecast.impact import WITHOUT_CLAIMS
-from forewarn.policies.forecast.pod_groups import needs_claims
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.quota import first_rejected
 from forewarn.policies.metering import CutShort, metered
@@ -40,6 +39,7 @@ from forewarn.policies.scheduling.responsible import (
     CLAIMS,
     framework_of,
     is_scheduled_by_group,
+    needs_claims,
     not_predicted,
     why_group_not_predicted,
 )
@@ -301,7 +301,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     pod, counted, notes = _one_more(cluster, obj)
     snapshot = cluster.scheduling
     member = pod if is_scheduled_by_group(pod, snapshot) and not why_group_not_predicted(pod, snapshot) else None
-    if member is not None and needs_claims(snapshot, member):
+    if member is not None and needs_claims(member, snapshot):
         raise InvalidObject(f"not predicted: {CLAIMS}", ref=ref_of(obj, "default"))
     if member is not None:  # equal Pods fit as often alone as in groups, one after the other
         pod = replace(pod, spec=replace(pod.spec, pod_group=""))

@@ -12,7 +12,7 @@ from forewarn.policies.config import Config
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.releases.release import semantics_of
-from tests.builders import Made, MadePod, make_node, make_pod
+from tests.builders import Made, MadePod, make_claim, make_node, make_pod, make_volume
 from tests.policies.commands.test_unmodelled import Asked, gold, new_pod
 from tests.policies.rules.test_pod_groups import NOW
 
@@ -48,6 +48,16 @@ WHOLE = [
 TAINTED = {"tolerations": [{"key": "x", "operator": "Exists"}], "nodeSelector": {"no": "where"}}
 CASES: dict[str, tuple[list[Made], str, str]] = {
     "fits with a Pending Pod": ([pod_group(), member("one")], "2 Pods fit: node-1 (1), node-2 (1)", ""),
+    "fits with a bound claim": (
+        [
+            pod_group(),
+            make_claim("c", "v", "shop"),
+            make_volume("v", claimRef={"namespace": "shop", "name": "c"}),
+            member("one", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]),
+        ],
+        "2 Pods fit: node-1 (1), node-2 (1)",
+        "",
+    ),
     "below minCount": ([pod_group()], "waits for 1 more Pod", "PodGroup train (minCount 2): waits for 1 more Pod"),
     "a Pod of the group is gated": (
         [pod_group(), member("one", schedulingGates=[{"name": "g"}])],
