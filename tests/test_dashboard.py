@@ -63,3 +63,10 @@ def test_each_panel_asks_the_chosen_data_source_something_of_its_own() -> None:
         assert names
         assert len(set(names)) == len(names), panel["title"]
         assert all(target["expr"] for target in panel["targets"])
+
+
+def test_an_unknown_expiry_is_no_time() -> None:
+    asked = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+    expiries = [expression for expression in asked if "expiry_timestamp" in expression]
+    assert expiries
+    assert all("_expiry_timestamp_seconds > 0)" in expression for expression in expiries)
