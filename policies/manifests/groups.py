@@ -8,7 +8,7 @@ inside.
 - Directories that define the same object are alternatives: each is evaluated with shared objects only.
 - A quota without a namespace applies to its directory and the directories below.
 - Definitions for the whole cluster are visible in every directory except its alternatives.
-- Configuration may name groups; their files are in no other group.
+- Configuration may name groups; their files are in no other group, and see definitions of `--definitions`.
 """
 
 from __future__ import annotations
@@ -353,9 +353,11 @@ def grouped(
     """
     groups: list[Group] = []
     rest = list(members)
+    given = [m for m in members if not m.reported and m.identity[0] in CLUSTER_SCOPED]
     for spec in named:
         own = [m for m in members if any(matches(m.file, pattern) for pattern in spec.paths)]
-        groups.append(group_of(spec.name, own))
+        defined = {m.identity for m in own}
+        groups.append(group_of(spec.name, own, [m for m in given if m.identity not in defined]))
         taken = {id(m.subject) for m in own}
         rest = [m for m in rest if id(m.subject) not in taken]
     rest, patches, apart = kustomized(rest, {k.directory: k for k in kustomizations})

@@ -347,7 +347,9 @@ def test_definitions_are_visible_also_to_an_alternative_of_their_directory(tmp_p
         "app/w.yaml": _web(1, of="silver"),
         "defs/c.yaml": _class("gold") + "---\n" + _class("silver"),
     }
-    assert _rules(_lint(tmp_path, files, "app", "--definitions", "defs", "--closed")) == []
+    assert _rules(_lint(tmp_path, files, "./app", "--definitions", "defs", "--closed")) == []
+    (tmp_path / ".forewarn.yaml").write_text("groups: [{name: app, paths: ['app/*']}]\n")
+    assert _rules(_lint(tmp_path, files, "./app", "--definitions", "defs", "--closed")) == []
     assert _rules(_lint(tmp_path, {}, "--closed")) == ["app/w.yaml: error unknown-priority-class"]
 
 
