@@ -13,6 +13,8 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies import VERSION
+from forewarn.policies.config import find_config
+from forewarn.policies.config.document import contents
 from forewarn.policies.config.scheduler import SchedulerSource
 from forewarn.policies.findings import listed, quote
 from forewarn.policies.sources import SourceError
@@ -105,15 +107,17 @@ def digest_of(*parts: bytes) -> str:
     return digest.hexdigest()
 
 
-def run_options(command: str, release: Release, until: float, cache: Cache) -> dict[str, Any]:
-    """The options that identify a run, except the cluster."""
-    config = release.scheduler.given if isinstance(release.scheduler, SchedulerSource) else None
+def run_options(command: str, release: Release, until: float, cache: Cache, config: str | None) -> dict[str, Any]:
+    """The options that identify a run, except the cluster. `config`: the value of `--config`."""
+    profiles = release.scheduler.given if isinstance(release.scheduler, SchedulerSource) else None
+    file = config or find_config(os.curdir)
     return {
         "command": command,
         "forewarn": VERSION,
         "kubernetes": f"1.{cache.semantics.minor}",
         "feature gates": dict(sorted(release.gates.items())),
-        "scheduler configuration": config and digest_of(repr(config).encode()),
+        "scheduler configuration": profiles and digest_of(repr(profiles).encode()),
+        "configuration": digest_of(contents(file)) if file else "",
         "until": until,
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.commands.autoscaling import configuration
@@ -11,7 +10,6 @@ from forewarn.policies.commands.many_clusters import Evaluated
 from forewarn.policies.commands.printing import Output, Printed, answer_in
 from forewarn.policies.commands.shards import Shard, digest_of, marked, run_options
 from forewarn.policies.commands.simulated import loaded_for
-from forewarn.policies.config import find_config
 from forewarn.policies.config.document import contents
 from forewarn.policies.terminal import as_json, counting
 
@@ -65,10 +63,8 @@ def evaluate_sweep(request: SweepRequest, run: Run) -> Evaluated:
         settings |= {"part": shard.part_of} if shard else {}
         sweep = whatif_each(cluster, scope, **settings)
     if isinstance(cache, DigestedCache) and shard is not None:
-        identity = run_options(f"each {scope}", request.release, request.until, cache)
+        identity = run_options(f"each {scope}", request.release, request.until, cache, request.config)
         identity |= _group_options(request.node_templates, autoscaling)
-        config = request.config or find_config(os.curdir)
-        identity["configuration"] = digest_of(contents(config)) if config else ""
         of = len(names_of(cluster, scope))
         part = as_json(marked(sweep.to_dict(), shard, of, cache.digest, identity))
         return Evaluated(0, printed=Printed([part]))  # whether anything has happened is asked of the whole

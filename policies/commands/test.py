@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
         with counting("expectations", sys.stderr) as show:
             result = test(Cluster(cache), request, part=shard.part_of if shard else tuple, progress=show)
         if isinstance(cache, DigestedCache) and shard is not None:
-            identity = run_options("test", release, options.until, cache) | _identity(request)
+            identity = run_options("test", release, options.until, cache, options.config) | _identity(request)
             sys.stdout.write(as_json(marked(result.to_dict(), shard, len(given), cache.digest, identity)))
             return OK  # whether one is broken is asked of the whole
         write_results(result, run.output)

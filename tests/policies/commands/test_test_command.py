@@ -233,6 +233,10 @@ def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[
         run(capsys, path, *CLUSTER, "--shard", f"{number}/2", "-o", f"json={part}")
     assert main(["whatif", "merge", *parts]) == 0
     assert capsys.readouterr().out == whole
+    (tmp_path / "config.yaml").write_text("recreatesPods: [example.com/App]")
+    run(capsys, path, *CLUSTER, "--config", str(tmp_path / "config.yaml"), "--shard", "1/2", "-o", f"json={parts[1]}")
+    assert main(["whatif", "merge", *parts]) == 3
+    assert "is from another run: configuration was" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
