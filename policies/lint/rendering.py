@@ -198,7 +198,10 @@ _FIXES: Final = {
     "link leaves the checked directories": "replace the link by the file, or check the directory to which it leads",
     "outside of the checked directories": "check the directory that contains it, too",
     "must specify --enable-helm": "pass --kustomize-flag=--enable-helm",
-    "HelmChartInflationGenerator": "pass --kustomize-flag=--enable-helm and --render-network, or exclude the directory",
+    **dict.fromkeys(
+        ("helm pull is not allowed", "HelmChartInflationGenerator"),
+        "download the chart with `kustomize build --enable-helm`, and pass --kustomize-flag=--enable-helm",
+    ),
     "is not in or below": f"pass --kustomize-flag={ANY_FILE}",
     "external plugins disabled": "exclude the directory: forewarn runs no plugins",
     _GENERATED: "generate it before --render, or exclude the directory",

@@ -185,6 +185,19 @@ def test_a_missing_input_that_is_generated_is_a_note(
     assert (failed["severity"], said in failed["message"]) == (severity, True), failed
 
 
+@pytest.mark.parametrize("why", ["HelmChartInflationGenerator fails", "forewarn: helm pull is not allowed: download"])
+def test_charts_of_kustomizations_must_be_downloaded_first(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], why: str
+) -> None:
+    (tree / "a").mkdir()
+    (tree / "a/kustomization.yaml").write_text("resources: []\n")
+    _tool(tools, "kustomize", f"#!/bin/sh\necho 'Error: {why}' >&2\nexit 1\n")
+    _, report, _ = _lint(capsys, "--render", "--allow-empty")
+    (failed,) = report["findings"]
+    expected = "download the chart with `kustomize build --enable-helm`, and pass --kustomize-flag=--enable-helm"
+    assert failed["remediation"] == expected
+
+
 AGENT = """apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: csi-driver}
