@@ -156,11 +156,15 @@ def suppress(
         invalid_suppression, ((s, faults[id(s)]) for s in suppressions if id(s) in faults), severity
     )
     silent = {rule.ID for rule in RULES if severity(rule) is None and linter_severity(rule) is not None}
-    silent |= _SILENT_WITH_CLUSTER if with_cluster else _SILENT_WITHOUT_CLUSTER
-    silent |= set() if with_release else _SILENT_WITHOUT_RELEASE
+    silent |= _silent(with_cluster=with_cluster, with_release=with_release)
     unused = ((s, _UNUSED.format(", ".join(idle))) for s in valid if (idle := _idle(s, used, silent, read)))
     unsuppressed += _reported(unused_suppression, unused, severity)
     return Verdict(sorted(unsuppressed, key=lambda finding: finding.order), count)
+
+
+def _silent(*, with_cluster: bool, with_release: bool) -> frozenset[str]:
+    silent = _SILENT_WITH_CLUSTER if with_cluster else _SILENT_WITHOUT_CLUSTER
+    return silent if with_release else silent | _SILENT_WITHOUT_RELEASE
 
 
 _UNUSED: Final = "suppresses nothing: no finding of {} here"

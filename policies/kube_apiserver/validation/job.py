@@ -139,7 +139,7 @@ def _defaulted(value: Any, name: str = "") -> Any:
     """Return the value of the field `name` without fields that are empty or have their default."""
     if isinstance(value, Mapping) and name not in _OF_USERS:
         fields = {key: _defaulted(field, key) for key, field in value.items()}
-        empty = (None, "", [], {})
+        empty: tuple[object, ...] = (None, "", [], {})
         return {k: v for k, v in fields.items() if v not in (*empty, _DEFAULTS.get(k), _DEFAULTS.get(f"{name}.{k}"))}
     return [*map(_defaulted, value)] if isinstance(value, list) else value
 
