@@ -178,33 +178,28 @@ def filter_victims_with_pdb_violation(
     upstream `FilterVictimsWithPDBViolation`.
     """
     victims = list(victims)
-    numbers = violations(
-        (pod for victim in victims for pod in victim.pods), pdbs, first_ends_the_count=first_ends_the_count
-    )
+    pods = (pod for victim in victims for pod in victim.pods)
+    matched = ((pod, matching(pod, pdbs.get(pod.namespace, ()))) for pod in pods)
+    numbers = violations(matched, first_ends_the_count=first_ends_the_count)
     counts = [sum(bool(violated) for _, violated in islice(numbers, len(victim.pods))) for victim in victims]
     violating = [(victim, count) for victim, count in zip(victims, counts, strict=True) if count]
     return violating, [victim for victim, count in zip(victims, counts, strict=True) if not count]
 
 
 def violations(
-    pods: Iterable[Pod],
-    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
-    matching: Callable[[Pod, Sequence[PodDisruptionBudget]], Iterable[PodDisruptionBudget]] = matching,
-    *,
-    first_ends_the_count: bool = False,
+    pods: Iterable[tuple[Pod, Iterable[PodDisruptionBudget]]], *, first_ends_the_count: bool = False
 ) -> Iterator[tuple[Pod, Sequence[PodDisruptionBudget]]]:
     """Yield (Pod, the PDBs that the eviction of the Pod violates after the evictions of the Pods before).
 
-    `pdbs`: namespace -> PDBs. `matching`: returns the PDBs of a namespace that select a Pod. Every Pod reduces the
-    allowed disruptions of all its PDBs, even if the Pod is reprieved later or is terminating. A Pod in
-    `status.disruptedPods` does not: the API server has already accepted its eviction. `first_ends_the_count`: PDBs
-    after the first violated one are not reduced. Upstream has no order of PDBs, so its result may vary for a Pod with
-    several PDBs. Here PDBs are sorted by name.
+    `pods`: each Pod with the PDBs that select it. Every Pod reduces the allowed disruptions of all its PDBs, even if
+    the Pod is reprieved later or is terminating. A Pod in `status.disruptedPods` does not: the API server has already
+    accepted its eviction. `first_ends_the_count`: PDBs after the first violated one are not reduced. Upstream has no
+    order of PDBs, so its result may vary for a Pod with several PDBs. Here PDBs are sorted by name.
     """
     allowed: dict[tuple[str, str], int] = {}
-    for pod in pods:
+    for pod, pdbs in pods:
         violated: Sequence[PodDisruptionBudget] = ()
-        for pdb in matching(pod, pdbs.get(pod.namespace, ())):
+        for pdb in pdbs:
             if pod.name not in pdb.disrupted_pods:
                 key = pdb.namespace, pdb.name
                 left = allowed[key] = allowed.get(key, pdb.disruptions_allowed) - 1

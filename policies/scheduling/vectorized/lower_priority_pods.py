@@ -577,8 +577,9 @@ class LowerPriorityPods:
     def _set(self, row: int, info: NodeInfo, matrix: PodMatrix) -> None:
         lower = [pod for pod in info.pods if pod.effective_priority < self.priority]
         semantics = matrix.semantics
-        first_ends, matching = semantics.pdb_count_ends_at_first_violation, matrix.matching_pdbs.of
-        pods = list(violations(by_importance(lower, semantics), self._pdbs, matching, first_ends_the_count=first_ends))
+        first_ends, of, pdbs = semantics.pdb_count_ends_at_first_violation, matrix.matching_pdbs.of, self._pdbs
+        matched = ((pod, of(pod, pdbs.get(pod.namespace, ()))) for pod in by_importance(lower, semantics))
+        pods = list(violations(matched, first_ends_the_count=first_ends))
         violating, others = ([pod for pod, pdbs in pods if bool(pdbs) is violates] for violates in (True, False))
         ordered, count = [*violating, *others], len(lower)
         if count > len(self.kind):

@@ -23,13 +23,9 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from forewarn.policies.scheduling.preemption import violations
+from forewarn.policies.scheduling.preemption import matching, violations
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import (
-    charged_pdbs,
-    may_be_violated,
-    without_nominations,
-)
+from forewarn.policies.scheduling.snapshot import charged_pdbs, may_be_violated, without_nominations
 from forewarn.policies.selectors import parse_label_selector
 from forewarn.policies.simulation.scheduler import ViolatedPdbs
 from tests.builders import cluster, make_budget, make_node, make_pod
@@ -219,11 +215,10 @@ def test_a_deleted_pod_may_help_pods_with_the_default_constraints_of_the_profile
 @pytest.mark.parametrize(("ends", "violating"), [(False, ["a", "b"]), (True, ["a"])])
 def test_after_the_first_violated_budget_none_is_charged_from_1_37_on(ends: bool, violating: list[str]) -> None:
     """`a` violates the spent one; whether it uses up the other too decides about `b`."""
-    table = {"default": (budget("1-spent", 0, {"tier": "x"}), budget("2-one", 1))}
+    pdbs = budget("1-spent", 0, {"tier": "x"}), budget("2-one", 1)
     pods = [pod("a", labels={"tier": "x", **OLD}), pod("b")]
-    found = list(violations(pods, table, first_ends_the_count=ends))
-    if not ends:
-        assert found == list(violations(pods, table))
+    matched = [(pod, matching(pod, pdbs)) for pod in pods]
+    found = list(violations(matched, first_ends_the_count=ends))
     assert [p.name for p, pdbs in found if pdbs] == violating
     assert len(found) == 2
 
