@@ -107,6 +107,16 @@ class Node:
     supplemental_groups_policy: bool = False
     kubelet_version: str = ""
 
+    def has_taints(self) -> bool:
+        return bool(self.taints)
+
+    def has_prefer_no_schedule(self) -> bool:
+        """Report whether it has PreferNoSchedule taints."""
+        return any(taint.effect == PREFER_NO_SCHEDULE for taint in self.taints)
+
+    def has_images(self) -> bool:
+        return bool(self.images)
+
     @classmethod
     def from_api(cls, obj: ApiObject) -> Node:
         """Read an API object. Raises InvalidObject."""

@@ -194,6 +194,12 @@ class PodAffinity:
     has_preferred: bool = False
     errors: tuple[str, ...] = ()
 
+    @property
+    def attracting(self) -> list[AffinityTerm]:
+        """The terms of a Pod on a node that affect the score of other Pods."""
+        weighted = *self.preferred_affinity, *self.preferred_anti_affinity
+        return [*self.required_affinity, *(item.term for item in weighted)]
+
     @classmethod
     def from_api(cls, pod: ApiObject, labels: Mapping[str, str]) -> PodAffinity:
         """Read an API object's Pod affinity. `labels`: the result of `merged_labels`. Raises InvalidObject."""
@@ -357,6 +363,11 @@ class PodSpec:
     @property
     def has_storage(self) -> bool:
         return any(v.claim_name is not None or v.ephemeral or v.disk or v.migrated for v in self.volumes)
+
+    @property
+    def attachable_volumes(self) -> int:
+        """The number of volumes that may be attached."""
+        return sum(v.claim_name is not None or v.ephemeral or v.migrated is not None for v in self.volumes)
 
 
 NO_SPEC: Final = PodSpec()

@@ -14,6 +14,7 @@ Each function documents its assumption, and a test in `tests/policies/scheduling
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import compress, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -25,7 +26,6 @@ from forewarn.policies.objects.pod import TOPOLOGY_LABELS, Pod
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.snapshot import BASE_RESOURCES, NotValid, Snapshot, charged_pdbs, may_be_violated
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import CACHE_SIZE, lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, NodeFit, Skew, Unsupported, attempt
 from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, node_constraints_of, pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import Cycle
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.preemption import Candidate
+    from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, NodeFit, Skew
     from forewarn.policies.selectors import LabelSelector
 
 _MAX_BOUNDS: Final = 16
@@ -308,15 +309,14 @@ def capacity_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> C
     framework = framework_of(snapshot, pod)
     if framework.without_columns or pod.spec.has_storage or pod.spec.claims_devices:
         return None  # the next Pod finds what the first one binds, attaches or allocates
-    with snapshot.derived.locked():
-        capacity = attempt(_capacity_for, framework, pod, preempting=preempting)
-    return None if isinstance(capacity, Unsupported) else capacity
+    with snapshot.derived.locked(), suppress(NotValid):
+        return _capacity_for(framework, pod, preempting=preempting)
+    return None
 
 
 def _capacity_for(framework: Framework, pod: Pod, *, preempting: bool) -> Capacity | None:
-    matrix = pod_matrix_of(framework.snapshot)
-    own = matrix.kinds.number(pod)
-    node_fit = NodeFit(framework.snapshot, pod, matrix, framework)
+    own = pod_matrix_of(framework.snapshot).kinds.number(pod)
+    node_fit = Cycle(framework.snapshot, pod, framework).node_fit
     if pod.nominated_node_name or _changes_when_bound(pod):
         return None
     if node_fit.affinity is not None and preempting:
@@ -412,8 +412,9 @@ def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> OnEachNo
     if framework.without_columns or pod.spec.has_storage or pod.spec.claims_devices:
         return None
     with snapshot.derived.locked():
-        node_fit = attempt(NodeFit, snapshot, pod, pod_matrix_of(snapshot), framework)
-        if isinstance(node_fit, Unsupported):
+        try:
+            node_fit = Cycle(snapshot, pod, framework).node_fit
+        except NotValid:
             return None
         constraints = [d.constraint for d in node_fit.demands if d.constraint is not None]
         keeps_apart = bool(pod.spec.pod_affinity.required_anti_affinity)
@@ -460,10 +461,10 @@ def _candidates(framework: Framework, pod: Pod, nodes: Sequence[str]) -> dict[st
     """Return node name -> candidate, for the given nodes on which preemption helps."""
     snapshot = framework.snapshot
     with snapshot.derived.locked():
-        node_fit = NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
-        some = np.zeros(len(node_fit.open), np.bool_)
+        cycle = Cycle(snapshot, pod, framework)
+        is_open, some = cycle.node_fit.open, np.zeros(len(snapshot.rows), np.bool_)
         some[[snapshot.rows[node] for node in nodes if node in snapshot.rows]] = True
-        candidates = node_fit.candidates(np.flatnonzero(node_fit.open & ~node_fit.feasible & some))
+        candidates = cycle.candidates(np.flatnonzero(is_open & ~cycle.feasible & some))
         return {candidate.node_name: candidate for candidate in candidates}
 
 
@@ -485,7 +486,8 @@ def prepare_for_all(snapshot: Snapshot) -> None:
     with snapshot.derived.locked():
         matrix = pod_matrix_of(snapshot)
         for pod in islice(_with_distinct_node_constraints(matrix), _MAX_TRIED):
-            attempt(lambda pod: Cycle(snapshot, pod).scores(np.arange(len(matrix.serials))), pod)
+            with suppress(NotValid):
+                Cycle(snapshot, pod).scores(np.arange(len(matrix.serials)))
         priorities, pods = np.unique(matrix.kinds.priority.values()[matrix.kind[matrix.kind > 0]], return_counts=True)
         for _, priority in sorted(zip(pods.tolist(), priorities.tolist(), strict=True))[-CACHE_SIZE:]:
             if snapshot.may_preempt_groups(priority):

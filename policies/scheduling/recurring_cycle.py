@@ -29,17 +29,16 @@ from forewarn.policies.scheduling.reasons import NOT_HELPFUL
 from forewarn.policies.scheduling.responsible import framework_in_columns
 from forewarn.policies.scheduling.snapshot import Columns, NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import CostCache, Occupancy, lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.node_fit import (
-    MAX,
-    CapacityConstraint,
-    Unsupported,
-    attempt,
-    candidates_on,
-    nominations_of,
-    with_nominated,
-)
+from forewarn.policies.scheduling.vectorized.node_fit import MAX, CapacityConstraint, nominations_of, with_nominated
 from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
-from forewarn.policies.scheduling.vectorized_cycle import Cycle, Found, Scores, found_in_order, percentage_of
+from forewarn.policies.scheduling.vectorized_cycle import (
+    Cycle,
+    Found,
+    Scores,
+    candidates_on,
+    found_in_order,
+    percentage_of,
+)
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -230,13 +229,11 @@ def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spe
     `numbers`: static result for all nodes -> `Spec.leaves`; extended here.
     """
     spec = pod.spec
-    cycle = attempt(_supported_cycle, snapshot, pod)
-    if cycle is None or isinstance(cycle, Unsupported):
+    try:
+        cycle = _supported_cycle(snapshot, pod)
+        plugins, reasons, left = cycle.static_rejections()
+    except NotValid:
         return None
-    static = attempt(cycle.static_rejections)
-    if isinstance(static, Unsupported):
-        return None
-    plugins, reasons, left = static
     fit, names = cycle.node_fit, snapshot.columns.resources
     resources = [demand for demand in fit.demands if demand.constraint is None]
     demands = [Demand(demand.resource, names.index(demand.resource), demand.limit) for demand in resources]
@@ -265,17 +262,19 @@ def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spe
     )
 
 
-def _supported_cycle(snapshot: Snapshot, pod: Pod) -> Cycle | None:
+def _supported_cycle(snapshot: Snapshot, pod: Pod) -> Cycle:
+    """Raises NotValid if the Pod is not supported."""
     spec, resources = pod.spec, snapshot.columns.resources
     if snapshot.extended_resources or spec.claims_devices or spec.host_ports:
-        return None
+        raise NotValid
     if any(volume.ephemeral for volume in spec.volumes):
-        return None
+        raise NotValid
     if any(amount and resource not in resources for resource, amount in spec.request.scalars.items()):
-        return None
+        raise NotValid
     cycle = Cycle(snapshot, replace(pod, nominated_node_name=""))
-    framework = cycle.framework
-    return cycle if cycle.preempts and not framework.plan.reads_whole_pod and _resources_are_first(framework) else None
+    if not cycle.preempts or cycle.framework.plan.reads_whole_pod or not _resources_are_first(cycle.framework):
+        raise NotValid
+    return cycle
 
 
 def _resources_are_first(framework: Framework) -> bool:
@@ -357,7 +356,9 @@ class RecurringCycles:
             return None
         request = self._request(spec, pod.effective_priority)
         nominations = nominations_of(snapshot, matrix)
-        if isinstance(attempt(request.sync, snapshot.columns, nominations), Unsupported):
+        try:
+            request.sync(snapshot.columns, nominations)
+        except NotValid:
             return None
         cycle = RecurringCycle(snapshot, pod, matrix, spec, request, nominations)
         return None if cycle.nodes and cycle.constrained else cycle

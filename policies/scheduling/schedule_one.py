@@ -5,7 +5,8 @@ Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingCycle`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
@@ -45,9 +46,17 @@ from forewarn.policies.scheduling.preemption import (
     costs_of_candidates,
     pod_eligible_to_preempt_others,
 )
-from forewarn.policies.scheduling.vectorized.node_fit import Candidates, NodeNames, Unsupported, attempt, decide
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized_cycle import Cycle, Scores, num_nodes_after_pre_filter, percentage_of
+from forewarn.policies.scheduling.vectorized_cycle import (
+    Candidates,
+    Cycle,
+    NodeNames,
+    Scores,
+    decide,
+    num_nodes_after_pre_filter,
+    percentage_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -216,8 +225,11 @@ class Prediction:
         """The reason why every plugin runs on every node, as text after "because"; "" if numpy computes the outcome."""
         if self._not_predicted:
             return ""
-        decision = attempt(decide, self.framework, self.pod)
-        return (decision.why or "of the pod") if isinstance(decision, Unsupported) else ""
+        try:
+            decide(self.framework, self.pod)
+        except NotValid as fault:
+            return str(fault) or "of the pod"
+        return ""
 
     @cached_property
     def _not_predicted(self) -> str:
@@ -291,17 +303,20 @@ class Prediction:
         """The known decision or that of numpy; None if reasons are requested or numpy does not support the Pod."""
         if self._not_predicted or self._reasons:
             return None
-        decision = self._known or attempt(decide, self.framework, self.pod)
-        return None if isinstance(decision, Unsupported) else decision
+        with suppress(NotValid):
+            return self._known or decide(self.framework, self.pod)
+        return None
 
     @cached_property
     def in_columns(self) -> Cycle | None:
         """The cycle by the numpy implementation with the rejections of all nodes; None if plugins run node by node."""
         if self._not_predicted or self.snapshot.may_preempt_groups(self.pod.effective_priority):
             return None
-        with self.snapshot.derived.locked():
-            cycle = attempt(_cycle_with_rejections, self.snapshot, self.pod, self.framework)
-        return None if isinstance(cycle, Unsupported) else cycle
+        with self.snapshot.derived.locked(), suppress(NotValid):
+            cycle = Cycle(self.snapshot, self.pod, self.framework)
+            _ = cycle.rejections  # raises NotValid now, not later
+            return cycle
+        return None
 
     @property
     def pre_filter(self) -> Status | None:
@@ -366,9 +381,9 @@ class Prediction:
     @property
     def rejecting_plugins(self) -> frozenset[str]:
         """The plugins that rejected an unschedulable Pod, for queueing hints; empty after an error."""
-        with self.snapshot.derived.locked():
-            rejection = attempt(lambda: Cycle(self.snapshot, self.pod).rejection())
-        return self.rejection.plugins if isinstance(rejection, Unsupported) else rejection[0]
+        with self.snapshot.derived.locked(), suppress(NotValid):
+            return Cycle(self.snapshot, self.pod).rejection()[0]
+        return self.rejection.plugins
 
     @property
     def scores(self) -> Mapping[str, Mapping[str, int]]:
@@ -389,9 +404,8 @@ class Prediction:
         asked = f"{named(self._prioritizer)} scores them too, and cannot be asked" if self._prioritizer else ""
         if asked and self.framework.plan.scores:
             return Scored(unknown=asked)
-        scored = self._in_tables(lambda tables: tables.by_plugin(rows))
-        if not isinstance(scored, Unsupported):
-            return Scored(_by_node(scored, nodes))
+        with self.snapshot.derived.locked(), suppress(NotValid):
+            return Scored(_by_node(self._in_tables().by_plugin(rows), nodes))
         framework, extenders = self.framework, self.configuration.extenders
         prioritize = framework.prioritize_nodes if framework.scores or extenders else framework.run_score_plugins
         try:
@@ -422,19 +436,13 @@ class Prediction:
             return feasible.rows
         return np.fromiter((rows[name] for name in feasible), np.intp, len(feasible))
 
-    def _in_tables(self, read: Callable[[Scores], T]) -> T | Unsupported:
-        """Return what `read` returns for the scores by the numpy implementation, if it supports the Pod."""
-        is_supported = self._known is None and (self._without_reasons is not None or self.in_columns is not None)
-        if is_supported and self._prioritizer is not None:
-            return Unsupported()
-
-        def scores() -> T:
-            if is_supported:
-                return read(Scores(self.framework, self.pod, pod_matrix_of(self.snapshot)))
-            return read(Cycle(self.snapshot, self.pod).in_tables)
-
-        with self.snapshot.derived.locked():
-            return attempt(scores)
+    def _in_tables(self) -> Scores:
+        """Return the scores by the numpy implementation. Hold the lock meanwhile. Raises NotValid."""
+        if self._known is None and (self._without_reasons is not None or self.in_columns is not None):
+            if self._prioritizer is not None:
+                raise NotValid
+            return Scores(self.framework, self.pod, pod_matrix_of(self.snapshot))
+        return Cycle(self.snapshot, self.pod).in_tables
 
     @cached_property
     def preemption(self) -> Preemption:
@@ -481,10 +489,10 @@ class Prediction:
         if len(self._decision.feasible) < 2 or not self.framework.plan.scores:
             return []
         rows, infos = self._rows_of(self._decision.feasible), self.snapshot.node_infos
-        totals = self._in_tables(lambda tables: tables.of(rows))
-        if isinstance(totals, Unsupported):
-            return []
-        return sorted(infos[row].name for row in rows[totals == totals.max()].tolist())
+        with self.snapshot.derived.locked(), suppress(NotValid):
+            totals = self._in_tables().of(rows)
+            return sorted(infos[row].name for row in rows[totals == totals.max()].tolist())
+        return []
 
     @property
     def _nominated(self) -> Candidate | None:
@@ -667,12 +675,6 @@ class Prediction:
     def to_dict(self) -> dict[str, Any]:
         """The prediction as a JSON object in the format of recorded answers."""
         return to_dict(self.document)
-
-
-def _cycle_with_rejections(snapshot: Snapshot, pod: Pod, framework: Framework) -> Cycle:
-    cycle = Cycle(snapshot, pod, framework)
-    _ = cycle.rejections  # raises NotValid now, not later
-    return cycle
 
 
 def _by_node(scores: dict[str, NDArray[np.int64]], nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:

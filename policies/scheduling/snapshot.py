@@ -135,7 +135,7 @@ class Columns:
 class NotValid(Exception):
     """The error if the numpy implementation does not support the Pod or its profile.
 
-    The text, if any, is the reason. Only `attempt` catches it.
+    The text, if any, is the reason.
     """
 
 

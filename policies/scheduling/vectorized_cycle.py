@@ -8,13 +8,13 @@ The result equals that of running each plugin on each node (tests compare them).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 import numpy as np
 
-from forewarn.policies.metering import charge
+from forewarn.policies.metering import VECTOR, charge, each, meter
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.framework import (
     Code,
@@ -25,7 +25,16 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
 )
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
-from forewarn.policies.scheduling.preemption import NO_VICTIMS, Candidate, Decision, Preemption
+from forewarn.policies.scheduling.preemption import (
+    NO_VICTIMS,
+    VIOLATIONS,
+    Candidate,
+    Decision,
+    Preemption,
+    by_importance,
+    least,
+    pod_eligible_to_preempt_others,
+)
 from forewarn.policies.scheduling.responsible import (
     NOT_SCORED,
     Filtered,
@@ -34,26 +43,26 @@ from forewarn.policies.scheduling.responsible import (
     num_feasible_nodes_to_find,
 )
 from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
-from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.node_fit import (
-    FirstRejections,
-    NodeFit,
-    Present,
-    StaticRejections,
-    candidates_on,
-    count_rejections,
-    first_rejections,
-    rejected,
-    static_rejections,
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import (
+    LowerPriorityPods,
+    Occupancy,
+    cheapest,
+    costs_on,
+    lower_priority_pods_of,
+    victims_on,
 )
-from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, is_large, pod_matrix_of
+from forewarn.policies.scheduling.vectorized.node_fit import MAX, PASSES, NodeFit, Present, Rejections, rejected
+from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, is_large, pod_matrix_of, read_by_filters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.framework import Framework
+    from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
+    from forewarn.policies.scheduling.framework import Framework, StaticFilter
+    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, RequiredAffinity
+    from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables
 
 
 class Scores:
@@ -123,6 +132,121 @@ def num_nodes_after_pre_filter(snapshot: Snapshot, pod: Pod) -> int:
     return len(snapshot.rows) if names is None else sum(name in snapshot.rows for name in names)
 
 
+class NodeNames(Sequence[str]):
+    """The names of the nodes with these row numbers (`rows`), read only when needed."""
+
+    __slots__ = ("_infos", "rows")
+
+    def __init__(self, infos: Sequence[NodeInfo], rows: NDArray[np.intp]) -> None:
+        self._infos, self.rows = infos, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        """The name, or a list of names for a slice."""
+        if isinstance(place, slice):
+            return [self._infos[row].name for row in self.rows[place].tolist()]
+        return self._infos[self.rows[place]].name
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._infos[row].name for row in self.rows.tolist())
+
+
+class Candidates(Sequence[Candidate]):
+    """The nodes on which preemption helps, in the order of the Snapshot. Each Candidate is created on access.
+
+    `costs`: [criterion, candidate]; smaller is better.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        nodes: NDArray[np.intp],
+        ends: list[int],
+        places: list[int],
+        harmed: list[int],
+        costs: NDArray[np.int64],
+    ) -> None:
+        """`nodes`: [candidate], row number of the node.
+
+        `places`: indices of the victims in the Pods of their node, in reprieve order, for all candidates one after the
+        other. `ends`: [candidate], end of the candidate's part of `places`. `harmed`: [candidate], number of Pods whose
+        eviction violates a PDB; 0 if this applies to all Pods.
+        """
+        self._snapshot, self._nodes = snapshot, nodes.tolist()
+        self._ends, self._places, self._harmed, self.costs = ends, places, harmed, costs
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @overload
+    def __getitem__(self, index: int) -> Candidate: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Candidate]: ...
+
+    def __getitem__(self, index: int | slice) -> Candidate | Sequence[Candidate]:
+        if isinstance(index, slice):
+            return [self._made(place) for place in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return self._made(index % len(self))
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return map(self._made, range(len(self)))
+
+    @property
+    def names(self) -> list[str]:
+        """[candidate]: names of the nodes."""
+        infos = self._snapshot.node_infos
+        return [infos[row].node.name for row in self._nodes]
+
+    def _made(self, number: int) -> Candidate:
+        info: NodeInfo = self._snapshot.node_infos[self._nodes[number]]
+        begin = self._ends[number - 1] if number else 0
+        pods = info.pods
+        victims = [pods[place] for place in self._places[begin : self._ends[number]]]
+        if self._harmed[number]:  # upstream orders them anew where there were others too
+            victims = by_importance(victims, self._snapshot.semantics)
+        return Candidate(info.node.name, tuple(victims), int(self.costs[VIOLATIONS, number]))
+
+    def best(self) -> tuple[Candidate, ...]:
+        """Return the candidates of lowest cost by node name. Source: upstream `pickOneNodeForPreemption`."""
+        left = least(self.costs, np.arange(len(self)))
+        return tuple(sorted((self._made(number) for number in left.tolist()), key=lambda item: item.node_name))
+
+
+def candidates_on(
+    snapshot: Snapshot, matrix: PodMatrix, rows: Iterable[Occupancy], lower: LowerPriorityPods, nodes: NDArray[np.intp]
+) -> Candidates:
+    """Return the candidates for these nodes. `nodes`: row numbers; preemption must help on each of them.
+
+    `rows`: the constraints. Call `lower.settle` for the nodes first.
+    """
+    rows = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
+    is_victim = victims_on(rows, nodes, lower)
+    charge(len(nodes))
+    costs = costs_on(nodes, is_victim, lower, matrix.kinds.priority.values())
+    return candidates_with(snapshot, lower, nodes, is_victim, costs)
+
+
+def candidates_with(
+    snapshot: Snapshot,
+    lower: LowerPriorityPods,
+    nodes: NDArray[np.intp],
+    is_victim: NDArray[np.bool_],
+    costs: NDArray[np.int64],
+) -> Candidates:
+    """Return these nodes (row numbers) as candidates. `is_victim`: [rank, node]. `costs`: [criterion, node]."""
+    columns, ranks = np.nonzero(is_victim.T)
+    places = lower.place[ranks, nodes[columns]].tolist()
+    ends = is_victim.sum(axis=0).cumsum().tolist()
+    violating = lower.violating[nodes]
+    harmed = np.where(violating < lower.count[nodes], violating, 0).tolist()
+    return Candidates(snapshot, nodes, ends, places, harmed, costs)
+
+
 class Cycle:
     """The scheduling cycle of one Pod on one Snapshot. The result equals that of `find_nodes_that_fit_pod` and
     `preempt`, which run each plugin on each node; tests compare them.
@@ -141,7 +265,35 @@ class Cycle:
         self.framework = framework_in_columns(snapshot, pod) if framework is None else framework
         if self.framework.without_columns:
             raise NotValid(self.framework.without_columns)
-        self.node_fit = NodeFit(snapshot, pod, self.matrix, self.framework)
+        self.node_fit = self._fit()
+
+    def _fit(self) -> NodeFit:
+        """Return the Pod's constraints by all plugins. Sets `static_key`, the key of cached static results."""
+        snapshot, pod, framework = self.snapshot, self.pod, self.framework
+        if pod.node_name or snapshot.columns.largest >= MAX:
+            raise NotValid("the pod names its node, or what is requested is beyond all measure")
+        if pod.nominated_node_name and any(p.static_filter(pod) for p in framework.late_static_plugins):
+            # Whether its node may ever do is asked after whether it does now.
+            raise NotValid("the pod is nominated, and the profile asks other plugins first")
+        whose, constraints = read_by_filters(pod, whole=framework.plan.reads_whole_pod)
+        whose = framework.profile, snapshot.semantics, *whose
+        self.static_key: Hashable = whose, id(pod.spec) if constraints is None else constraints
+        static = self.matrix.nodes.static(self.static_key)
+        if static is None:
+            columns = (plugin.static_filter_in_columns(pod) for plugin in framework.static_plugins)
+            filters = [static for static in columns if static is not None]
+            passing = _passing(self.matrix.nodes, filters)
+            static = self.matrix.nodes.add_static(self.static_key, pod.spec, filters, passing)
+        node_fit = NodeFit(snapshot, pod, self.matrix, static)
+        for plugin in framework.column_plugins:
+            before = len(node_fit.demands)
+            try:
+                plugin.in_columns(node_fit)
+            except NotValid as fault:
+                why = str(fault) or "to which more than the pods of a node matters for such a pod"
+                raise NotValid(f"of plugin {plugin.name}, {why}") from None
+            node_fit.added[plugin.name] = node_fit.demands[before:]
+        return node_fit
 
     @cached_property
     def feasible(self) -> NDArray[np.bool_]:
@@ -162,32 +314,75 @@ class Cycle:
         """Whether the profile has a PostFilter plugin that preempts."""
         return self.framework.plan.preempts
 
-    @property
-    def ineligible_reason(self) -> str:
-        """Why the Pod may not preempt, or "". Raises NotValid."""
-        return self.node_fit.ineligible_reason
-
     def best_nodes(self) -> list[str]:
         """Return the names of the nodes that preemption may nominate; empty if preemption does not help."""
-        return [*self._decision.best_nodes]
+        return [*self.decision.best_nodes]
 
     @property
     def is_sampled(self) -> bool:
         """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
-        return self._decision.is_sampled
+        return self.decision.is_sampled
 
     @cached_property
-    def _decision(self) -> Decision:
-        return self.node_fit.decide()
+    def decision(self) -> Decision:
+        """The decision over all nodes. Raises NotValid."""
+        infos = self.snapshot.node_infos
+        feasible = np.flatnonzero(self.feasible)
+        if len(feasible):
+            return Decision(NodeNames(infos, feasible))
+        if not self.framework.plan.preempts or self.ineligible_reason:
+            return Decision()
+        lower, fit = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority), self.node_fit
+        rows, nodes = fit.clearable(lower, np.flatnonzero(fit.open & (lower.count > 0)))
+        if not len(nodes):
+            return Decision()
+        selected = cheapest(rows, nodes, lower, self.matrix.kinds.priority.values())
+        names = [infos[row].name for row in selected.nodes.tolist()]
+        candidate = candidates_with(
+            self.snapshot, lower, selected.nodes[:1], selected.victims[:, :1], selected.costs[:, :1]
+        )[0]
+        return Decision((), names, candidate, self._is_sampled(len(nodes)))
+
+    def _is_sampled(self, candidates: int) -> bool:
+        """Report whether kube-scheduler evaluates only some nodes for preemption, of this many candidates."""
+        if "DefaultPreemption" not in self.framework.profile.plugins:
+            return False
+        args: DefaultPreemptionArgs = self.framework.plugin("DefaultPreemption").args
+        fit = self.node_fit
+        most, least = len(fit.possible), int(np.count_nonzero(fit.potential | fit.tried_in_vain))
+        if candidates > args.num_candidates(most) or candidates <= args.num_candidates(least):
+            return candidates > args.num_candidates(most)
+        return candidates > args.num_candidates(int(np.count_nonzero(self._unschedulable())))
+
+    def _unschedulable(self) -> NDArray[np.bool_]:
+        """Return [node], bool: whether preemption may resolve the first rejection (Unschedulable). Raises NotValid."""
+        rejections = first_rejections(self, rejected(~self.node_fit.static, unresolvable()), Present())
+        return rejections.where(Code.UNSCHEDULABLE)
+
+    def candidates(self, nodes: NDArray[np.intp]) -> Sequence[Candidate]:
+        """Return the candidates among these nodes. `nodes`: row numbers; only Pods may prevent scheduling there."""
+        if not self.framework.plan.preempts or self.ineligible_reason:
+            return ()
+        lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
+        rows, nodes = self.node_fit.clearable(lower, nodes[lower.count[nodes] > 0])
+        return candidates_on(self.snapshot, self.matrix, rows, lower, nodes) if len(nodes) else ()
+
+    @property
+    def ineligible_reason(self) -> str:
+        """Why the Pod may not preempt, or "". Raises NotValid."""
+        rows = self.snapshot.rows
+        return pod_eligible_to_preempt_others(
+            self.pod, self.snapshot, lambda name: not self._unschedulable()[rows[name]]
+        )
 
     def candidate_on(self, name: str) -> Candidate:
         """Return the preemption candidate on the node `name`, with its victims."""
-        return self.node_fit.candidates(np.array([self.snapshot.rows[name]]))[0]
+        return self.candidates(np.array([self.snapshot.rows[name]]))[0]
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """Return (plugins that reject the Pod, reason -> number of nodes). Raises NotValid."""
         plugins, reasons, left = self.static_rejections()
-        rejections = first_rejections(self.node_fit, rejected(~left, unresolvable()), Present())
+        rejections = first_rejections(self, rejected(~left, unresolvable()), Present())
         plugins, reasons = set(plugins), reasons.copy()
         count_rejections(rejections, left, plugins, reasons)
         return frozenset(plugins), reasons
@@ -201,8 +396,8 @@ class Cycle:
         """The rejections that do not depend on Pods, and the first rejection of each node. Raises NotValid."""
         if any(plugin.static_filter(self.pod) for plugin in self.framework.late_static_plugins):
             raise NotValid
-        static = static_rejections(self.node_fit)
-        return static, first_rejections(self.node_fit, static.found, Present())
+        static = static_rejections(self)
+        return static, first_rejections(self, static.found, Present())
 
     @cached_property
     def filtered(self) -> Filtered:
@@ -227,13 +422,14 @@ class Cycle:
         rows = np.flatnonzero(potential)
         with snapshot.derived.locked():
             matrix = pod_matrix_of(snapshot)  # it may have been another snapshot's meanwhile
-            fit = self.node_fit if self.node_fit.is_valid(matrix) else NodeFit(snapshot, pod, matrix, self.framework)
+            cycle = self if self.node_fit.is_valid(matrix) else Cycle(snapshot, pod, self.framework)
             lower = lower_priority_pods_of(matrix, snapshot, pod.effective_priority)
             lower.settle(rows, matrix, snapshot)
-            without_lower = first_rejections(fit, static, WithoutLower(lower, matrix))
+            without_lower = first_rejections(cycle, static, WithoutLower(lower, matrix))
             helps = potential & (lower.count > 0) & (without_lower.codes < 0)
             nodes = np.flatnonzero(helps)
-            candidates = candidates_on(snapshot, matrix, fit.rows(lower), lower, nodes) if len(nodes) else None
+            demands = cycle.node_fit.rows(lower) if len(nodes) else ()
+            candidates = candidates_on(snapshot, matrix, demands, lower, nodes) if len(nodes) else None
         dropped: dict[str, Status] = {}
         for row in rows[~helps[rows]].tolist():
             code = int(without_lower.codes[row])
@@ -251,7 +447,7 @@ class Cycle:
 
         Pods with equal node constraints share the result: do not modify it. Raises NotValid.
         """
-        key, table = self.node_fit.static_key, self.snapshot.objects.nodes
+        key, table = self.static_key, self.snapshot.objects.nodes
         cache = self.matrix.static_rejections
         cached = cache.get(key)
         if cached is None or cached[1] is not table:
@@ -264,7 +460,7 @@ class Cycle:
         return result
 
     def _work_out_static(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
-        left, restricting, rejections = static_rejections(self.node_fit)
+        left, restricting, rejections = static_rejections(self)
         plugins, reasons = set(restricting), Counter[str]()
         if restricting and not left.all():
             reasons[excluded_reason(restricting)] += int(np.count_nonzero(~left))
@@ -279,6 +475,36 @@ class Cycle:
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
         return self.in_tables.of(rows)
+
+
+def _passing(nodes: NodeTables, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
+    """Return [node], bool: whether all filters pass.
+
+    Filters in columns run first. Each other filter evaluates only nodes that its `may_reject` includes and that the
+    earlier filters pass.
+    """
+    known = nodes.known()
+    passing = np.ones(len(known), np.bool_)
+    for one in sorted(filters, key=lambda one: one.in_columns is None):
+        if one.in_columns is not None:
+            passing &= one.in_columns(nodes)
+            continue
+        evaluated = passing if one.may_reject is None else passing & nodes.where(one.may_reject)
+        rows = np.flatnonzero(evaluated)
+        some = known if len(rows) == len(known) else [known[row] for row in rows.tolist()]
+        passing[rows] = np.fromiter(map(one.passes, each(some, 0.4)), np.bool_, len(rows))
+    return passing
+
+
+def decide(framework: Framework, pod: Pod) -> Decision:
+    """Return the decision about a Pod, by numpy over all nodes. Raises NotValid.
+
+    Condition: the numpy implementation supports all plugins of the profile. There may be nominated Pods on any node.
+    Then the removal of a Pod only reduces amounts in use, and nothing else depends on Pods except required affinity,
+    which is also evaluated without all lower-priority Pods.
+    """
+    with framework.snapshot.derived.locked():
+        return Cycle(framework.snapshot, pod, framework).decision
 
 
 class WithoutLower(Present):
@@ -314,3 +540,143 @@ def percentage_of(framework: Framework) -> int:
     if framework.profile.at("score") or any(e.prioritize_verb or e.filter_verb for e in configuration.extenders):
         return configuration.percentage(framework.profile)
     return NOT_SCORED
+
+
+_STATIC_CACHE_SIZE: Final = 64
+"""Maximum number of cached static rejections, one for each set of node constraints."""
+
+
+class FirstRejections:
+    """The first rejection of each node: as in upstream, no plugin evaluates a node that an earlier plugin rejected."""
+
+    def __init__(self, nodes: int) -> None:
+        self.codes: NDArray[np.int64] = np.full(nodes, PASSES, np.int64)
+        """[node]: an index of `statuses`, or PASSES."""
+        self.statuses: list[Status] = []
+
+    def add(self, rejections: Rejections, plugin: str) -> None:
+        """Record the rejections of the next plugin, for nodes that passed all earlier plugins."""
+        charge(2 + len(self.codes) // VECTOR)
+        new = (self.codes < 0) & (rejections.codes >= 0)
+        if new.any():
+            self.codes[new] = rejections.codes[new] + len(self.statuses)
+            self.statuses += [status.of(plugin) for status in rejections.statuses]
+
+    def where(self, code: Code) -> NDArray[np.bool_]:
+        """Return [node], bool: whether the status of the node has this code."""
+        return np.array([*(status.code is code for status in self.statuses), False])[self.codes]
+
+    def of(self, rows: Sequence[int]) -> list[Status]:
+        """Return the statuses of these nodes, all of which must be rejected. `rows`: row numbers."""
+        return [self.statuses[code] for code in self.codes[rows].tolist()]
+
+
+def first_rejections(cycle: Cycle, static: Rejections, amounts: Present) -> FirstRejections:
+    """Return the first rejection of each node.
+
+    `static`: the rejections that do not depend on Pods. `amounts`: the amounts in use. Raises NotValid. The filters run
+    with nominated Pods, then without: only required affinity can fail in the second run alone. Source: upstream
+    `RunFilterPluginsWithNominatedPods`.
+    """
+    problem, result = cycle.node_fit, FirstRejections(len(static.codes))
+    result.codes, result.statuses = static.codes.copy(), list(static.statuses)
+    for plugin in cycle.framework.column_plugins:
+        for rejections in plugin.rejections_in_columns(problem, amounts):
+            result.add(rejections, plugin.name)
+    for plugin in cycle.framework.column_plugins:
+        for rejections in plugin.rejections_without_nominated(problem, amounts):
+            result.add(rejections, plugin.name)
+    return result
+
+
+def count_rejections(
+    rejections: FirstRejections | Rejections, nodes: NDArray[np.bool_], plugins: set[str], reasons: Counter[str]
+) -> None:
+    """Add the rejections of some nodes to `plugins` and to `reasons` (reason -> number of nodes).
+
+    `nodes`: [node], bool: which nodes to count.
+    """
+    counts = np.bincount(rejections.codes[nodes & (rejections.codes >= 0)], minlength=len(rejections.statuses))
+    for code in np.flatnonzero(counts).tolist():
+        status = rejections.statuses[code]
+        plugins.add(status.plugin)
+        for reason in status.reasons:
+            reasons[reason] += int(counts[code])
+
+
+class _Known:
+    """Cached static rejections. `codes` of a node is valid while its node is the same object as in `nodes`."""
+
+    def __init__(self, nodes: int, keep: object) -> None:
+        self.keep = keep
+        self.max_statuses = 2 * nodes
+        self.nodes: list[Any] = [None] * nodes
+        self.codes: NDArray[np.int64] = np.full(nodes, PASSES, np.int64)
+        self.statuses: dict[Status, int] = {}
+
+
+class StaticRejections(NamedTuple):
+    """The rejections by plugins that read only the node, and that run before those that read Pods.
+
+    `left`: [node], bool, the nodes that PreFilter does not exclude. `restricting`: the PreFilter plugins that exclude
+    nodes.
+    """
+
+    left: NDArray[np.bool_]
+    restricting: tuple[str, ...]
+    found: Rejections
+
+
+def static_rejections(cycle: Cycle) -> StaticRejections:
+    """Return the rejections by plugins that read only the node. Runs their PreFilter, and Filter on the rejected nodes.
+
+    Raises NotValid if PreFilter rejects the Pod.
+    """
+    state, framework, rows = CycleState(), cycle.framework, cycle.snapshot.rows
+    static = {plugin.name for plugin in framework.static_plugins}
+    prepared = [plugin for plugin in framework.pre_filters if plugin.name in static]
+    result, restricting = framework.run_pre_filter_plugins(state, cycle.pod, prepared)
+    if result.status is not None:
+        raise NotValid
+    left = np.ones(len(rows), np.bool_)
+    if result.names is not None:
+        left[:] = False
+        left[[rows[name] for name in result.names if name in rows]] = True
+    return StaticRejections(left, restricting, _filtered(cycle, state))
+
+
+def _filtered(cycle: Cycle, state: CycleState) -> Rejections:
+    """Return the first rejection of each node by a plugin that reads only the node. Raises NotValid."""
+    matrix, pod, key, static = cycle.matrix, cycle.pod, cycle.static_key, cycle.node_fit.static
+    status: _Known | None = matrix.static_statuses.get(key)
+    if status is None or len(status.statuses) > status.max_statuses:
+        if len(matrix.static_statuses) >= _STATIC_CACHE_SIZE:
+            matrix.static_statuses.clear()
+        status = _Known(len(static), pod.spec)
+        if not is_large(pod.spec):
+            matrix.static_statuses[key] = status
+    rows = np.flatnonzero(~static)
+    codes = np.full(len(static), PASSES, np.int64)
+    charge(len(rows) // 16)
+    infos, nodes, work = cycle.snapshot.node_infos, status.nodes, meter()
+    skipped = {plugin.name for plugin in cycle.framework.late_static_plugins} | state.skip_filter
+    plugins = [plugin for plugin in cycle.framework.static_plugins if plugin.name not in skipped]
+    for row in rows.tolist():
+        info = infos[row]
+        if nodes[row] is not info.node:
+            work.charge(3)
+            status.codes[row] = status.statuses.setdefault(_first(plugins, state, pod, info), len(status.statuses))
+            nodes[row] = info.node
+    codes[rows] = status.codes[rows]
+    return Rejections(codes, list(status.statuses))
+
+
+def _first(plugins: Sequence[Any], state: CycleState, pod: Pod, info: NodeInfo) -> Status:
+    """Return the status of the first plugin that rejects the node. Raises NotValid."""
+    for plugin in plugins:
+        status: Status | None = plugin.filter(state, pod, info)
+        if status is not None:
+            if not status.rejected:
+                raise NotValid
+            return status.of(plugin.name)
+    raise NotValid  # a plugin that contradicts what it says of itself in columns

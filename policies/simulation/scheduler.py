@@ -613,7 +613,7 @@ class PreemptionExecutor:
         last = self._last_victim.get(uid)
         victim = None if last is None else self._api.pod(*last)
         if last is None or (victim is not None and not victim.terminating):
-            return unresolvable("waiting for the preemption for this pod to be finished")
+            return _PREEMPTING
         return None
 
     def prepare_candidate(self, candidate: Candidate, preemptor: Pod) -> None:
@@ -681,6 +681,7 @@ class PreemptionExecutor:
 
 PERMIT_TIMEOUT: Final = 300.0
 """Seconds that a Pod waits at Permit for the other Pods of its PodGroup."""
+_PREEMPTING: Final = unresolvable("waiting for the preemption for this pod to be finished")
 _REASONS: Final = {None: "Scheduled", Code.UNSCHEDULABLE: "Unschedulable", Code.ERROR: "SchedulerError"}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -34,7 +35,7 @@ from forewarn.policies.scheduling.responsible import (
     without_gang_scheduling,
 )
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION, Prediction
-from forewarn.policies.scheduling.vectorized.node_fit import Unsupported, attempt
+from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized_cycle import (
     Cycle,
     found_in_order,
@@ -453,16 +454,14 @@ class SchedulingAlgorithm:
 
     def _at_once(self, snapshot: Snapshot, pod: Pod, *, member: bool = False) -> Fits | Rejected | None:
         """Return the result computed for all nodes at once, or None. `member`: of a PodGroup, and does not preempt."""
-        with snapshot.derived.locked():
-            result = attempt(self._in_columns, snapshot, pod, member=member)
-        if result is None or isinstance(result, Unsupported):
-            return None
-        outcome, evaluated = result
-        self._go_on(snapshot, min(evaluated, num_nodes_after_pre_filter(snapshot, pod)))
-        return outcome
+        with snapshot.derived.locked(), suppress(NotValid):
+            outcome, evaluated = self._in_columns(snapshot, pod, member=member)
+            self._go_on(snapshot, min(evaluated, num_nodes_after_pre_filter(snapshot, pod)))
+            return outcome
+        return None
 
-    def _in_columns(self, snapshot: Snapshot, pod: Pod, *, member: bool) -> tuple[Fits | Rejected, int] | None:
-        """Return (result, evaluated nodes); None if only plugins node by node can preempt. Raises NotValid."""
+    def _in_columns(self, snapshot: Snapshot, pod: Pod, *, member: bool) -> tuple[Fits | Rejected, int]:
+        """Return (result, evaluated nodes). Raises NotValid, also if only plugins node by node can preempt."""
         recurring = None if member else self.recurring.cycle(snapshot, pod)
         cycle = recurring or Cycle(snapshot, pod)
         if cycle.fits_on(pod.nominated_node_name):
@@ -472,7 +471,9 @@ class SchedulingAlgorithm:
             return Fits(self._best(snapshot, rows, cycle.scores)), evaluated
         if member:
             return _reject_member(cycle), evaluated
-        return (self._reject_and_preempt(cycle), evaluated) if cycle.preempts else None
+        if not cycle.preempts:
+            raise NotValid
+        return self._reject_and_preempt(cycle), evaluated
 
     def _rows(self, snapshot: Snapshot) -> NDArray[np.intp]:
         """Return the row numbers of the nodes in the order in which this cycle evaluates them. Do not modify."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
+from forewarn.policies.objects.node import Node
 from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Plugin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_spec import PodSpec
     from forewarn.policies.scheduling.node_info import NodeInfo
@@ -39,11 +39,11 @@ class ImageLocality(Plugin):
 
     def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
         """Return the scores of the nodes, 0 without any of the images; see `Plugin.scores_in_columns`."""
-        if not matrix.nodes.anywhere(_has_images):
+        if not matrix.nodes.anywhere(Node.has_images):
             return 0
         names, state, infos = frozenset(self._names(pod.spec)), CycleState(), self.snapshot.node_infos
         scores = np.zeros(len(rows), np.int64)
-        for place in np.flatnonzero(matrix.nodes.where(_has_images)[rows]).tolist():
+        for place in np.flatnonzero(matrix.nodes.where(Node.has_images)[rows]).tolist():
             info = infos[rows[place]]
             if not names.isdisjoint(info.node.images):
                 scores[place] = self.score(state, pod, info)
@@ -63,10 +63,6 @@ class ImageLocality(Plugin):
 
 def _mounted(spec: PodSpec) -> list[str]:
     return [volume.image for volume in spec.volumes if volume.image]
-
-
-def _has_images(node: Node) -> bool:
-    return bool(node.images)
 
 
 def normalized_image_name(name: str) -> str:

@@ -26,7 +26,7 @@ from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.equivalence_classes import Scope, scope_of
 from forewarn.policies.scheduling.vectorized.node_fit import Constraint, RequiredAffinity, rejected
-from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix, attracting_terms, cache_size
+from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix, cache_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -211,7 +211,7 @@ def _attracting_keys(pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str,
         assert other is not None
         charge(1)
         is_elsewhere = other.namespace != pod.namespace
-        for term in each(attracting_terms(other), 1):
+        for term in each(other.spec.pod_affinity.attracting, 1):
             here = term.topology_key in matrix.nodes.keys
             is_new = here and (term.topology_key not in keys or (is_elsewhere and not elsewhere))
             if is_new and term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import floor, sqrt
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
@@ -251,7 +251,26 @@ class NodeResourcesBalancedAllocation(Plugin):
             change = with_pod - _balance_in_columns(used, has)
             return _HALF + np.trunc((_HALF + change) / 2).astype(np.int64)
 
-        return matrix.scores((self.name, requests), rows, scores)
+        return _cached_scores(matrix, (self.name, requests), rows, scores)
+
+
+def _cached_scores(
+    matrix: PodMatrix,
+    key: Hashable,
+    rows: NDArray[np.intp],
+    score: Callable[[NDArray[np.intp]], NDArray[np.int64]],
+) -> NDArray[np.int64]:
+    """Return [index in `rows`]: the scores of nodes, given as row numbers; cached, and updated when nodes change.
+
+    `score`: row numbers -> scores, which depend only on `key`, the node and its Pods.
+    """
+    scores, serials = matrix.scores(key)
+    changed = rows[serials.take(rows) != matrix.serials.take(rows)]
+    if len(changed):
+        charge(len(changed) // 8)
+        scores[changed] = score(changed)
+        serials[changed] = matrix.serials[changed]
+    return scores.take(rows)
 
 
 def _balance_in_columns(used: NDArray[np.int64], has: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -442,7 +461,7 @@ class NodeResourcesFit(Plugin, FilterInColumns):
             scores: NDArray[np.int64] = free.sum(axis=0) // np.maximum(np.count_nonzero(has, axis=0), 1)
             return scores
 
-        return matrix.scores((self.name, requests), rows, least_allocated)
+        return _cached_scores(matrix, (self.name, requests), rows, least_allocated)
 
 
 def insufficient_resources(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import each
-from forewarn.policies.objects.node import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
+from forewarn.policies.objects.node import PREFER_NO_SCHEDULE, Node, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
@@ -27,16 +27,12 @@ from forewarn.policies.scheduling.reasons import Reason
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.node import Node, Toleration
+    from forewarn.policies.objects.node import Toleration
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix
 
 REASON: Final = unresolvable(Reason("node(s) had untolerated taint(s)", "untolerated taint", "add a toleration"))
-
-
-def _has_taints(node: Node) -> bool:
-    return bool(node.taints)
 
 
 class TaintToleration(Plugin, StaticFilterPlugin):
@@ -58,10 +54,10 @@ class TaintToleration(Plugin, StaticFilterPlugin):
 
     def static_filter_in_columns(self, pod: Pod) -> StaticFilter:
         """Return `static_filter` for all nodes at once, called once for all nodes with equal taints."""
-        return StaticFilter(self.static_filter(pod), _has_taints, partial(self._passing, pod))
+        return StaticFilter(self.static_filter(pod), in_columns=partial(self._passing, pod))
 
     def _passing(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
-        passes, result = self.static_filter(pod), ~nodes.where(_has_taints)
+        passes, result = self.static_filter(pod), ~nodes.where(Node.has_taints)
         taints, results = nodes.known(), dict[object, bool]()
         for row in each(np.flatnonzero(~result).tolist(), 0.2):
             node = taints[row]
@@ -84,14 +80,10 @@ class TaintToleration(Plugin, StaticFilterPlugin):
     def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
         """Return the scores of the nodes; see `Plugin.scores_in_columns`."""
         spec, nodes = pod.spec, matrix.nodes
-        if not nodes.anywhere(_is_to_be_avoided) or not nodes.where(_is_to_be_avoided)[rows].any():
+        if not nodes.anywhere(Node.has_prefer_no_schedule) or not nodes.where(Node.has_prefer_no_schedule)[rows].any():
             return MAX_NODE_SCORE
         count = partial(untolerated_preferences, of_preferences(spec.tolerations))
         return default_normalized(nodes.amounts("avoided", spec, count)[rows], reverse=True)
-
-
-def _is_to_be_avoided(node: Node) -> bool:
-    return any(taint.effect == PREFER_NO_SCHEDULE for taint in node.taints)
 
 
 def of_preferences(tolerations: Sequence[Toleration]) -> tuple[Toleration, ...]:

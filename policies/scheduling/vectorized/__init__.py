@@ -1,4 +1,4 @@
-"""Filters, preemption and scores of a Pod as numpy operations over all nodes. `node_fit` is the entry point.
+"""Filters, preemption and scores of a Pod as numpy operations over all nodes. `vectorized_cycle` is the entry point.
 
 Each function documents when its result is valid; otherwise, the plugins and the loop over nodes (`preemption`) decide.
 Names and docstrings also call this implementation "columns": an array has one entry for each node, and a row number of

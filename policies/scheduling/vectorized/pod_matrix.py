@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.node_selector import NodeAffinity, NodeSelector
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import AffinityTerm, PodSpec
+    from forewarn.policies.objects.pod_spec import PodSpec
     from forewarn.policies.objects.storage import CSINode
     from forewarn.policies.objects.volumes import Disk, Volume
     from forewarn.policies.releases.semantics import Semantics
@@ -249,50 +249,30 @@ class NodeTables:
         masks = len(self._may_reject) + 2 * len(self._masks) + 2 * len(self._amounts)
         return 0 if self.nodes[row] is node else masks + len(self._topologies)
 
-    def static(
-        self,
-        what: Hashable,
-        spec: PodSpec,
-        filters: Callable[[], Sequence[StaticFilter]],
-        constraints: Hashable | None = None,
-    ) -> NDArray[np.bool_]:
-        """Return [node], bool: whether all filters pass; cached.
+    def static(self, key: tuple[Hashable, Hashable]) -> NDArray[np.bool_] | None:
+        """Return [node], bool: whether the static filters of this key pass; None if the result is not cached.
 
-        `what`: the key for everything but the spec. `filters`: returns the filters; called only if the result is
-        unknown. `constraints`: the fields of the spec that the filters read; None: any field.
+        Key: everything but the spec, and the fields of the spec that the filters read, or the id of the spec.
         """
-        key = what, id(spec) if constraints is None else constraints
         cached = self._masks.get(key)
-        if cached is not None:
-            return cached.values
-        every = filters()
+        return None if cached is None else cached.values
+
+    def add_static(
+        self,
+        key: tuple[Hashable, Hashable],
+        spec: PodSpec,
+        filters: Sequence[StaticFilter],
+        passing: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        """Cache the result of static filters, unless the spec is large, and update it when nodes change."""
 
         def passes(node: Node) -> bool:
-            for one in every:  # noqa: SIM110  (a generator would cost as much as the filters)
+            for one in filters:  # noqa: SIM110  (a generator would cost as much as the filters)
                 if not one.passes(node):
                     return False
             return True
 
-        mask = Mask(self.known(), passes, spec, self._passing(every))
-        return mask.values if is_large(spec) else self._keep(key, mask).values
-
-    def _passing(self, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
-        """Return [node], bool: whether all filters pass.
-
-        Filters in columns run first. Each other filter evaluates only nodes that its `may_reject` includes and that the
-        earlier filters pass.
-        """
-        nodes = self.known()
-        passing = np.ones(len(nodes), np.bool_)
-        for one in sorted(filters, key=lambda one: one.in_columns is None):
-            if one.in_columns is not None:
-                passing &= one.in_columns(self)
-                continue
-            evaluated = passing if one.may_reject is None else passing & self.where(one.may_reject)
-            rows = np.flatnonzero(evaluated)
-            some = nodes if len(rows) == len(nodes) else [nodes[row] for row in rows.tolist()]
-            passing[rows] = np.fromiter(map(one.passes, each(some, 0.4)), np.bool_, len(rows))
-        return passing
+        return passing if is_large(spec) else self._keep(key, Mask(self.known(), passes, spec, passing)).values
 
     def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
         """Return [node], bool: the cached results of a function of the node alone, such as `may_reject`."""
@@ -659,11 +639,7 @@ class StorageColumns:
 
 def volumes_of_kinds(matrix: PodMatrix) -> NDArray[np.int64]:
     """Return [class]: the number of volumes of a Pod of the class that may be attached."""
-    return matrix.cached("volumes", None, _volumes_of)
-
-
-def _volumes_of(pod: Pod) -> int:
-    return sum(v.claim_name is not None or v.ephemeral or v.migrated is not None for v in pod.spec.volumes)
+    return matrix.cached("volumes", None, lambda pod: pod.spec.attachable_volumes)
 
 
 def storage_of(matrix: PodMatrix, snapshot: Snapshot) -> StorageColumns:
@@ -777,10 +753,9 @@ class PodMatrix:
         """Static fields of specs -> the reasons of the static rejections (rejections.py)."""
         self.repelling = KindsWithTerms(self.kinds, lambda pod: pod.spec.pod_affinity.required_anti_affinity)
         """Classes whose required anti-affinity affects other Pods."""
-        self.attractive = KindsWithTerms(self.kinds, attracting_terms)
+        self.attractive = KindsWithTerms(self.kinds, lambda pod: pod.spec.pod_affinity.attracting)
         """Classes whose Pod affinity affects the scores of other Pods."""
         self._scores: dict[Hashable, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
-        """Key of `scores` -> ([node], the scores; [node], the serials of the scored states, -1 for none)."""
         self.storage: Any = None
         """The claims, volumes and drivers (storage.py)."""
 
@@ -954,25 +929,17 @@ class PodMatrix:
             totals = per_kind[kind].sum(axis=0)
         return totals
 
-    def scores(
-        self, key: Hashable, rows: NDArray[np.intp], score: Callable[[NDArray[np.intp]], NDArray[np.int64]]
-    ) -> NDArray[np.int64]:
-        """Return [index in `rows`]: the scores of nodes, given as row numbers; cached, and updated when nodes change.
+    def scores(self, key: Hashable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return ([node], cached scores; [node], the serials of the scored states, -1 for none), to be updated.
 
-        `score`: row numbers -> scores, which depend only on `key`, the node and its Pods.
+        `key`: what scores depend on, besides the node and its Pods.
         """
         totals = self._scores.get(key)
         if totals is None:
             if len(self._scores) >= cache_size(_CACHED_SUMS, len(self.serials)):
                 self._scores.clear()
             totals = self._scores[key] = np.zeros_like(self.serials), np.full_like(self.serials, -1)
-        scores, serials = totals
-        changed = rows[serials.take(rows) != self.serials.take(rows)]
-        if len(changed):
-            charge(len(changed) // 8)
-            scores[changed] = score(changed)
-            serials[changed] = self.serials[changed]
-        return scores.take(rows)
+        return totals
 
     def present(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return [node]: the sum of `per_kind` ([class], small numbers) over the Pods of the node."""
@@ -1002,13 +969,6 @@ def _read_only_zeros(count: int) -> NDArray[np.int64]:
     zeros = np.zeros(count, np.int64)
     zeros.flags.writeable = False
     return zeros
-
-
-def attracting_terms(pod: Pod) -> list[AffinityTerm]:
-    """Return the terms of a Pod on a node that affect the score of other Pods."""
-    affinity = pod.spec.pod_affinity
-    weighted = *affinity.preferred_affinity, *affinity.preferred_anti_affinity
-    return [*affinity.required_affinity, *(item.term for item in weighted)]
 
 
 def cache_size(least: int, size: int) -> int:

@@ -4,7 +4,7 @@ import copy
 import gzip
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 from unittest.mock import patch
@@ -13,8 +13,8 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.scheduling.framework import Framework
 from forewarn.policies.scheduling.preemption import Decision
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
-from forewarn.policies.scheduling.snapshot import Snapshot
-from forewarn.policies.scheduling.vectorized.node_fit import Unsupported, attempt, decide
+from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
+from forewarn.policies.scheduling.vectorized_cycle import decide
 
 Answer: TypeAlias = dict[str, Any]
 Part: TypeAlias = tuple[str, Any, Any]
@@ -24,8 +24,9 @@ def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> Decision | None:
     """The prediction of one Pod in columns; None if they do not apply."""
     if not_predicted(pod, snapshot) or snapshot.may_preempt_groups(pod.effective_priority):
         return None
-    decision = attempt(decide, framework_of(snapshot, pod), pod)
-    return None if isinstance(decision, Unsupported) else decision
+    with suppress(NotValid):
+        return decide(framework_of(snapshot, pod), pod)
+    return None
 
 
 def _statuses(answer: Answer, key: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import numpy as np
 from forewarn.policies.scheduling.node_info import NodeInfo
 from forewarn.policies.scheduling.snapshot import Snapshot
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
-from forewarn.policies.scheduling.vectorized.pod_matrix import _volumes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +71,7 @@ def _check_matrix(matrix: PodMatrix, snapshot: Snapshot) -> None:
         found[list(nodes)] = list(nodes.values())
         assert np.array_equal(found, (matrix.kind == kind).sum(axis=0)), "Pods of a class"
     if matrix.storage is not None:
-        anew = [sum(map(_volumes_of, info.pods)) for info in snapshot.node_infos]
+        anew = [sum(pod.spec.attachable_volumes for pod in info.pods) for info in snapshot.node_infos]
         assert matrix.storage.used(matrix).tolist() == anew, "volumes of pods"
 
 
