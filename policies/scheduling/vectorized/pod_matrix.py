@@ -275,7 +275,7 @@ class NodeTables:
         return passing if is_large(spec) else self._keep(key, Mask(self.known(), passes, spec, passing)).values
 
     def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
-        """Return [node], bool: the cached results of a function of the node alone, such as `may_reject`."""
+        """Return [node], bool: the cached results of a function of the node alone."""
         return self._where(concerns).values
 
     def anywhere(self, concerns: Callable[[Node], bool]) -> bool:
