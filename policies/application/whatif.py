@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.simulation.api_server import Event
+    from forewarn.policies.simulation.clock import Event
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
     from forewarn.policies.whatif.autoscalers import Autoscaling, WithNewNodes
     from forewarn.policies.whatif.class_change import ClassChange, Ranked

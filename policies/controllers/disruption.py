@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.controllers.templates import scaled
 from forewarn.policies.controllers.view import Action, Key, SetStatus, Tally, View, WorkloadState
-from forewarn.policies.objects.fields import ApiObject, at, mapping
-from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from forewarn.policies.objects.fields import ApiObject, at
 
 
 class PdbStatus(NamedTuple):
@@ -36,7 +34,7 @@ def pdb_status(view: View, state: WorkloadState) -> PdbStatus:
 
     If the scale of a Pod's controller is required but unknown, no disruptions are allowed: upstream `failSafe`.
     """
-    pods = [tally for tally in view.selected(state, partial(_selector, state.object)) if tally.pods]
+    pods = [tally for tally in view.selected(state) if tally.pods]
     counted = _expected(view, state.object, pods)
     if counted is None:
         known = state.status if isinstance(state.status, PdbStatus) else PdbStatus()
@@ -45,18 +43,6 @@ def pdb_status(view: View, state: WorkloadState) -> PdbStatus:
     healthy = sum(tally.healthy for tally in pods)
     allowed = max(healthy - desired, 0) if expected > 0 else 0
     return PdbStatus(allowed, healthy, desired, expected)
-
-
-def _selector(pdb: ApiObject) -> LabelSelector | None:
-    """Return the selector of a PDB; None if missing or invalid, for no Pod. An empty one matches all Pods.
-
-    Raises InvalidObject.
-    """
-    try:
-        nil = at(pdb, "spec", "selector") is None
-        return None if nil else parse_label_selector(mapping(pdb, "spec", "selector"))
-    except InvalidSelector:
-        return None
 
 
 def _expected(view: View, pdb: ApiObject, pods: Sequence[Tally]) -> tuple[int, int] | None:

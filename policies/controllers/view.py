@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Owner, Pod
     from forewarn.policies.objects.storage import PersistentVolumeClaim
     from forewarn.policies.releases.semantics import Semantics
-    from forewarn.policies.selectors import LabelSelector
 
 Key = tuple[str, str, str]
 """(`group/Kind`, namespace, name)."""
@@ -130,11 +129,8 @@ class View(Protocol):
     def counts(self, key: Key, /) -> PodCounts | None:
         """Return the numbers of active and ready Pods of a workload; None if they are not counted."""
 
-    def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
-        """Return the tallies of the Pods that a PDB selects in its namespace; none for a missing selector.
-
-        `selector`: returns the selector; its result may be cached. Raises the errors of `selector`.
-        """
+    def selected(self, state: WorkloadState, /) -> Iterable[Tally]:
+        """Return the tallies of the Pods that a PDB selects in its namespace. Raises InvalidObject."""
 
     def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
         """Return the PersistentVolumeClaim with this name, or None."""

@@ -508,10 +508,10 @@ class _Run(Simulation):
 class _Clock(Clock):
     """A simulated clock that charges work for each step; raises CutShort above the limit of work."""
 
-    def advance(self) -> None:
-        """Advance to the next event and run it. Charges work; raises CutShort."""
+    def advance(self) -> Callable[[], None]:
+        """Advance to the next event. Charges work; raises CutShort."""
         charge(_STEP)
-        super().advance()
+        return super().advance()
 
 
 def _latest_start(pods: Mapping[Any, Pod]) -> float:

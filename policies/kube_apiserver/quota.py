@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.copies import replace
@@ -199,40 +198,6 @@ _NAMED: Final = ("cpu", "memory", "ephemeral-storage")
 _MUST_BE_SET: Final = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, "limits.") for name in _NAMED[:2])
 
 
-def usage(
-    pod: ApiObject, now: float, read: Callable[[ApiObject], PodResources] = read_pod_resources
-) -> dict[str, Quantity]:
-    """Return the quota usage of a Pod. `now`: seconds since 1970. `read`: returns the Pod's resources. Raises
-    InvalidObject.
-
-    A Pod that has ended (by phase, or deletion and grace period) counts only as an object, `count/pods`.
-    """
-    counted: dict[str, Quantity] = {POD_COUNT: Quantity(_ONE.nano)}
-    if not _is_charged(pod, now):
-        return counted
-    resources = read(pod)
-    return add(counted, _by_quota_name(pod_requests(resources), pod_limits(resources)))
-
-
-def constraints(
-    pod: ApiObject, required: Collection[str], read: Callable[[ApiObject], PodResources] = read_pod_resources
-) -> str:
-    """Return a text about fields that a quota on the resources in `required` needs and the Pod does not have. Raises
-    InvalidObject.
-
-    Each container and init container must set limited cpu and memory, unless the Pod has Pod-level resources.
-    """
-    resources = read(pod)
-    if resources.sets_pod_level:
-        return ""
-    missing: dict[str, set[str]] = {}
-    for container in (*resources.containers, *resources.init_containers):
-        for name in _MUST_BE_SET.intersection(required) - {*_by_quota_name(container.requests, container.limits)}:
-            missing.setdefault(name, set()).add(container.name)
-    lines = [f"{name} for: {','.join(sorted(containers))}" for name, containers in sorted(missing.items())]
-    return f"must specify {'; '.join(lines)}" if lines else ""
-
-
 def _by_quota_name(requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
     """The requests and limits under their names in quotas (`podComputeUsageHelper`)."""
     used = {"pods": _ONE}
@@ -260,11 +225,10 @@ def _is_charged(pod: ApiObject, now: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """Quota usage of Pods. `now`: seconds since 1970. `read`: returns the resources of a Pod."""
+    """Quota usage of Pods. `now`: seconds since 1970."""
 
     now: float = 0
     resource: str = "pods"
-    read: Callable[[ApiObject], PodResources] = read_pod_resources
 
     def matching_resources(self, names: Iterable[str]) -> set[str]:
         return matching_resources(names)
@@ -277,12 +241,52 @@ class Pods:
         return matches(quota, obj)
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
-        """A text about required fields that are missing in the Pod (`constraints`); "" if there are none."""
-        return constraints(obj, required, self.read)
+        """Return a text about fields that a quota on the resources in `required` needs and the Pod does not have; "" if
+        there are none. Raises InvalidObject.
+
+        Each container and init container must set limited cpu and memory, unless the Pod has Pod-level resources.
+        """
+        resources = self.resources(obj)
+        if resources.sets_pod_level:
+            return ""
+        missing: dict[str, set[str]] = {}
+        for container in (*resources.containers, *resources.init_containers):
+            for name in _MUST_BE_SET.intersection(required) - {*_by_quota_name(container.requests, container.limits)}:
+                missing.setdefault(name, set()).add(container.name)
+        lines = [f"{name} for: {','.join(sorted(containers))}" for name, containers in sorted(missing.items())]
+        return f"must specify {'; '.join(lines)}" if lines else ""
 
     def usage(self, obj: ApiObject) -> ResourceList:
-        """Return the amounts that the Pod uses (`usage`). Raises InvalidObject."""
-        return usage(obj, self.now, self.read)
+        """Return the quota usage of the Pod. Raises InvalidObject.
+
+        A Pod that has ended (by phase, or deletion and grace period) counts only as an object, `count/pods`.
+        """
+        counted: dict[str, Quantity] = {POD_COUNT: Quantity(_ONE.nano)}
+        if not _is_charged(obj, self.now):
+            return counted
+        resources = self.resources(obj)
+        return add(counted, _by_quota_name(pod_requests(resources), pod_limits(resources)))
+
+    def resources(self, obj: ApiObject) -> PodResources:
+        return read_pod_resources(obj)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedPods(Pods):
+    """The same for Pods that are evaluated again: computes each result once. The objects must exist as long as this."""
+
+    read: dict[int, PodResources] = field(default_factory=dict)
+    used: dict[int, ResourceList] = field(default_factory=dict)
+
+    def usage(self, obj: ApiObject) -> ResourceList:
+        if id(obj) not in self.used:
+            self.used[id(obj)] = Pods.usage(self, obj)
+        return self.used[id(obj)]
+
+    def resources(self, obj: ApiObject) -> PodResources:
+        if id(obj) not in self.read:
+            self.read[id(obj)] = read_pod_resources(obj)
+        return self.read[id(obj)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,8 +400,7 @@ def first_rejected(pod: ApiObject, quotas: Sequence[ResourceQuota], *, replicas:
     The check contains the quotas with the usage of the Pods before. Excludes limitedResources, for which all Pods are
     equal: see `uncovered`.
     """
-    read = cache(partial(read_pod_resources, pod))
-    evaluator = Pods(read=lambda _: read())
+    evaluator = RepeatedPods()
     check = check_request(pod, quotas, evaluator=evaluator)
     if check.faults or replicas < 1:
         return (1 if check.faults else 0), check

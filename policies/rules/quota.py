@@ -483,9 +483,9 @@ _USED: Final = later(r" \([^)]*, used: [^)]*\)")
 
 def _requested(use: Use, name: str) -> str:
     """A phrase with the amount that one Pod requests, for example `, each requests 2`."""
-    from forewarn.policies.kube_apiserver.quota import usage
+    from forewarn.policies.kube_apiserver.quota import PODS
 
-    amount, given = usage(use.pod, 0)[name], usage({"spec": use.template.spec}, 0)
+    amount, given = PODS.usage(use.pod)[name], PODS.usage({"spec": use.template.spec})
     by_default = "" if given.get(name) == amount else " by LimitRange default"
     return f", {'each' if use.template.is_template else 'it'} requests {amount}{by_default}"
 

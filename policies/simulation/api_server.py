@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,22 +18,21 @@ from forewarn.policies.controllers.resource_quota import recalculated
 from forewarn.policies.controllers.view import Key, PodCounts, PodState, Tally, WorkloadState, controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.cow_table import Overlay
-from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
-from forewarn.policies.kube_apiserver.quota import Pods, RemainingQuota
-from forewarn.policies.kube_apiserver.validation.resources import PodResources, read_pod_resources
+from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, JOB
+from forewarn.policies.kube_apiserver.quota import RemainingQuota, RepeatedPods
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, mapping
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.simulation.clock import Origin
 
 if TYPE_CHECKING:
-    from forewarn.policies.documents import Hidden
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.objects.resource_list import ResourceList
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
-    from forewarn.policies.simulation.clock import Clock, Latencies, Steps
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.simulation.clock import Clock, Latencies, Steps, Timeline
 
 
 class WorkloadIndex:
@@ -110,13 +108,11 @@ class Quotas:
         """
         self._clock, self._latencies, self._defaulted = clock, latencies, defaulted
         self._template_for = template_for
-        self._remaining_quota = RemainingQuota(quotas_of, _RepeatedPods(read=self._resources_of))
+        self._remaining_quota = RemainingQuota(quotas_of, RepeatedPods())
         self._counted_pods: dict[tuple[int, str], tuple[object, ApiObject]] = {}
         """(id of a template or of requests, PriorityClass) -> (that object, which keeps the id unique; the Pod object
         for quotas).
         """
-        self._resources: dict[int, PodResources] = {}
-        """id of a Pod object for quotas -> its resources."""
         self.given_back = 0
         """Number of Pods subtracted from the usage."""
 
@@ -165,111 +161,10 @@ class Quotas:
             counted_pod = self._counted_pods[id(about), pod.priority_class_name] = about, counted
         return counted_pod[1]
 
-    def _resources_of(self, counted: ApiObject) -> PodResources:
-        names = self._resources.get(id(counted))
-        if names is None:
-            names = self._resources[id(counted)] = read_pod_resources(counted)
-        return names
-
     def _of_template(self, pod: Pod, template: ApiObject) -> ApiObject:
         metadata = {"namespace": pod.namespace}
         spec = mapping(self._defaulted({"metadata": metadata, "spec": dict(mapping(template, "spec"))}), "spec")
         return {"metadata": metadata, "spec": {**spec, "priorityClassName": pod.priority_class_name}}
-
-
-@dataclass(frozen=True, slots=True)
-class _RepeatedPods(Pods):
-    """The Evaluator of Pods. Computes the usage of each object once; the objects must exist as long as this."""
-
-    known: dict[int, ResourceList] = field(default_factory=dict)
-
-    def usage(self, obj: ApiObject) -> ResourceList:
-        """Return the amounts that the Pod uses. Raises InvalidObject."""
-        cached = self.known.get(id(obj))
-        if cached is None:
-            cached = self.known[id(obj)] = Pods.usage(self, obj)
-        return cached
-
-
-class Origin(NamedTuple):
-    """The origin of a Pod: its workload and what recreates it. Available after the removal of the Pod, too.
-
-    `group`: the top workload of the Pod, or the Pod itself, as `namespace/name`. `again`: what recreates the Pod.
-    `before`: whether the Pod existed at time 0. `grace`: termination grace period in seconds. `kind`: of the top
-    workload, "" for a Pod without a controller; workloads of several kinds may have the same name.
-    """
-
-    group: str
-    namespace: str
-    priority: int
-    priority_class: str
-    again: Recreator
-    before: bool
-    grace: int
-    kind: str = ""
-
-    @property
-    def controlled(self) -> bool:
-        return self.again is Recreator.CONTROLLER
-
-    @property
-    def workload(self) -> tuple[str, str]:
-        """The Pod's top workload: (kind, `namespace/name`)."""
-        return self.kind, self.group
-
-
-BY_WORKLOAD: Final = "by its workload"
-
-
-class Event(NamedTuple):
-    """An event `t` seconds after the start.
-
-    `origin`, `by_origin`: of the Pods `pod` and `by`; None without such a Pod. `change`: of an updated node, for
-    example "cordoned"; BY_WORKLOAD for a Pod that its own workload deletes; otherwise ""; not part of recorded answers.
-    `group`: a PodGroup; `status`, `reason`: of its condition.
-    """
-
-    t: float
-    event: str
-    pod: str = ""
-    node: str = ""
-    by: str = ""
-    message: str = ""
-    origin: Hidden[Origin | None] = None
-    by_origin: Hidden[Origin | None] = None
-    change: Hidden[str] = ""
-    group: str = ""
-    status: str = ""
-    reason: str = ""
-
-
-class Timeline:
-    """The events of a simulation in order. `last`: time of the last event other than a failed scheduling attempt."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self.events: list[Event] = []
-        self.last = 0.0
-        self.origins: dict[str, Origin] = {}
-        """`namespace/name` of a Pod -> its origin; of removed Pods, the last one with this name."""
-
-    def add(
-        self,
-        event: str,
-        pod: str = "",
-        node: str = "",
-        *,
-        by: str = "",
-        message: str = "",
-        change: str = "",
-        group: str = "",
-        condition: tuple[str, str] = ("", ""),
-    ) -> None:
-        """Add an event at the current time. `condition`: (status, reason) of a PodGroup."""
-        origins = self.origins.get(pod), self.origins.get(by)
-        self.events.append(Event(self._clock.now, event, pod, node, by, message, *origins, change, group, *condition))
-        if event not in ("unschedulable", "groupCondition"):
-            self.last = self._clock.now
 
 
 def origin_of(pod: Pod, top: Key | None, recreator: Recreator, *, before: bool) -> Origin:
@@ -867,3 +762,121 @@ class ApiServer:
         change = Change(kind, old, new)
         for watcher in self.watchers:
             watcher(change)
+
+
+class ControllerView:
+    """The View (see `policies.controllers.view`) of the simulated API server."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        semantics: Semantics,
+        admission: Callable[[ApiObject], Pod],
+        draw: Callable[[], float] | None = None,
+        default_class: str = "",
+    ) -> None:
+        """`admission`: converts an API object to a Pod with defaults; may raise InvalidObject.
+
+        `draw`: returns random numbers for choices that upstream leaves open; None: fixed choices. `default_class`: the
+        default StorageClass.
+        """
+        self.semantics = semantics
+        self._default_class = default_class
+        self._draw = draw
+        self.order: Mapping[str, int] = {}
+        """Sort keys by name for `lot` with fixed choices."""
+        self._api, self._admission = api, admission
+        self._selected: dict[Key, _Selected] = {}
+        self._admitted: dict[int, tuple[ApiObject, Pod]] = {}
+        self._deleted: dict[Key, dict[str, PodState]] = {}
+        self._released: dict[Key, set[str]] = {}
+
+    def admit_by(self, admission: Callable[[ApiObject], Pod]) -> None:
+        """Replace the function that admits new Pods."""
+        self._admission = admission
+        self._admitted.clear()
+
+    def keep(self, key: Key, state: PodState) -> None:
+        """Store a Job's removed Pod until the Job has counted it; do nothing if it has already."""
+        released = self._released.get(key, set())
+        if state.pod.uid in released:
+            released.discard(state.pod.uid)
+        else:
+            self._deleted.setdefault(key, {})[state.pod.uid] = state
+
+    def release(self, key: Key, uid: str) -> None:
+        """Record that a Job has counted a terminated Pod, which may still exist for a while."""
+        if self._deleted.get(key, {}).pop(uid, None) is None:
+            self._released.setdefault(key, set()).add(uid)
+
+    def forget(self, key: Key) -> None:
+        """Drop the Pods of a deleted workload: a new Job of this name does not count them."""
+        self._deleted.pop(key, None)
+        pods = self._api.by_controller.get(key, {}).values() if key[0] == JOB else ()
+        self._released[key] = {state.pod.uid for state in pods}
+
+    def workload(self, key: Key, /) -> WorkloadState | None:
+        return self._api.workloads.get(key)
+
+    def owned(self, key: Key, /) -> Sequence[WorkloadState]:
+        return self._api.owned(key)
+
+    def pods_of(self, key: Key, /) -> Sequence[PodState]:
+        """Return a workload's Pods; of a Job also removed Pods, but none that it has counted."""
+        present = self._api.by_controller.get(key, {}).values()
+        deleted, released = self._deleted.get(key, {}), self._released.get(key)
+        if not deleted and not released:
+            return list(present)
+        return [*deleted.values(), *(state for state in present if state.pod.uid not in (released or ()))]
+
+    def counts(self, key: Key, /) -> PodCounts | None:
+        return self._api.tally.by_controller.get(key, PodCounts())
+
+    def selected(self, state: WorkloadState, /) -> Iterable[Tally]:
+        """Return the counts of the Pods that a PDB selects, one Tally for all Pods with the same labels."""
+        cached = self._selected.get(state.key)
+        if cached is None or cached.object is not state.object:
+            cached = self._selected[state.key] = _Selected(state.object)
+        return cached.of(self._api.tally.by_labels.get(state.key[1], {}))
+
+    def pods_on(self, node: str, /) -> Sequence[PodState]:
+        return list(self._api.by_node.get(node, {}).values())
+
+    def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
+        return self._api.storage.claim((namespace, name))
+
+    def default_storage_class(self) -> str:
+        """Return the name of the default StorageClass; "" for none."""
+        return self._default_class
+
+    def lot(self, name: str, /) -> float:
+        """Return a random number, as a sort key for choices that upstream leaves to the order of a Go map; for fixed
+        choices, the number in `order`, or 0.
+        """
+        return self.order.get(name, 0) if self._draw is None else self._draw()
+
+    def nodes(self) -> Mapping[str, Node]:
+        return self._api.nodes
+
+    def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
+        """Return the Pod of a template after admission; computed once for each template."""
+        cached = self._admitted.get(id(template))
+        if cached is None:
+            cached = self._admitted[id(template)] = template, self._admission(make())
+        return cached[1]
+
+
+class _Selected:
+    """The tallies of a namespace that the selector of a PDB matches. Tallies are never removed."""
+
+    def __init__(self, obj: ApiObject) -> None:
+        self.object, self._pdb = obj, PodDisruptionBudget.from_api(obj)
+        self._looked_at, self._found = 0, list[Tally]()
+
+    def of(self, tallies: Mapping[int, Tally]) -> Sequence[Tally]:
+        """Return the matching tallies. `tallies`: all of the namespace, including those of the last call."""
+        if self._looked_at < len(tallies):
+            new = islice(tallies.values(), self._looked_at, None)
+            self._found += [tally for tally in new if self._pdb.selects(tally.labels)]
+            self._looked_at = len(tallies)
+        return self._found

@@ -1,15 +1,21 @@
-"""Simulated time: scheduled events, and actors (controllers, kubelets, the scheduler) whose steps take time."""
+"""Simulated time: scheduled events, actors (controllers, kubelets, the scheduler) whose steps take time, and the
+timeline of what happened.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
+
+from forewarn.policies.controllers.own_pods import Recreator
 
 if TYPE_CHECKING:
     from random import Random
+
+    from forewarn.policies.documents import Hidden
 
 _RESERVED: Final = 1 << 40
 
@@ -52,10 +58,10 @@ class Clock:
     def next_time(self) -> float | None:
         return self._due[0][0] if self._due else None
 
-    def advance(self) -> None:
-        """Advance to the next event and run it. Raises IndexError without events."""
+    def advance(self) -> Callable[[], None]:
+        """Advance to the next event, and return the call that runs it. Raises IndexError without events."""
         self.now, _, call = heappop(self._due)
-        call()
+        return call
 
 
 class Task:
@@ -144,3 +150,84 @@ class Latencies:
         share = crc32(f"{verb} {name}".encode()) % 997 / 9970
         jitter = 0.0 if self._random is None else self._random.random() * _JITTER * times
         return seconds * (1 + share + jitter)
+
+
+class Origin(NamedTuple):
+    """The origin of a Pod: its workload and what recreates it. Available after the removal of the Pod, too.
+
+    `group`: the top workload of the Pod, or the Pod itself, as `namespace/name`. `again`: what recreates the Pod.
+    `before`: whether the Pod existed at time 0. `grace`: termination grace period in seconds. `kind`: of the top
+    workload, "" for a Pod without a controller; workloads of several kinds may have the same name.
+    """
+
+    group: str
+    namespace: str
+    priority: int
+    priority_class: str
+    again: Recreator
+    before: bool
+    grace: int
+    kind: str = ""
+
+    @property
+    def controlled(self) -> bool:
+        return self.again is Recreator.CONTROLLER
+
+    @property
+    def workload(self) -> tuple[str, str]:
+        """The Pod's top workload: (kind, `namespace/name`)."""
+        return self.kind, self.group
+
+
+BY_WORKLOAD: Final = "by its workload"
+
+
+class Event(NamedTuple):
+    """An event `t` seconds after the start.
+
+    `origin`, `by_origin`: of the Pods `pod` and `by`; None without such a Pod. `change`: of an updated node, for
+    example "cordoned"; BY_WORKLOAD for a Pod that its own workload deletes; otherwise ""; not part of recorded answers.
+    `group`: a PodGroup; `status`, `reason`: of its condition.
+    """
+
+    t: float
+    event: str
+    pod: str = ""
+    node: str = ""
+    by: str = ""
+    message: str = ""
+    origin: Hidden[Origin | None] = None
+    by_origin: Hidden[Origin | None] = None
+    change: Hidden[str] = ""
+    group: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class Timeline:
+    """The events of a simulation in order. `last`: time of the last event other than a failed scheduling attempt."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.events: list[Event] = []
+        self.last = 0.0
+        self.origins: dict[str, Origin] = {}
+        """`namespace/name` of a Pod -> its origin; of removed Pods, the last one with this name."""
+
+    def add(
+        self,
+        event: str,
+        pod: str = "",
+        node: str = "",
+        *,
+        by: str = "",
+        message: str = "",
+        change: str = "",
+        group: str = "",
+        condition: tuple[str, str] = ("", ""),
+    ) -> None:
+        """Add an event at the current time. `condition`: (status, reason) of a PodGroup."""
+        origins = self.origins.get(pod), self.origins.get(by)
+        self.events.append(Event(self._clock.now, event, pod, node, by, message, *origins, change, group, *condition))
+        if event not in ("unschedulable", "groupCondition"):
+            self.last = self._clock.now

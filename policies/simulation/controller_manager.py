@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import count, groupby, islice
+from itertools import count, groupby
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers import SYNC_DELAY, reconcile
 from forewarn.policies.controllers.daemon_set import DaemonSetStatus, is_rolled_out, triggers_sync
 from forewarn.policies.controllers.deployment import is_recreate
+from forewarn.policies.controllers.own_pods import Recreator, again, has_lost_owner
 from forewarn.policies.controllers.persistent_volume import Bind, missing_claims, sync_unbound_claim
 from forewarn.policies.controllers.pod_gc import CHECK_PERIOD, collect
 from forewarn.policies.controllers.resource_quota import slow_start_batches
@@ -28,13 +29,13 @@ from forewarn.policies.controllers.taint_eviction import (
     eviction_time,
     taints_of_devices,
 )
+from forewarn.policies.controllers.templates import pod_of_template, template_of
 from forewarn.policies.controllers.view import (
     CreateClaim,
     CreatePod,
     CreateWorkload,
     DeletePod,
     DeleteWorkload,
-    PodCounts,
     ReleasePod,
     Report,
     Requeue,
@@ -57,132 +58,15 @@ from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.objects.volumes import driver_of_provisioner
 from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, IMMEDIATE_VOLUMES
-from forewarn.policies.selectors import LabelSelector, Requirement
-from forewarn.policies.simulation.api_server import BY_WORKLOAD, ApiServer, Change, PodKey, claims_of
+from forewarn.policies.selectors import Requirement
+from forewarn.policies.simulation.api_server import ApiServer, Change, PodKey, claims_of
+from forewarn.policies.simulation.clock import BY_WORKLOAD
 
 if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import Action, Key, PodState, Tally
-    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.controllers.view import Action, Key, PodState
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.simulation.api_server import ControllerView
     from forewarn.policies.simulation.clock import Clock, Latencies, Steps
-
-
-class ControllerView:
-    """The View (see `policies.controllers.view`) of the simulated API server."""
-
-    def __init__(
-        self,
-        api: ApiServer,
-        semantics: Semantics,
-        admission: Callable[[ApiObject], Pod],
-        draw: Callable[[], float] | None = None,
-        default_class: str = "",
-    ) -> None:
-        """`admission`: converts an API object to a Pod with defaults; may raise InvalidObject.
-
-        `draw`: returns random numbers for choices that upstream leaves open; None: fixed choices. `default_class`: the
-        default StorageClass.
-        """
-        self.semantics = semantics
-        self._default_class = default_class
-        self._draw = draw
-        self.order: Mapping[str, int] = {}
-        """Sort keys by name for `lot` with fixed choices."""
-        self._api, self._admission = api, admission
-        self._selected: dict[Key, _Selected] = {}
-        self._admitted: dict[int, tuple[ApiObject, Pod]] = {}
-        self._deleted: dict[Key, dict[str, PodState]] = {}
-        self._released: dict[Key, set[str]] = {}
-
-    def admit_by(self, admission: Callable[[ApiObject], Pod]) -> None:
-        """Replace the function that admits new Pods."""
-        self._admission = admission
-        self._admitted.clear()
-
-    def keep(self, key: Key, state: PodState) -> None:
-        """Store a Job's removed Pod until the Job has counted it; do nothing if it has already."""
-        released = self._released.get(key, set())
-        if state.pod.uid in released:
-            released.discard(state.pod.uid)
-        else:
-            self._deleted.setdefault(key, {})[state.pod.uid] = state
-
-    def release(self, key: Key, uid: str) -> None:
-        """Record that a Job has counted a terminated Pod, which may still exist for a while."""
-        if self._deleted.get(key, {}).pop(uid, None) is None:
-            self._released.setdefault(key, set()).add(uid)
-
-    def forget(self, key: Key) -> None:
-        """Drop the Pods of a deleted workload: a new Job of this name does not count them."""
-        self._deleted.pop(key, None)
-        pods = self._api.by_controller.get(key, {}).values() if key[0] == JOB else ()
-        self._released[key] = {state.pod.uid for state in pods}
-
-    def workload(self, key: Key, /) -> WorkloadState | None:
-        return self._api.workloads.get(key)
-
-    def owned(self, key: Key, /) -> Sequence[WorkloadState]:
-        return self._api.owned(key)
-
-    def pods_of(self, key: Key, /) -> Sequence[PodState]:
-        """Return a workload's Pods; of a Job also removed Pods, but none that it has counted."""
-        present = self._api.by_controller.get(key, {}).values()
-        deleted, released = self._deleted.get(key, {}), self._released.get(key)
-        if not deleted and not released:
-            return list(present)
-        return [*deleted.values(), *(state for state in present if state.pod.uid not in (released or ()))]
-
-    def counts(self, key: Key, /) -> PodCounts | None:
-        return self._api.tally.by_controller.get(key, PodCounts())
-
-    def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
-        """Return the counts of the Pods that a PDB selects, one Tally for all Pods with the same labels."""
-        cached = self._selected.get(state.key)
-        if cached is None or cached.object is not state.object:
-            cached = self._selected[state.key] = _Selected(state.object, selector())
-        return cached.of(self._api.tally.by_labels.get(state.key[1], {}))
-
-    def pods_on(self, node: str, /) -> Sequence[PodState]:
-        return list(self._api.by_node.get(node, {}).values())
-
-    def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
-        return self._api.storage.claim((namespace, name))
-
-    def default_storage_class(self) -> str:
-        """Return the name of the default StorageClass; "" for none."""
-        return self._default_class
-
-    def lot(self, name: str, /) -> float:
-        """Return a random number, as a sort key for choices that upstream leaves to the order of a Go map; for fixed
-        choices, the number in `order`, or 0.
-        """
-        return self.order.get(name, 0) if self._draw is None else self._draw()
-
-    def nodes(self) -> Mapping[str, Node]:
-        return self._api.nodes
-
-    def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
-        """Return the Pod of a template after admission; computed once for each template."""
-        cached = self._admitted.get(id(template))
-        if cached is None:
-            cached = self._admitted[id(template)] = template, self._admission(make())
-        return cached[1]
-
-
-class _Selected:
-    """The tallies of a namespace that the selector of a PDB matches. Tallies are never removed."""
-
-    def __init__(self, obj: ApiObject, selector: LabelSelector | None) -> None:
-        self.object, self._selector = obj, selector
-        self._looked_at, self._found = 0, list["Tally"]()
-
-    def of(self, tallies: Mapping[int, Tally]) -> Sequence[Tally]:
-        """Return the matching tallies. `tallies`: all of the namespace, including those of the last call."""
-        if self._selector is not None and self._looked_at < len(tallies):
-            new = islice(tallies.values(), self._looked_at, None)
-            self._found += [tally for tally in new if self._selector.matches(tally.labels)]
-            self._looked_at = len(tallies)
-        return self._found
 
 
 _BACK_OFF: Final = (0.005, 1000.0)
@@ -949,6 +833,47 @@ def _requester(owner: Key | None) -> str:
 
 _MAX_NAMED: Final = 3
 _RELEASED: Final = "Released"
+
+
+class Recreation:
+    """Watches Pods, and recreates removed ones with the same name for controllers that are not simulated."""
+
+    def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies) -> None:
+        self._clock, self._api, self._latencies = clock, api, latencies
+
+    def start(self) -> None:
+        self._api.watchers.append(self.handle)
+
+    def handle(self, change: Change) -> None:
+        """Recreate a removed Pod if its controller is known but not simulated (see `ApiServer.recreated`)."""
+        if change.kind != "Pod" or change.new is not None or change.old.pod.terminal:
+            return
+        pod: Pod = change.old.pod
+        if pod.owner is None or controller_of(pod) in self._api.workloads:
+            return
+        if again(pod, self._api.recreated, is_there=False) is Recreator.CONTROLLER and not has_lost_owner(
+            pod, self._runs
+        ):
+            self._clock.spawn(self._create(pod))
+
+    def _runs(self, namespace: str, name: str) -> bool:
+        state = self._api.pods.get((namespace, name))
+        return state is not None and not state.terminating and not state.pod.terminal
+
+    def _create(self, deleted: Pod) -> Steps:
+        yield self._latencies.write("create", deleted.key)
+        pod = replace(deleted, node_name="", nominated_node_name="", start_time=None, phase="Pending")
+        self._api.create_pod(replace(pod, uid="", terminating=False, preempted=False), None)
+
+
+def template_for(view: ControllerView, pod: Pod) -> ApiObject | None:
+    """Return the template of the Pod's controller if its requests are those of the Pod; or None."""
+    owner = controller_of(pod)
+    state = None if owner is None else view.workload(owner)
+    if state is None:
+        return None
+    template = template_of(state.object)
+    return template if pod_of_template(view, state.key, state.object, template).occupies == pod.occupies else None
 
 
 class StorageControllers:

@@ -18,8 +18,9 @@ from forewarn.policies.simulation.api_server import EPOCH, ApiServer
 if TYPE_CHECKING:
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.simulation.api_server import ControllerView
     from forewarn.policies.simulation.clock import Clock, Latencies
-    from forewarn.policies.simulation.controller_manager import ControllerManager, ControllerView
+    from forewarn.policies.simulation.controller_manager import ControllerManager
 
 MAX_REPLICAS: Final = 100_000
 """Maximum Pods of an arriving workload."""

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.controllers.applied import is_known
 from forewarn.policies.controllers.disruption import PdbStatus
-from forewarn.policies.controllers.own_pods import Recreator, again, has_lost_owner
-from forewarn.policies.controllers.templates import admitted_claim, pod_of_template, template_of
+from forewarn.policies.controllers.templates import admitted_claim
 from forewarn.policies.controllers.view import Key, PodState, controller_of
 from forewarn.policies.copies import replace
 from forewarn.policies.documents import json_of
@@ -24,15 +23,16 @@ from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.storage import PersistentVolume, default_storage_class
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.api_server import ApiServer, Change, PodKey, Quotas, Timeline
-from forewarn.policies.simulation.clock import Clock, Latencies, Steps
+from forewarn.policies.simulation.api_server import ApiServer, Change, ControllerView, PodKey, Quotas
+from forewarn.policies.simulation.clock import Clock, Latencies, Steps, Timeline
 from forewarn.policies.simulation.controller_manager import (
     FIRST_COLLECTION,
     ControllerManager,
-    ControllerView,
     DeviceTaintEvictions,
+    Recreation,
     StorageControllers,
     TaintEvictions,
+    template_for,
 )
 from forewarn.policies.simulation.scenario import OPERATIONS, Arrival, World, read_node, read_workload
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler, unmodelled_pending
@@ -245,37 +245,6 @@ def _workload(api: ApiServer, arrival: Arrival) -> None:
         api.put_workload(replace(state, created=float(int(api.seconds))))
 
 
-class Recreation:
-    """Watches Pods, and recreates removed ones with the same name for controllers that are not simulated."""
-
-    def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies) -> None:
-        self._clock, self._api, self._latencies = clock, api, latencies
-
-    def start(self) -> None:
-        self._api.watchers.append(self.handle)
-
-    def handle(self, change: Change) -> None:
-        """Recreate a removed Pod if its controller is known but not simulated (see `ApiServer.recreated`)."""
-        if change.kind != "Pod" or change.new is not None or change.old.pod.terminal:
-            return
-        pod: Pod = change.old.pod
-        if pod.owner is None or controller_of(pod) in self._api.workloads:
-            return
-        if again(pod, self._api.recreated, is_there=False) is Recreator.CONTROLLER and not has_lost_owner(
-            pod, self._runs
-        ):
-            self._clock.spawn(self._create(pod))
-
-    def _runs(self, namespace: str, name: str) -> bool:
-        state = self._api.pods.get((namespace, name))
-        return state is not None and not state.terminating and not state.pod.terminal
-
-    def _create(self, deleted: Pod) -> Steps:
-        yield self._latencies.write("create", deleted.key)
-        pod = replace(deleted, node_name="", nominated_node_name="", start_time=None, phase="Pending")
-        self._api.create_pod(replace(pod, uid="", terminating=False, preempted=False), None)
-
-
 class Completions:
     """Completes the Pods of Jobs whose run times are known: their containers exit with status 0."""
 
@@ -373,7 +342,7 @@ class Simulation:
         self._view = view
         has_quotas = any(group_kind(arrival.object) == registry.RESOURCE_QUOTA for arrival in world.arrivals)
         if (quotas_of := world.quotas_of or ((lambda _: ()) if has_quotas else None)) is not None:
-            self.api.quotas = Quotas(self.clock, latencies, quotas_of, world.defaulted, self._template_for)
+            self.api.quotas = Quotas(self.clock, latencies, quotas_of, world.defaulted, partial(template_for, view))
         self._load(None if world.order_known else random)
         self.api.storage.note_unlisted()
         self.storage = StorageControllers(self.clock, self.api, view, latencies, base)
@@ -423,16 +392,6 @@ class Simulation:
         self.timeline.events.clear()
         self.controllers.set_statuses()
 
-    def _template_for(self, pod: Pod) -> ApiObject | None:
-        """Return the template of the Pod's controller if its requests are those of the Pod; or None."""
-        owner = controller_of(pod)
-        state = None if owner is None else self.api.workloads.get(owner)
-        if state is None:
-            return None
-        template = template_of(state.object)
-        new_pod = pod_of_template(self._view, state.key, state.object, template)
-        return template if new_pod.occupies == pod.occupies else None
-
     def _arrange_arrivals(self) -> None:
         for number, (time, arrival) in enumerate(_in_turn(self.world.arrivals), self._place):
             self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)), number)
@@ -469,7 +428,7 @@ class Simulation:
 
     def _advance(self) -> None:
         self._steps += 1
-        self.clock.advance()
+        self.clock.advance()()
 
     def expect(self, arrivals: Sequence[Arrival]) -> None:
         """Add arrivals from time 0 on to a simulation that has none and has not run."""
@@ -512,7 +471,7 @@ class Simulation:
             if time >= before:
                 self._steps = step
                 return False
-            self.clock.advance()
+            self.clock.advance()()
         self._give_up(f"after {self.max_steps:,} steps")
         return True
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.documents import Hidden, in_json, optional_in_json
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.scheduling.caveats import assumptions
-from forewarn.policies.simulation.api_server import BY_WORKLOAD, Event, Origin
+from forewarn.policies.simulation.clock import BY_WORKLOAD, Event, Origin
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.options import Options
-    from forewarn.policies.simulation.api_server import Origin
+    from forewarn.policies.simulation.clock import Origin
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.blockers import DrainBlocker

@@ -76,7 +76,7 @@ class Cluster:
 
     def run(self, until: float) -> None:
         while self.clock.is_due_before(until):
-            self.clock.advance()
+            self.clock.advance()()
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from forewarn.policies.controllers.view import Action, Key, PodState, SetStatus
-    from forewarn.policies.simulation.api_server import ApiServer
+    from forewarn.policies.simulation.api_server import ApiServer, ControllerView
     from forewarn.policies.simulation.clock import Clock, Latencies
-    from forewarn.policies.simulation.controller_manager import ControllerView
 
     Steps = Generator[float | None, None, None]
 

@@ -24,12 +24,12 @@ from forewarn.policies.controllers.view import (
     UpdateWorkload,
     WorkloadState,
 )
+from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import ApiObject, group_kind, ref_of
 from forewarn.policies.objects.node import Node
 from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.storage import PersistentVolumeClaim
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.selectors import LabelSelector
 
 
 @dataclass
@@ -56,10 +56,10 @@ class World:
         every = [*self.pods.values(), *(self.gone if key[0] == "batch/Job" else ())]
         return sorted((p for p in every if _owned_by(p.pod, key)), key=lambda p: int(p.pod.uid))
 
-    def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
-        wanted = selector()
+    def selected(self, state: WorkloadState, /) -> Iterable[Tally]:
+        pdb = PodDisruptionBudget.from_api(state.object)
         for (where, _), pod in self.pods.items():
-            if where == state.key[1] and wanted is not None and wanted.matches(pod.pod.labels):
+            if where == state.key[1] and pdb.selects(pod.pod.labels):
                 tally = Tally(pod.pod.labels)
                 tally.count(pod, 1)
                 yield tally

@@ -18,7 +18,7 @@ from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
-from forewarn.policies.kube_apiserver.quota import usage
+from forewarn.policies.kube_apiserver.quota import Pods
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.resource_quota import LimitRange
@@ -212,7 +212,7 @@ def test_a_second_time_changes_nothing_of_what_a_pod_asks_for(given: Obj, ranges
     assert twice["spec"].get("containers") == once["spec"].get("containers")
     assert twice["spec"].get("initContainers") == once["spec"].get("initContainers")
     assert Pod.from_api(twice).spec.request == Pod.from_api(once).spec.request
-    assert usage(twice, 0) == usage(once, 0)
+    assert Pods().usage(twice) == Pods().usage(once)
 
 
 @given(PODS, RANGES)

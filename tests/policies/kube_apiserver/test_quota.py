@@ -23,14 +23,12 @@ from forewarn.policies.kube_apiserver.quota import (
     Pods,
     _value_errors,
     check_request,
-    constraints,
     first_rejected,
     is_covered_by,
     matches,
     matches_scope,
     matching_resources,
     uncovered,
-    usage,
 )
 from forewarn.policies.kube_apiserver.validation.object_meta import MAX_FAULTS
 from forewarn.policies.metering import FEW
@@ -96,9 +94,9 @@ def test_ten_thousand_random_pods_are_evaluated_as_upstream_evaluates_them() -> 
 
 
 def check_evaluation(case: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert {name: str(quantity) for name, quantity in usage(case["pod"], case["now"]).items()} == expected["usage"]
+    assert {name: str(quantity) for name, quantity in Pods(case["now"]).usage(case["pod"]).items()} == expected["usage"]
     assert sorted(matching_resources(case["hard"])) == expected["resources"]
-    assert constraints(case["pod"], expected["resources"]) == expected["constraints"]
+    assert PODS.constraints(case["pod"], expected["resources"]) == expected["constraints"]
     assert [matched(selector_of(given), case["pod"]) for given in case["selectors"]] == expected["matches"]
 
 
@@ -241,7 +239,7 @@ def test_a_limited_scope_that_cannot_be_read_switches_every_check_off() -> None:
 
 def test_a_pod_past_its_end_is_only_an_object() -> None:
     given = {**pod(requests={"cpu": "1"}), "status": {"phase": "Succeeded"}}
-    assert set(usage(given, 0)) == {"count/pods"}
+    assert set(PODS.usage(given)) == {"count/pods"}
 
 
 def test_negative_use_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -90,8 +92,8 @@ def run(case: Obj, seed: int | None) -> Simulation:
     simulation = Simulation(read_scenario(case), None if seed is None else Random(seed))
     advance = simulation.clock.advance
 
-    def step() -> None:
-        advance()
+    def checked(call: Callable[[], None]) -> None:
+        call()
         snapshot = simulation.cache.snapshot()
         check(snapshot)
         for info in snapshot.node_infos:
@@ -99,7 +101,7 @@ def run(case: Obj, seed: int | None) -> Simulation:
             assert len(info.pods) <= info.node.allocatable.allowed_pod_number
         assert_tallies(simulation.api)
 
-    simulation.clock.advance = step  # type: ignore[method-assign]
+    simulation.clock.advance = lambda: partial(checked, advance())  # type: ignore[method-assign]
     simulation.run()
     return simulation
 

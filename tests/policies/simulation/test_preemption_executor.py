@@ -60,13 +60,13 @@ def test_a_pod_is_tried_again_while_its_first_evictions_are_under_way() -> None:
     executor = PreemptionExecutor(clock, api, api, lambda _: ())
     pod = Pod.from_api(make_pod("p").priority(9).obj)
     executor.prepare_candidate(Candidate("n1", (server.pods["default", "slow"],), 0), pod)
-    clock.advance()
+    clock.advance()()
     assert executor.pre_enqueue(pod) is not None
     server.pods["default", "slow"] = replace(server.pods["default", "slow"], terminating=True)
     assert executor.pre_enqueue(pod) is None
     others = Candidate("n2", (server.pods["default", "b"], server.pods["default", "c"]), 0)
     clock.at(8.5, lambda: executor.prepare_candidate(others, pod))
     while clock.next_time is not None:
-        clock.advance()
+        clock.advance()()
     assert server.took == ["slow", "b", "c"]
     assert executor.pre_enqueue(pod) is None
