@@ -46,7 +46,6 @@ from forewarn.webhook.admission.global_default import audit_text
 from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch, drop, set_value
 from forewarn.webhook.admission.prediction_access import (
     ReviewContext,
-    computed,
     is_on_behalf,
     without_prediction,
     without_repeats,
@@ -435,9 +434,8 @@ def _annotated(review: ReviewContext, patch: tuple[PatchOperation, ...]) -> _Ann
         return impact_annotation.annotation(impacts[-1], bool(review.time.staleness), audience)
 
     if cluster is not None and impact_annotation.wanted(subject, config):
-        recall = computed if request.dry_run else review.recall  # A later request must not get a dry run's annotation.
-        with suppress(InvalidObject):
-            text = recall(subject, compute)
+        with suppress(InvalidObject):  # a later request must not get a dry run's annotation
+            text = compute() if request.dry_run else review.recall(subject, compute)
     is_cut_short = any(impact.is_cut_short for impact in impacts if impact)
     written = impact_annotation.written(subject, text) if impacts and text and not request.dry_run else None
     if text is None:

@@ -57,11 +57,6 @@ AnnotationLookup = Callable[[ReviewedObject, Callable[[], str | None]], str | No
 """The impact annotation of an object: a recent one, or the result of the function."""
 
 
-def computed(_: ReviewedObject, compute: Callable[[], str | None]) -> str | None:
-    """Return the result of `compute`: an AnnotationLookup without cache."""
-    return compute()
-
-
 def given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:
     """Return PriorityClasses that an earlier step read from the API server. Raises OSError for None: no answer."""
     if classes is None:
@@ -97,7 +92,7 @@ class ReviewContext(NamedTuple):
     config: Config
     time: Time
     confirm: Confirm | None = None
-    recall: AnnotationLookup = computed
+    recall: AnnotationLookup = lambda _, compute: compute()
     impacts: Recall | None = None
     shown: Callable[[], Shown] = lambda: EXACT
 

@@ -289,9 +289,8 @@ def compute_pod_qos(pod: PodResources) -> str:
 
 
 def _aggregate(pod: PodResources, amounts: Callable[[Container], ResourceList]) -> dict[str, Quantity]:
-    return sum_of_containers(
-        map(amounts, pod.containers), ((amounts(container), container.is_sidecar) for container in pod.init_containers)
-    )
+    init_containers = [(amounts(container), container.is_sidecar) for container in pod.init_containers]
+    return sum_of_containers([*map(amounts, pod.containers)], init_containers)
 
 
 def _container(container: ApiObject, statuses: Mapping[Any, ApiObject], key: str) -> Container:
