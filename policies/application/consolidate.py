@@ -24,7 +24,7 @@ from forewarn.policies.autoscaling.karpenter.state import (
 )
 from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.cluster.answer_head import AnswerHead, Result, head_of
-from forewarn.policies.cluster.origin import TIME
+from forewarn.policies.cluster.cache import TIME
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import ApiObject, InvalidInput

@@ -13,7 +13,7 @@ from forewarn.policies.application.manifests import arrivals_of
 from forewarn.policies.application.places import Rejected
 from forewarn.policies.application.simulated import not_admitted
 from forewarn.policies.application.whatif import WhatIf, conditions_of, whatif
-from forewarn.policies.cluster.views import key_of
+from forewarn.policies.cluster.cache import key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
 from forewarn.policies.findings import described, listed, one_line, plural

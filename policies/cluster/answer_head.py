@@ -11,8 +11,7 @@ from forewarn.policies.findings import Finding, described, listed
 from forewarn.policies.scheduling.caveats import assumptions
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.cluster.origin import Origin
+    from forewarn.policies.cluster.cache import ClusterSnapshot, Origin
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""The state of a cluster: one mutable Cache with one owner thread, and immutable ClusterSnapshots for all readers."""
+"""The state of a cluster: one mutable Cache with one owner thread, and immutable ClusterSnapshots for all readers.
+
+Each kind has a view, in which the cache stores its objects; the origin says where the state comes from, and when.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from datetime import UTC, datetime
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
-from forewarn.policies.cluster.origin import Origin
-from forewarn.policies.cluster.views import SCHEDULER_TABLES, VIEWS, WORKLOADS, decoded, key_of
 from forewarn.policies.cow_table import FrozenGroups, FrozenTable, GroupedTable, Table
+from forewarn.policies.documents import Always, Hidden, in_json
 from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.priority import Classes
-from forewarn.policies.objects.bounded import TooLargeToRetain, max_retained
-from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind
+from forewarn.policies.objects.bounded import TooLargeToRetain, max_retained, retained_part
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, text
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.releases.release import UnknownRelease, minor_of
@@ -28,6 +33,71 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import LimitRange, ResourceQuota
     from forewarn.policies.scheduling.snapshot import Snapshot
+
+TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+"""The format of times in UTC, as in metav1.Time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The source of a cluster state.
+
+    `cluster`: kubeconfig context or files of the cluster; empty without a cluster. `time`: time of the cluster state;
+    empty if unknown. `is_read`: whether the state was read at `time`.
+    """
+
+    cluster: Always[str] = ""
+    time: Always[str] = ""
+    is_read: Hidden[bool] = False
+
+    @in_json
+    def time_of(self) -> Literal["read", "newest object", ""]:
+        """`read`: forewarn read the state at `time`; `newest object`: `time` is the newest timestamp in the state."""
+        return "read" if self.is_read else "newest object" if self.time else ""
+
+
+def age_of(origin: Origin, now: datetime) -> float | None:
+    """The age of a cluster state in seconds; None if its time is unknown."""
+    if not origin.time:
+        return None
+    return (now - datetime.strptime(origin.time, TIME).replace(tzinfo=UTC)).total_seconds()
+
+
+WORKLOADS: Final = "workloads"
+"""The name of the table of all workloads; other tables have the `group/Kind` as name."""
+VIEWS: Final = {
+    kind: spec.view
+    for kind, spec in registry.BY_GROUP_KIND.items()
+    if kind != registry.PRIORITY_CLASS and not spec.template
+}
+"""`group/Kind` of each kind with a table -> module and class of its view in policies.objects."""
+SCHEDULER_TABLES: Final = {s.table: k for k, s in registry.BY_GROUP_KIND.items() if s.table} | {WORKLOADS: WORKLOADS}
+"""Field of `ClusterObjects` -> the name of its table."""
+
+
+@cache
+def reader_of(kind: str) -> Callable[[ApiObject], object]:
+    """Return the decoder of a kind in VIEWS."""
+    if kind == registry.POD:
+        from forewarn.policies.objects.pod import stored_pod  # the linter starts without it
+
+        return stored_pod
+    module, name = VIEWS[kind].split(":")
+    reader: Callable[[ApiObject], object] = getattr(import_module(f"forewarn.policies.objects.{module}"), name).from_api
+    return reader
+
+
+def decoded(kind: str, obj: ApiObject) -> object:
+    """Return the view of an object of a kind in VIEWS. Raises InvalidObject."""
+    return reader_of(kind)(obj if kind == registry.POD else retained_part(dict(obj)))
+
+
+def key_of(obj: ApiObject, kind: str = "") -> tuple[str, str]:
+    """Return the (namespace, name) of an API object. `kind`: its `group/Kind`, if known. Raises InvalidObject."""
+    is_global = not registry.is_namespaced(kind or group_kind(obj))
+    namespace = "" if is_global else text(obj, "metadata", "namespace", default=registry.DEFAULT_NAMESPACE)
+    return namespace, text(obj, "metadata", "name")
+
 
 G = TypeVar("G", bound=tuple[str, ...])
 V = TypeVar("V")

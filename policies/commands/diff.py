@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.application.cluster import Cluster
 from forewarn.policies.application.diff import Diff, DiffRequest, conditions, diff
 from forewarn.policies.application.findings import configured
-from forewarn.policies.cluster.origin import Origin, age_of
+from forewarn.policies.cluster.cache import Origin, age_of
 from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.comment import NoComment, post
 from forewarn.policies.commands.many_clusters import clusters_of, name_of

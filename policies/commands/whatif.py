@@ -1,28 +1,58 @@
-"""`forewarn whatif`: simulate a change, and compare the cluster before and after it."""
+"""`forewarn whatif` and its options: simulate a change, and compare the cluster before and after it."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from forewarn.policies.application.simulated import DEFAULT_UNTIL
-from forewarn.policies.commands.autoscaling import autoscaling_of, configuration
-from forewarn.policies.commands.cluster_command import PAGES, Run, failures_of, options_with_cluster
+import forewarn  # imports requests when they are used
+from forewarn.policies.application.simulated import DEFAULT_AWAY, DEFAULT_UNTIL, MAX_ADDED
+from forewarn.policies.commands.autoscaling import (
+    add_arrival_options,
+    add_autoscaling_options,
+    autoscaling_of,
+    configuration,
+)
+from forewarn.policies.commands.cluster_command import (
+    PAGES,
+    Run,
+    add_cluster_option,
+    add_color_option,
+    add_namespace_option,
+    add_output_option,
+    failures_of,
+    options_with_cluster,
+)
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
+from forewarn.policies.commands.parser import Parser, add_files_option, existing, integer_between
 from forewarn.policies.commands.printing import Output, Printed, answer_in, cleaned
-from forewarn.policies.commands.release import release_of
-from forewarn.policies.commands.shards import shard_given
-from forewarn.policies.commands.simulated import STEPS, loaded_for
-from forewarn.policies.commands.sweep import HEADS_OF_EACH, SweepRequest, evaluate_sweep
-from forewarn.policies.commands.whatif_options import argument_parser, check_request
+from forewarn.policies.commands.release import add_release_options, release_of
+from forewarn.policies.commands.shards import add_shard_option, shard_given
+from forewarn.policies.commands.simulated import (
+    STEPS,
+    add_runs_options,
+    add_until_option,
+    loaded_for,
+    simulated_time,
+    simulated_until,
+)
+from forewarn.policies.commands.sweep import HAPPENINGS, HEADS_OF_EACH, SweepRequest, evaluate_sweep
+from forewarn.policies.findings import duration
 from forewarn.policies.terminal import counting, print_faults
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from forewarn.policies.application.changes import Change
     from forewarn.policies.application.whatif import WhatIf
     from forewarn.policies.render import Painter
+
+    _Request = Callable[[argparse.Namespace], Change]
+
+    class _Add(Protocol):
+        def __call__(self, name: str, help_text: str, request: _Request, *examples: str) -> Callable[..., object]: ...
+
 
 OK, FOUND, USAGE, FAILED = range(4)
 DRAWN: Final = ("html", "svg")
@@ -124,3 +154,258 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
 
     text = "".join([*printed.parts, *cleaned(output, more)])
     return printed._replace(parts=[text], data=lambda: text)
+
+
+FORMATS: Final = ("text", "json", "markdown", "html", "svg")
+MAX_VALUE: Final = 2**31 - 1
+SCOPES: Final = {"node": "one or more nodes", "zone": "one zone", "pool": "LABEL=VALUE[,LABEL=VALUE]"}
+"""Kind of loss in `whatif lose` -> its argument."""
+
+
+def _common_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add_cluster_option(add, several=True)
+    add_release_options(add)
+    add_until_option(add, "; more for an upgrade, restart or DaemonSet")
+    add_namespace_option(add)
+    add_output_option(add, FORMATS)
+    add("--timeline", action="store_true", help="also show all events in order")
+    help_text = (
+        "exit with 1 after fewer replicas, more Pending Pods, a preemption, a violated PDB, a rejection by a "
+        "ResourceQuota, or a blocked drain or upgrade (repeatable)"
+    )
+    add("--fail-on", action="append", choices=(*HAPPENINGS, "quota", "blocked"), default=[], help=help_text)
+    add_autoscaling_options(add)
+    add_arrival_options(add)
+    add_color_option(add)
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    """Return the parser, with one subcommand for each kind of change.
+
+    `options.request` returns the request for `options`; the request's docstring describes the subcommand.
+    """
+    parser = Parser(
+        prog="forewarn whatif",
+        description="Simulate a change, and compare running Pods, Pending Pods and preemptions before and after the "
+        "change.",
+        epilog="Exit status: 0: simulated. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer.",
+        examples=("whatif lose zone eu-1a", "whatif upgrade --fail-on blocked"),
+        hints={scope: f"lose {scope}" for scope in SCOPES},
+    )
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="CHANGE")
+
+    def add(name: str, help_text: str, request: _Request, *examples: str) -> Callable[..., object]:
+        sub = kinds.add_parser(name, help=help_text, description=f"Simulate: {help_text}.", examples=examples)
+        sub.set_defaults(own=sub, request=request)
+        _common_options(sub)
+        return sub.add_argument
+
+    _lose(add)
+    _of_nodes(add)
+    _of_workloads(add)
+    _of_class(add)
+    _of_manifests(add)
+    for name, help_text in (
+        ("pressure", "a node runs out of memory or disk"),
+        ("resize", "Pods are resized in place"),
+        ("consolidate", "Karpenter removes empty, drifted or underutilized nodes"),
+        ("merge", "combine the parts of a divided run"),
+    ):
+        kinds.add_parser(name, help=help_text)  # for the list alone: policies.cli runs them
+    return parser
+
+
+def _of_options(name: str) -> _Request:
+    """Make requests of this type: each field is the option of its name, manifests those of -f."""
+
+    def request(options: argparse.Namespace) -> Change:
+        of = getattr(forewarn, name)
+        given = {**vars(options), "manifests": getattr(options, "filename", None)}
+        made: Change = of(**{name: given[name] for name in of.__dataclass_fields__ if given[name] is not None})
+        return made
+
+    return request
+
+
+def _lose(add: _Add) -> None:
+    argument = add(
+        "lose",
+        "a node, zone or pool is lost, or each node or zone separately",
+        _loss,
+        "whatif lose zone eu-1a",
+        "whatif lose --each node -o json=losses.json",
+    )
+    argument("scope", nargs="?", choices=SCOPES, metavar="node|zone|pool")
+    argument("names", nargs="*", metavar="NAME", help="names of nodes, of a zone, or LABEL=VALUE of a pool")
+    argument("--each", choices=("node", "zone"), help="simulate the loss of each node or each zone separately")
+    add_shard_option(argument)
+
+
+def _loss(options: argparse.Namespace) -> Change:
+    if options.scope == "node":
+        return forewarn.LoseNodes(options.names)
+    return (forewarn.LoseZone if options.scope == "zone" else forewarn.LosePool)(options.names[0])
+
+
+def _of_nodes(add: _Add) -> None:
+    argument = add(
+        "drain",
+        "nodes are cordoned and drained, all at the same time",
+        _of_options("Drain"),
+        "whatif drain node-1 node-2",
+        "whatif drain node-1 --fail-on blocked",
+    )
+    argument("names", nargs="+", metavar="NODE")
+    argument = add(
+        "upgrade",
+        "nodes are drained, replaced and uncordoned, by default one after the other",
+        _of_options("Upgrade"),
+        "whatif upgrade --fail-on blocked",
+        "whatif upgrade --pool pool=blue --max-surge 2 --drain-timeout 1h",
+    )
+    argument("--pool", default="", metavar="LABEL=VALUE", help="upgrade only nodes with these labels")
+    help_text = "number of nodes upgraded at the same time (default: 1)"
+    argument("--max-unavailable", type=integer_between(1, 100_000), metavar="N", help=help_text)
+    help_text = "number of new nodes that are added first; each one replaces an old node"
+    argument("--max-surge", type=integer_between(1, 100_000), metavar="N", help=help_text)
+    help_text = f"time until a drained node returns, or a new node is ready (default: {duration(DEFAULT_AWAY)})"
+    argument("--away", type=simulated_time, default=DEFAULT_AWAY, metavar="DURATION", help=help_text)
+    help_text = "delete the remaining Pods of a node after this time, regardless of PDBs (default: wait)"
+    argument("--drain-timeout", type=simulated_until, default=0.0, metavar="DURATION", help=help_text)
+    argument = add(
+        "add",
+        "nodes are added",
+        lambda options: forewarn.Add(
+            **{options.scope: options.name}, count=options.count or 1, until_scheduled=options.until_scheduled
+        ),
+        "whatif add node gen-0001 --count 3",
+        "whatif add pool pool=general --until-scheduled",
+    )
+    argument("scope", choices=("node", "pool"), metavar="node|pool")
+    argument("name", metavar="NAME", help="node or pool (LABEL=VALUE) to copy, or group of --node-templates")
+    argument("--count", type=integer_between(1, MAX_ADDED), metavar="N", help="number of nodes (default: 1)")
+    argument("--until-scheduled", action="store_true", help="add as many nodes as Pending Pods need")
+
+
+def _of_workloads(add: _Add) -> None:
+    argument = add(
+        "restart",
+        "the Pods of a workload are replaced",
+        _of_options("Restart"),
+        "whatif restart daemonset/log-agent -n monitoring",
+        "whatif restart deployment/web --fail-on preemption",
+    )
+    argument("workload", metavar="KIND/NAME")
+    argument = add(
+        "scale",
+        "the number of replicas of a workload changes",
+        _of_options("Scale"),
+        "whatif scale deployment/web 10 -n shop",
+        "whatif scale statefulset/db 5 -n shop -o json",
+    )
+    argument("workload", metavar="KIND/NAME")
+    argument("replicas", type=integer_between(0, MAX_VALUE), metavar="N")
+    argument = add(
+        "hpa",
+        "HorizontalPodAutoscalers scale to maxReplicas",
+        _of_options("MaxReplicas"),
+        "whatif hpa --max",
+        "whatif hpa --max --fail-on pending",
+    )
+    argument("--max", action="store_true", required=True, help="scale to maxReplicas")
+
+
+def _of_manifests(add: _Add) -> None:
+    from forewarn.policies.simulation.scenario import FORM
+
+    argument = add(
+        "apply",
+        "manifests are applied",
+        _of_options("Apply"),
+        "whatif apply -f manifests/",
+        "whatif apply -f web.yaml --timeline",
+    )
+    add_files_option(argument, _FILE, required=True)
+    argument = add(
+        "delete",
+        "the objects of manifests are deleted",
+        _of_options("Delete"),
+        "whatif delete -f web.yaml",
+        "whatif delete -f web.yaml --cluster cluster.json.gz",
+    )
+    add_files_option(argument, _FILE, required=True)
+    argument = add(
+        "events",
+        "several events at different times",
+        _of_options("Events"),
+        "whatif events --events outage.yaml --timeline",
+        "whatif events -f web.yaml --runs 20",
+    )
+    add_files_option(argument, f"{_FILE}, applied at time 0")
+    argument("--events", type=existing, metavar="FILE", help=FORM)
+    add_runs_options(argument)
+
+
+_FILE: Final = "manifest (file or directory, repeatable)"
+
+
+def _of_class(add: _Add) -> None:
+    argument = add(
+        "class",
+        "a PriorityClass is created, changed or deleted",
+        _of_options("ChangeClass"),
+        "whatif class gold --value 100000",
+        "whatif class gold --workloads namespace=shop",
+    )
+    argument("name", metavar="NAME")
+    help_text = "new value; a missing PriorityClass is created"
+    argument("--value", type=integer_between(-(2**31), MAX_VALUE), metavar="N", help=help_text)
+    argument("--default", action="store_true", help="make the PriorityClass the global default")
+    argument("--delete", action="store_true", help="delete the PriorityClass")
+    argument("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="new preemptionPolicy")
+    help_text = (
+        "manifest to apply after the change (default: restart Deployments, StatefulSets and DaemonSets if their new "
+        "Pods change priority)"
+    )
+    add_files_option(argument, help_text)
+    help_text = (
+        "workloads that get the PriorityClass: KIND/NAME or LABEL=VALUE (see -n), or namespace=NAME (repeatable)"
+    )
+    argument("--workloads", action="append", default=[], metavar="WHICH", help=help_text)
+
+
+def check_request(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Exit if options of a change cannot be combined."""
+    if options.what == "lose":
+        _check_loss(options, parser)
+    if options.what == "class":
+        _check_class(options, parser)
+    if options.what == "upgrade" and options.max_surge and options.max_unavailable:
+        parser.error("--max-surge and --max-unavailable are given. Fix: pass one of them")
+    if options.what == "add" and options.count and options.until_scheduled:
+        parser.error("--count and --until-scheduled are given. Fix: pass one of them")
+    if options.what == "events" and not options.filename and not options.events:
+        parser.error("no events given. Fix: pass -f, --events or both")
+
+
+def _check_loss(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    if options.each:
+        if options.scope:
+            parser.error("--each and a name are given. Fix: pass --each, or name what is lost")
+        return
+    if options.scope not in SCOPES or not options.names:
+        usage = ", ".join(f"{scope} {item.upper()}" for scope, item in (("node", "name…"), ("zone", "name")))
+        parser.error(f"nothing to lose given. Fix: name what is lost: {usage}, pool LABEL=VALUE, or --each node|zone")
+    if options.scope != "node" and len(options.names) > 1:
+        parser.error(f"several names given. Fix: name {SCOPES[options.scope]}")
+
+
+def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    changes = options.value is not None or options.default or bool(options.preemption_policy)
+    if not changes and not options.delete and not options.workloads:
+        parser.error("no change given. Fix: pass --value, --default, --delete, --preemption-policy or --workloads")
+    elif options.delete and (changes or options.workloads):
+        parser.error("--delete goes without --value, --default, --preemption-policy and --workloads")
+    elif options.workloads and options.filename:
+        parser.error("--workloads and -f are given. Fix: pass one of them")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cluster.admission import admitted_group, counted_by_requests
-from forewarn.policies.cluster.views import SCHEDULER_TABLES, VIEWS, decoded, key_of
+from forewarn.policies.cluster.cache import SCHEDULER_TABLES, VIEWS, decoded, key_of
 from forewarn.policies.controllers.disruption import pdb_status
 from forewarn.policies.controllers.persistent_volume import Bind, Provision, sync_unbound_claim
 from forewarn.policies.controllers.resource_quota import recalculated

@@ -33,7 +33,7 @@ from forewarn.policies.rules.support.context import Rule, linter_severity
 from forewarn.policies.rules.support.names import nearest
 
 if TYPE_CHECKING:
-    from forewarn.policies.manifests.comments import Comment
+    from forewarn.policies.manifests.documents import Comment
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.options import Ignored
 

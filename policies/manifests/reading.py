@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.findings import Path, cut, listed
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests import sniff
-from forewarn.policies.manifests.comments import Comment, comments_of
-from forewarn.policies.manifests.documents import Document, Fault, as_utf8, split
+from forewarn.policies.manifests.documents import Comment, Document, Fault, as_utf8, comments_of, split
 from forewarn.policies.manifests.object_finder import NO_KIND, ObjectFinder
 from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar, leniently
 from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from forewarn.policies.whatif.answer import Answer
-    from forewarn.policies.whatif.blockers import DrainBlocker
-    from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeStep
+    from forewarn.policies.whatif.upgrade import DrainBlocker, UpgradedPool, UpgradeStep
 
 _NAMED: Final = 10
 _PDB_TEXTS: Final = ("PDB", "healthy Pods", "Pods")

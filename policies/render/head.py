@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cluster.answer_head import AnswerHead
-from forewarn.policies.cluster.origin import Origin
+from forewarn.policies.cluster.cache import Origin
 from forewarn.policies.findings import cut, first_of, one_line
 from forewarn.policies.render.markdown import text_of
 

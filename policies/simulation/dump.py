@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 from forewarn.policies.cluster.admission import admitted, admitted_group
-from forewarn.policies.cluster.views import key_of
+from forewarn.policies.cluster.cache import key_of
 from forewarn.policies.controllers.job import stored_status
 from forewarn.policies.controllers.own_pods import Recreator, again
 from forewarn.policies.controllers.replica_set import POD_DELETION_COST, deletion_cost

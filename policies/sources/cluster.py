@@ -15,8 +15,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeGuard, cast
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.cluster.origin import TIME, Origin
+from forewarn.policies.cluster.cache import TIME, Cache, Origin
 from forewarn.policies.findings import Finding, cut, listed, one_line
 from forewarn.policies.kinds import registry
 from forewarn.policies.light import no_collection

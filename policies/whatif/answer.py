@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes
-    from forewarn.policies.whatif.blockers import DrainBlocker
     from forewarn.policies.whatif.class_change import Ranked
     from forewarn.policies.whatif.new_nodes import NewNodes, PendingDaemonSet
     from forewarn.policies.whatif.occupancy import Occupancy
-    from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeRun, UpgradeStep
+    from forewarn.policies.whatif.upgrade import DrainBlocker, UpgradedPool, UpgradeRun, UpgradeStep
 
 NO_CLASS: Final = "none"
 

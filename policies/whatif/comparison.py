@@ -21,8 +21,9 @@ from forewarn.policies.objects.workload import backoff_limit, wanted_active
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.simulation import Simulation, forbidden_by, remaining_on
 from forewarn.policies.simulation.summary import Levels, Names, Summary, names_in, summarize
-from forewarn.policies.whatif import MAX_UNTIL, autoscalers, blockers, new_nodes
+from forewarn.policies.whatif import MAX_UNTIL, autoscalers, new_nodes
 from forewarn.policies.whatif.answer import Answer, BeforeAfter, Bound, Preemption, Runs, WithoutChange, WorkloadCount
+from forewarn.policies.whatif.upgrade import DrainBlocker, blockers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.clock import Origin
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.autoscalers import Autoscaling
-    from forewarn.policies.whatif.blockers import DrainBlocker
     from forewarn.policies.whatif.occupancy import Occupancy
     from forewarn.policies.whatif.questions import Question
 
@@ -93,7 +93,7 @@ class _Start(NamedTuple):
             pdbs_below_desired(simulation),
             frozenset(simulation.api.keys_of(DISRUPTION_BUDGET)),
             _failed_jobs(simulation),
-            blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ()),
+            blockers_of(simulation, question.drained if question.upgrade is not None else ()),
         )
 
 

@@ -8,7 +8,7 @@ from forewarn.policies.application.diff import Passed as Passed
 from forewarn.policies.application.diff import Pruned as Pruned
 from forewarn.policies.application.diff import ScaledDown as ScaledDown
 from forewarn.policies.application.why import CountedReason as CountedReason
-from forewarn.policies.cluster.origin import Origin as Origin
+from forewarn.policies.cluster.cache import Origin as Origin
 from forewarn.policies.documents.findings import ReportChange as ReportChange
 from forewarn.policies.expectations import Tested as Tested
 from forewarn.policies.findings import ObjectRef as ObjectRef

@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from forewarn.policies.cluster.origin import TIME
+from forewarn.policies.cluster.cache import TIME
 from forewarn.policies.commands.cluster_command import add_context_options, use_kubeconfig
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.controllers.replica_set import POD_DELETION_COST

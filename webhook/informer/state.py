@@ -8,8 +8,7 @@ from math import inf
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Key
-from forewarn.policies.cluster.views import key_of
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Key, key_of
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.kinds.registry import DEVICES, KINDS, POD_TEMPLATE_PATHS, KindSpec
 from forewarn.policies.objects.fields import InvalidObject, ref_of

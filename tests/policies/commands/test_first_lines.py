@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from forewarn.policies.cli import COMMANDS
-from forewarn.policies.commands.whatif_options import argument_parser
+from forewarn.policies.commands.whatif import argument_parser
 from tests.builders import Made, cluster_text, make_node, make_pod
 from tests.in_process import forewarn
 

@@ -14,7 +14,7 @@ import yaml
 
 import forewarn
 from forewarn.policies.cli import main
-from forewarn.policies.commands.whatif_options import argument_parser
+from forewarn.policies.commands.whatif import argument_parser
 from forewarn.policies.render.table import limited
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import without_head

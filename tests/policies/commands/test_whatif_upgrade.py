@@ -12,10 +12,9 @@ from forewarn.policies.cli import main
 from forewarn.policies.render.drain import upgrade_tables
 from forewarn.policies.render.whatif import render
 from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.whatif.blockers import blockers_of
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.questions import upgraded
-from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeStep
+from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeStep, blockers_of
 from tests.builders import Made, make_node, make_pod
 
 if TYPE_CHECKING:

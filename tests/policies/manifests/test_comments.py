@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forewarn.policies.findings import Location
-from forewarn.policies.manifests.comments import MAX, Comment, comments_of
+from forewarn.policies.manifests.documents import MAX_COMMENTS, Comment, comments_of
 
 
 def about(text: str) -> list[tuple[str, int, int, int]]:
@@ -59,5 +59,5 @@ def test_a_comment_says_where_it_stands() -> None:
 
 
 def test_of_very_many_comments_so_many_are_read() -> None:
-    assert MAX == 10_000
-    assert len(comments_of(b"a: 1 # forewarn: t\n" * (MAX + 2), "f.yaml")) == MAX
+    assert MAX_COMMENTS == 10_000
+    assert len(comments_of(b"a: 1 # forewarn: t\n" * (MAX_COMMENTS + 2), "f.yaml")) == MAX_COMMENTS
