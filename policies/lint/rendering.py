@@ -32,7 +32,7 @@ from forewarn.policies.releases.minors import NEWEST
 from forewarn.policies.rules.support.rule_text import is_test_file
 from forewarn.policies.sources import SourceError, find_files, read_file
 from forewarn.policies.sources.files import File
-from forewarn.policies.sources.gitignore import Ignores
+from forewarn.policies.sources.git import Ignores
 
 if TYPE_CHECKING:
     from forewarn.policies.config.model import Config

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from forewarn.policies.sources.git_index import contents
-from forewarn.policies.sources.gitignore import Pattern, matches, pattern_of
+from forewarn.policies.sources.git import Pattern, contents, matches, pattern_of
 
 PLACES: Final = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 _LARGEST: Final = 3 << 20

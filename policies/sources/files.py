@@ -16,9 +16,7 @@ from typing import IO, Final
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.manifests import MAX_FILE
 from forewarn.policies.sources.errors import unreadable
-from forewarn.policies.sources.git_index import contents
-from forewarn.policies.sources.gitignore import NAME as GITIGNORE
-from forewarn.policies.sources.gitignore import Ignores
+from forewarn.policies.sources.git import GITIGNORE, Ignores, contents
 
 MANIFESTS: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"

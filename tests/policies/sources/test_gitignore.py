@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
 from forewarn.policies.sources import find_files
-from forewarn.policies.sources.git_index import tracked_names
-from forewarn.policies.sources.gitignore import Ignores
+from forewarn.policies.sources.git import Ignores, tracked_names
 
 if TYPE_CHECKING:
     from pathlib import Path
