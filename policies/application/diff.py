@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.manifests import arrivals_of
-from forewarn.policies.application.places import Rejected
+from forewarn.policies.application.places import Rejected, is_of_pods
 from forewarn.policies.application.simulated import not_admitted
 from forewarn.policies.application.whatif import WhatIf, conditions_of, whatif
 from forewarn.policies.cluster.cache import key_of
@@ -18,7 +18,6 @@ from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
 from forewarn.policies.findings import described, listed, one_line, plural
 from forewarn.policies.kinds import registry
-from forewarn.policies.kube_apiserver.validation.job import IMMUTABLE
 from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded, is_in
 from forewarn.policies.lint.versions import (
     Owners,
@@ -419,14 +418,7 @@ def _content(obj: ApiObject) -> ApiObject:
 
 
 def _reasons(faults: Iterable[Exception], *, of_pods: bool) -> list[str]:
-    return [one_line(str(fault)) for fault in faults if _is_of_pods(fault) is of_pods]
-
-
-def _is_of_pods(fault: Exception) -> bool:
-    """Report whether the API server accepts the object, and rejects its Pods."""
-    if not isinstance(fault, InvalidObject) or fault.path[-1:] != ("priorityClassName",) or fault.ref is None:
-        return False
-    return fault.ref.kind != "Pod" and not fault.problem.startswith(IMMUTABLE)
+    return [one_line(str(fault)) for fault in faults if is_of_pods(fault) is of_pods]
 
 
 def _present(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
-from forewarn.policies.findings import ObjectRef, field_path
+from forewarn.policies.findings import ObjectRef, cut, field_path
+from forewarn.policies.kube_apiserver.validation.job import IMMUTABLE
 from forewarn.policies.objects.fields import InvalidObject
 
 if TYPE_CHECKING:
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 API_OBJECT: Final = "API object"
 """The name of the file of an API object that is given as a `dict`."""
+_LONGEST: Final = 80
+"""Maximum characters of a reason."""
 _Named = tuple[str, str, str]
 
 
@@ -52,6 +56,28 @@ class Places:
         text = ": ".join(part for part in (str(fault.ref), field_path(fault.path), fault.problem) if part)
         is_in_file = where.line and where.file != API_OBJECT
         return type(fault)(f"{where.file}:{where.line}:{where.column}: {text}") if is_in_file else fault
+
+
+def is_rejection(fault: Exception) -> TypeGuard[InvalidObject]:
+    """Report whether a field of an object is invalid; otherwise forewarn does not predict the object."""
+    return isinstance(fault, InvalidObject) and bool(fault.path and fault.ref)
+
+
+def rejections_of(faults: Iterable[Exception]) -> list[str]:
+    """The objects that kube-apiserver rejects, or whose Pods it rejects, with the reason."""
+    reasons = {fault: fault.problem.removeprefix("rejected: ") for fault in filter(is_rejection, faults)}
+    return [
+        f"{'Pods of ' if is_of_pods(fault) else ''}{fault.ref} ({cut(re.split('. Fix: |; known: ', why)[0], _LONGEST)})"
+        for fault, why in reasons.items()
+    ]
+
+
+def is_of_pods(fault: Exception) -> bool:
+    """Report whether the API server accepts the object, and rejects its Pods."""
+    if not is_rejection(fault) or fault.ref is None or fault.ref.kind in ("Pod", "PodGroup", "PriorityClass"):
+        return False
+    is_of_object = fault.problem.startswith((IMMUTABLE, "must be "))
+    return fault.path[-1] in ("priorityClassName", "priority", "preemptionPolicy") and not is_of_object
 
 
 def refs_of(faults: Iterable[Exception]) -> list[str]:

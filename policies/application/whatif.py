@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.application.changes import Apply, Change, ChangeClass, Events, MaxReplicas, Restart, Scale, Start
 from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, require_nodes
-from forewarn.policies.application.places import Places, Rejected
+from forewarn.policies.application.places import Places, Rejected, rejections_of
 from forewarn.policies.application.simulated import (
     DEFAULT_UNTIL,
     admit_at_once,
@@ -281,9 +281,11 @@ def _without_rejected(question: Question, cache: DumpCache, places: Places) -> t
     updates = {id(arrival.object) for arrival in question.arrivals if arrival.op == "update"}
     if faults and not left:
         raise Rejected(faults)
-    omitted = [f"{'update of ' * (id(obj) in updates)}{ref_of(obj)}" for obj, _ in entries]
-    without = f" without {listed(omitted)}" if entries else ""
+    omitted = [
+        f"{'update of ' * (id(obj) in updates)}{name}" for obj, fault in entries for name in rejections_of([fault])
+    ]
+    without = f"; rejected: {listed(omitted)}" if omitted else ""
     created = new_classes(before, cache.snapshot())
     noun = "PriorityClass" if len(created) == 1 else "PriorityClasses"
     classes = f" with new {noun} {listed(created, 1)}" if created else ""
-    return question._replace(title=f"{question.title}{without}{classes}", arrivals=left), faults
+    return question._replace(title=f"{question.title}{classes}{without}", arrivals=left), faults

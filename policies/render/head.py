@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.render.html.elements import Page
 
-_LONGEST_NAME: Final = 100
+_LONGEST_NAME: Final = 200
 
 
 def line_of(head: AnswerHead) -> str:

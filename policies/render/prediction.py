@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.places import refs_of
+from forewarn.policies.application.places import is_rejection, refs_of, rejections_of
 from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.apply_order import Applied, Attempts
@@ -48,7 +49,8 @@ NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, spec.managedBy,
 def lines(result: PredictResult, paint: Painter = plain) -> Iterator[str]:
     """The result of `forewarn predict` as text lines, without the head."""
     told = naming_left_out(_lines(result, paint), "with new PriorityClass", result.new_classes)
-    yield from naming_left_out(told, "not predicted", refs_of(result.faults))
+    told = naming_left_out(told, "rejected", rejections_of(result.faults))
+    yield from naming_left_out(told, "not predicted", refs_of(filterfalse(is_rejection, result.faults)))
 
 
 def _lines(result: PredictResult, paint: Painter) -> Iterator[str]:

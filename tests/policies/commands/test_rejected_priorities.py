@@ -90,7 +90,8 @@ def test_every_rejected_workload_is_named_up_to_a_limit(command: str, tmp_path: 
 def test_a_simulation_names_the_workload_that_is_left_out(tmp_path: Path) -> None:
     simulated = asked(tmp_path, "whatif apply", [deployment("bad", priority=6), deployment("good")])
     first = f"no replica lost, no Pod preempted or newly Pending: {tmp_path / 'new.json'} applied"
-    assert simulated.stdout.splitlines()[0] == f"1 new Pod of default/good runs; {first} without Deployment default/bad"
+    rejected = "; rejected: Pods of Deployment default/bad (the integer value of priority (6) must not be provided in"
+    assert simulated.stdout.startswith(f"1 new Pod of default/good runs; {first}{rejected}")
     assert f": Deployment default/bad: spec.template.{NOT_OF_CLASS.format(6, 5)}\n" in simulated.stderr
 
 
@@ -137,6 +138,7 @@ def test_pods_of_a_rejected_pod_group_are_left_out(command: str, first: str, tmp
     path = "spec.template.spec.schedulingGroup.podGroupName"
     assert f": Deployment default/bad: {path}: kube-apiserver rejects PodGroup train. Fix: " in of_pods
     assert answer.stdout.startswith(first)
+    assert "; rejected: PodGroup default/train (" in answer.stdout.partition("\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,7 @@ def test_the_template_of_a_job_that_an_event_creates_cannot_change(
     assert ("immutable in a Job" in answer.stderr) is bool(status)
     first = answer.stdout.partition("\n")[0]
     assert first.startswith("1 new Pod of reports/new runs")
-    assert (" without update of Job reports/new" in first) is bool(status)
+    assert ("; rejected: update of Job reports/new" in first) is bool(status)
 
 
 @pytest.mark.parametrize(

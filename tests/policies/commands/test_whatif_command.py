@@ -744,7 +744,7 @@ def test_a_class_whose_value_is_immutable_is_rejected_and_keeps_it(
     why = f"{file}:4:8: PriorityClass gold: value: rejected: immutable, stays 100000. Fix: "
     assert (status, err.startswith(f"forewarn whatif: {why}")) == (3, True)
     answer = json.loads(out)
-    assert answer["change"] == f"{file} applied without PriorityClass gold"
+    assert answer["change"] == f"{file} applied; rejected: PriorityClass gold (immutable, stays 100000)"
     assert any(each.startswith(f"not simulated: {why}") for each in answer["notes"])
     assert {each["by"]["priority"] for each in answer["preempted"]} == {100000}
 
@@ -811,8 +811,10 @@ def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytes
     )
     both.write_text("---\n".join(map(made.format, ("first", "second"))))
     status, out, err = run(capsys, change, "-f", str(both), "--cluster", SHOWN)
-    title = f": {both} applied without PriorityClass second with new PriorityClass first (value 5)"
-    assert (status, out.partition("\n")[0].endswith(title)) == (3, True)
+    title = (
+        f": {both} applied with new PriorityClass first (value 5); rejected: PriorityClass second (PriorityClass first "
+    )
+    assert (status, title in out.partition("\n")[0]) == (3, True)
     assert "PriorityClass second: globalDefault: rejected: PriorityClass first is already marked as default" in err
 
 
