@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.policies.application import simulated
 from forewarn.policies.application.manifests import Manifest, applied, given_manifests, manifests_of
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import first_of, listed, plural
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidInput, check_numbers, check_one_of, group_kind, ref_of
 from forewarn.policies.simulation.simulation import Simulation
@@ -313,6 +313,8 @@ class ChangeClass:
         title += f"; then {_title(self.manifests)} applied" if objects else ""
         if selected:
             title += f"; {plural(len(selected), 'workload')} of {listed([*self.workloads])} with this class"
+            if jobs := first_of(questions.jobs_of(before, self.workloads, self.namespace), "Job"):
+                title += f", not {jobs} (immutable template)"
         change = change._replace(restarted=not objects)
         return Question(title, objects or class_change.restarts(change), class_change=change)
 

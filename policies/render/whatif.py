@@ -406,7 +406,9 @@ def _afterwards(change: ClassChange) -> str:
     if not change.restarted:
         return "the manifests are applied"
     names = [each.workload for each in change.restarting]
-    return f"a restart of {listed(names)}" if names else "the change"
+    others = dict.fromkeys(each.workload for each in change.changed if each.after is not None).keys() - {*names}
+    kept = f" (no restart of {listed(sorted(others))})" if others else ""
+    return (f"a restart of {listed(names)}" if names else "the change") + kept
 
 
 def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:

@@ -317,20 +317,40 @@ def workloads_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str)
 
 
 def _labelled(cluster: ClusterSnapshot, selector: str, namespace: str) -> list[tuple[str, str, str]]:
-    labels = dict(_labels(selector, cluster))
-    pattern, kinds = labels.pop("namespace", namespace), {_kind_of(kind) for kind in _CLASSED.values()}
-    inside = [key for key in cluster.workloads if key[0] in kinds and fnmatchcase(key[1], pattern)]
-    keys = [
-        key
-        for key in inside
-        if not any(cluster.workloads[key].controller)
-        and labels.items() <= string_map(cluster.workloads[key].object, "metadata", "labels").items()
-    ]
+    pattern, labels = _labels_of(cluster, selector, namespace)
+    kinds = {_kind_of(kind) for kind in _CLASSED.values()}
+    keys = _inside(cluster, kinds, pattern, labels)
     if not keys:
-        hint = "" if inside else namespace_not_found(cluster, pattern)
+        hint = "" if _inside(cluster, kinds, pattern, {}) else namespace_not_found(cluster, pattern)
+        if _inside(cluster, {registry.JOB}, pattern, labels):
+            hint = " except Jobs, whose template is immutable"
         hint = hint or ". Fix: pass KIND/NAME, or labels that workloads have"
         raise InvalidInput(f"no workload in namespace {quote(pattern)} matches {quote(selector)}{hint}")
     return keys
+
+
+def jobs_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str) -> list[str]:
+    """Return the Jobs that the labels in these arguments also select, as `namespace/name`: their template is
+    immutable.
+    """
+    given = (_labels_of(cluster, argument, namespace) for argument in which if "=" in argument)
+    return sorted({"/".join(key[1:]) for selected in given for key in _inside(cluster, {registry.JOB}, *selected)})
+
+
+def _labels_of(cluster: ClusterSnapshot, selector: str, namespace: str) -> tuple[str, Mapping[str, str]]:
+    labels = dict(_labels(selector, cluster))
+    return labels.pop("namespace", namespace), labels
+
+
+def _inside(
+    cluster: ClusterSnapshot, kinds: Container[str], pattern: str, labels: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
+    return [
+        key
+        for key, workload in cluster.workloads.items()
+        if key[0] in kinds and fnmatchcase(key[1], pattern) and not any(workload.controller)
+        if labels.items() <= string_map(workload.object, "metadata", "labels").items()
+    ]
 
 
 def _named(
