@@ -15,7 +15,7 @@ from forewarn.policies.commands.autoscaling import (
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, add_files_option, integer_between
-from forewarn.policies.commands.printing import Output, Printed, answer_in, cleaned
+from forewarn.policies.commands.printing import Output, Printed, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources import status_of
@@ -23,7 +23,7 @@ from forewarn.policies.terminal import counting, print_faults
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.render.html.elements import Page
@@ -71,15 +71,15 @@ def main(arguments: Sequence[str]) -> int:
         except InvalidInput as problem:
             raise InvalidInput(f"--pod {problem}") from None
         print_faults("predict", [*map(result.places.located, result.faults)], run.errors)
-        with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
-            printed = _printed(result, run.output)
+        more: list[str] = []
         if isinstance(cache, DumpCache):
             from forewarn.policies.commands.simulated import aftermath
 
-            lines: Iterable[str] = ("aftermath: not simulated, because an object is invalid",)
+            more = ["cascade not simulated", "aftermath: not simulated, because an object is invalid"]
             if not result.faults:
-                lines = aftermath(cache, options.filename, options.namespace, places)
-            printed = printed._replace(parts=[*printed.parts, *cleaned(run.output, lambda _: lines)])
+                more = [*aftermath(cache, options.filename, options.namespace, places)]
+        with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
+            printed = _printed(result, run.output, more)
         counts = [sum(result.outcomes.get(name, 0) for name in names) for names in _COLUMNS.values()]
         met = [name for name, outcomes in CONDITIONS.items() if result.outcomes.keys() & outcomes]
         failures = [] if result.faults else cluster_command.failures_of(met, options.fail_on)
@@ -112,7 +112,9 @@ _COLUMNS: Final = {
 """Column of the table of several clusters -> outcomes of new Pods, the worst last."""
 
 
-def _printed(result: PredictResult, output: Output) -> Printed:
+def _printed(result: PredictResult, output: Output, more: Sequence[str]) -> Printed:
+    """The answer; `more`: a phrase for its first line, and further lines."""
+
     def page() -> Page:
         from forewarn.policies.render.html.preempt import report
 
@@ -120,7 +122,12 @@ def _printed(result: PredictResult, output: Output) -> Printed:
 
     from forewarn.policies.render.prediction import lines
 
-    return answer_in(output, result.head, lambda paint: lines(result, paint), result.documents, page=page)
+    def text(paint: Callable[[str, str], str]) -> Iterator[str]:
+        first, *rest = lines(result, paint)
+        yield "; ".join([first, *more[:1]])
+        yield from (*rest, *more[1:])
+
+    return answer_in(output, result.head, text, result.documents, page=page)
 
 
 def _status(result: PredictResult) -> int:

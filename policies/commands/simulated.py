@@ -37,11 +37,12 @@ def loaded_for(run: Run, config: str | None, release: Release, *, digested: bool
 
 
 def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:
-    """Yield the simulated effects of applying these files, as text lines. Raises SourceError, InvalidObject,
-    ValueError.
+    """Yield the simulated effects of applying these files: a phrase for the first line of an answer, then text lines.
+
+    Raises SourceError, InvalidObject, ValueError.
     """
     from forewarn.policies.application.manifests import applied
-    from forewarn.policies.render.simulation import settled, summary_lines
+    from forewarn.policies.render.simulation import cascade, settled, summary_lines
     from forewarn.policies.simulation.dump import not_simulated
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import summarize
@@ -49,6 +50,7 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     simulation = Simulation(world_with(cache, [*applied(paths, namespace, places, cache.snapshot())], DEFAULT_UNTIL))
     simulation.run()
     summary = summarize(simulation)
+    yield cascade(summary)
     yield f"aftermath: {settled(summary)}"
     yield from (f"  {line}" for line in summary_lines(summary))
     yield from (f"  note: {line}" for line in (*simulation.storage.not_modelled, *not_simulated(cache)))

@@ -44,6 +44,19 @@ def summary_lines(summary: Summary) -> Iterator[str]:
     yield from missing(summary)
 
 
+def cascade(summary: Summary) -> str:
+    """The numbers of all preempted and more Pending Pods and of PDB violations, as a phrase."""
+    victims = plural(len(summary.evictions), "Pod") if summary.evictions else "no Pod"
+    pending = sum(max(row.pods - row.before, 0) for row in summary.waiting)
+    violations = sum(summary.violated_pdbs.values())
+    counts = [f"{victims} preempted"]
+    counts += [f"{plural(pending, 'more Pod')} Pending"] if pending else []
+    counts += [plural(violations, "violation of a PDB", "violations of PDBs")] if violations else []
+    return f"with the cascade: {', '.join(counts)}" + (
+        "" if summary.settled else f", no steady state after {duration(summary.settled_at)}"
+    )
+
+
 def _counted(victims: Mapping[str, int]) -> str:
     rows = sorted(victims.items(), key=lambda item: (-item[1], item[0]))
     return listed([f"{name} ({count})" for name, count in rows])
