@@ -27,10 +27,11 @@ from forewarn.policies.rules.support.predictions import (
 )
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.rules.wording.impact import victims_text
+from forewarn.policies.rules.wording.phrases import violating
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.responsible import why_group_not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction, explanation_of
-from forewarn.policies.why.why_not import ending_on_nominated_node, explanations, waits_for, why_not
+from forewarn.policies.why.why_not import ending_on_nominated_node, explanations, on_no_node, waits_for, why_not
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +57,7 @@ def lines(result: PredictResult, paint: Painter = plain) -> Iterator[str]:
 def _lines(result: PredictResult, paint: Painter) -> Iterator[str]:
     for group in result.groups:
         yield line_of_group(group)
-        yield from (f"  {line}" for line in Consequences.of(group.victims, result.cluster.workload).phrases())
+        yield from _about_victims(group.victims, group.num_pdb_violations, result.cluster) if group.victims else ()
         yield from (f"  note: {note}" for note in group.notes)
     if len(result.placements) > 1:
         yield from _together(result, paint)
@@ -97,9 +98,16 @@ def _of_object(
 def _heading(placement: Placement, result: PredictResult, applied: Applied | None, paint: Painter) -> Iterator[str]:
     """The counts of the object's new Pods, unless one prediction says it all."""
     if len(placement.predictions) != 1 or placement.existing or placement.rollout or placement.rejected:
-        yield paint(f"{placement.name}: {_overview(placement, result, applied)}", "bold")
+        overview, missing = _overview(placement, result, applied), _missing(placement)
+        yield paint(f"{placement.name}: {overview}{missing and f': {missing}'}", "bold")
     if placement.rejected:
         yield f"  rejected: {placement.rejection}"
+
+
+def _missing(placement: Placement) -> str:
+    """A phrase with the resources that no node has, if these keep the Pods Pending; "" otherwise."""
+    pending = (prediction for prediction in placement.predictions if prediction.outcome == "pending")
+    return next(map(on_no_node, pending), "")
 
 
 def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
@@ -136,6 +144,7 @@ def _together(result: PredictResult, paint: Painter) -> Iterator[str]:
     new = f"{plural(len(predictions) + rejected, 'new Pod')}, one after the other: {counts}"
     rollouts = len(placements) - len(in_turn)
     more = f"; {plural(rollouts, 'rollout')}, evaluated without the other objects" if rollouts else ""
+    more += "".join(f"; {missing}" for missing in dict.fromkeys(map(_missing, placements)) if missing)
     yield paint(f"{len(placements)} objects, {new}{more}", "bold")
     for placement in placements:
         yield from _of_object(placement, result, paint, applied)
@@ -236,21 +245,35 @@ def _victims_text(head: str, preempting: tuple[Prediction, ...], victims: Sequen
     reserving = sum(is_placeholder(victim, result.options) for victim in victims)
     noun = "terminating Pod" if head == _WAITS else "placeholder Pod" if reserving == len(victims) else "Pod"
     facts = (plural(reserving, "placeholder"),) if 0 < reserving < len(victims) else ()
-    return victims_text(head, preempting, victims, OPEN, facts, noun).problem
+    violations = violating(sum(prediction.num_pdb_violations for prediction in preempting))
+    text = victims_text(head, preempting, victims, OPEN, facts, noun).problem
+    return ", ".join(filter(None, (text, violations)))
 
 
 def _preempts(title: str, prediction: Prediction, result: PredictResult, paint: Painter) -> Iterator[str]:
-    victims, node, cluster = prediction.victims, prediction.nominated_node, result.cluster
+    victims = prediction.victims
     text = _victims_text(_WAITS if waits_for_victims(prediction) else "would preempt", (prediction,), victims, result)
     yield f"{title}: {paint(text, 'warning')}"
+    yield from _about_victims(victims, prediction.num_pdb_violations, result.cluster)
+    others = [name for name in prediction.best_nodes if name != prediction.nominated_node]
+    if others:
+        yield f"  equally likely nodes: {listed(others)}"
+    if prediction.preemption.may_stop_early:
+        yield f"  probabilities: {'; '.join(probabilities_of(prediction)[:4])}"
+    more = len(prediction.candidates) - len(prediction.best_nodes)
+    if more:
+        yield f"  other candidates: {plural(more, 'node')}, at a higher cost"
+
+
+def _about_victims(victims: Sequence[Pod], violations: int, cluster: ClusterSnapshot) -> Iterator[str]:
+    """Lines about the victims: each of them, PDBs, what their workloads lose, and how long the preemptor waits."""
     width = max(len(victim.key) for victim in victims)
     for victim in victims:
         ending = ", already terminating" if victim.terminating else ""
         yield f"  - {victim.key:{width}}  priority {victim.effective_priority}{_started(victim)}{ending}"
     pdbs = pdbs_of(victims, cluster)
-    if prediction.num_pdb_violations:
-        violating = plural(prediction.num_pdb_violations, "victim violates", "victims violate")
-        yield f"  PDB: {violating} a PDB with no disruptions allowed ({listed(pdbs)})"
+    if violations:
+        yield f"  PDB: {violating(violations)} with no disruptions allowed ({listed(pdbs)})"
     elif pdbs:
         yield f"  {listed([f'PDB {pdb}' for pdb in pdbs])} allow{'s' if len(pdbs) == 1 else ''} this disruption"
     yield from (f"  {line}" for line in Consequences.of(victims, cluster.workload).phrases())
@@ -260,14 +283,6 @@ def _preempts(title: str, prediction: Prediction, result: PredictResult, paint: 
         yield f"  wait: until the victims have terminated, {seconds} after their deletion or later"
     else:
         yield f"  wait: up to {seconds} until the victims have terminated"
-    others = [name for name in prediction.best_nodes if name != node]
-    if others:
-        yield f"  equally likely nodes: {listed(others)}"
-    if prediction.preemption.may_stop_early:
-        yield f"  probabilities: {'; '.join(probabilities_of(prediction)[:4])}"
-    more = len(prediction.candidates) - len(prediction.best_nodes)
-    if more:
-        yield f"  other candidates: {plural(more, 'node')}, at a higher cost"
 
 
 def pdbs_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:
@@ -314,6 +329,8 @@ def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
         return joined(prediction.pre_filter.reasons, "; ").short
     if prediction.error:
         return cycle_error(prediction)
+    if missing := on_no_node(prediction):
+        return missing
     if prediction.preemption.ineligible_reason:
         return f"fits on no node and may not preempt: {in_short(prediction.preemption.ineligible_reason)}"
     return "fits on no current node, even after preempting all Pods of lower priority"
@@ -352,4 +369,5 @@ def _outcome(group_forecast: GroupForecast) -> str:
     whole = groups and all(pod.spec.pod_group for pod in group_forecast.victims)
     of_groups = f" of {plural(len(groups), 'PodGroup')}" if whole else ""
     named = listed([pod.key for pod in group_forecast.victims])
-    return f"would preempt {plural(len(group_forecast.victims), 'Pod')}{of_groups}: {named}"
+    text = f"would preempt {plural(len(group_forecast.victims), 'Pod')}{of_groups}: {named}"
+    return ", ".join(filter(None, (text, violating(group_forecast.num_pdb_violations))))

@@ -37,12 +37,13 @@ from forewarn.policies.rules.support.predictions import (
     reasons_of,
     volume_fix,
 )
+from forewarn.policies.rules.wording.phrases import violating
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.scheduling.preemption import Candidate, may_be_preempted, pick_nodes_for_preemption
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.why.evidence import DEADLINE, LONG, PREEMPTED, TAINT, PodRecord, Trouble, shown_time
-from forewarn.policies.why.why_not import ending_on_nominated_node, waits_for
+from forewarn.policies.why.why_not import ending_on_nominated_node, on_no_node, waits_for
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -904,7 +905,9 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, now:
         )
     elif prediction.outcome == "preempts" and not all(victim.terminating for victim in prediction.victims):
         going = listed([victim.key for victim in prediction.victims], 5)
-        yield Trouble("will-preempt", f"its next scheduling attempt preempts {going} on {prediction.node}", queued.note)
+        text = f"its next scheduling attempt preempts {going} on {prediction.node}"
+        text = ", ".join(filter(None, (text, violating(prediction.num_pdb_violations))))
+        yield Trouble("will-preempt", text, queued.note)
     elif prediction.error:
         yield Trouble("cycle-error", cycle_error(prediction), CHECK_PROFILE)
     elif prediction.outcome == "pending" and not ending_on_nominated_node(prediction):
@@ -962,6 +965,8 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     if prediction.pre_filter is not None:
         why = joined(prediction.pre_filter.reasons, "; ").short
         return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix_of(reasons_of([prediction])))
+    if missing := on_no_node(prediction):
+        return Trouble("fits-nowhere", f"{missing}{then}", "add nodes that have it, or correct the request")
     reserves = is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
     volumes = volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:

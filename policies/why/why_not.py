@@ -11,6 +11,7 @@ from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.objects.node import HOSTNAME, REGION, ZONE, untolerated_taint
 from forewarn.policies.objects.pod_spec import AffinityTerm, merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.objects.resources import is_scalar_resource_name
 from forewarn.policies.scheduling.framework import Code, Status
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleration
@@ -50,6 +51,16 @@ def waits_for(ending: Sequence[Pod], node: str) -> str:
     """A phrase about a nominated Pod that waits for these Pods."""
     pods = f"{plural(len(ending), 'Pod')} of lower priority to terminate on {node}"
     return f"waits for {pods} ({listed([victim.key for victim in ending])})"
+
+
+def on_no_node(prediction: Prediction) -> str:
+    """A phrase with the insufficient extended resources that no node has at all; "" for none."""
+    reasons = {as_reason(reason) for status in prediction.statuses.values() for reason in status.reasons}
+    existing = {
+        name for info in prediction.snapshot.node_infos for name, has in info.node.allocatable.scalars.items() if has
+    }
+    missing = {reason.resource for reason in reasons if is_scalar_resource_name(reason.resource)} - existing
+    return f"no node has {listed(sorted(missing))}" if missing else ""
 
 
 def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int, str]]:

@@ -38,6 +38,11 @@ def priorities(band: Range) -> str:
     return f"priority {lowest}" if band.is_exact else f"priority {lowest} to {highest}"
 
 
+def violating(count: int) -> str:
+    """Return `1 victim violates a PDB`; "" for none."""
+    return f"{plural(count, 'victim violates', 'victims violate')} a PDB" if count else ""
+
+
 def pods_text(pods: Sequence[Pod], audience: Audience, after: str, *, in_namespace: bool = False) -> str:
     """A text of the form `12 Pods (team/web-1, team/web-2 and 10 more)` and `after`; only names that the audience may
     see.

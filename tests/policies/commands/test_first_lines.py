@@ -53,12 +53,27 @@ REVIEW: dict[str, Any] = {
 }
 
 
+GPU: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "infer", "namespace": "shop"},
+    "spec": {
+        "priorityClassName": "gold",
+        "priority": 100000,
+        "containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
+    },
+}
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Word in a recorded command -> a file."""
     directory = tmp_path_factory.mktemp("files")
     (directory / "review.json").write_text(json.dumps(REVIEW))
     (directory / "web.yaml").write_text(WEB)
+    (directory / "gpu.json").write_text(json.dumps(GPU))
+    job = Made("batch/v1", "Job", "import", "reports").spec(template={"spec": {"containers": []}})
+    (directory / "job.json").write_text(cluster_text([job]))
     (directory / "pinned.json").write_text(json.dumps(PINNED))
     spec = {name: value for name, value in PINNED["spec"].items() if name != "nodeName"}
     (directory / "system.json").write_text(json.dumps(PINNED | {"spec": spec}))
@@ -73,6 +88,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "POD": "pod.json",
         "PINNED": "pinned.json",
         "SYSTEM": "system.json",
+        "GPU": "gpu.json",
+        "JOB": "job.json",
     }
     pause = make_pod("pause").priority(-5).request(cpu="4").on("n1")
     pause.obj["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"

@@ -155,7 +155,7 @@ def test_a_pending_pod_is_told_what_it_would_cost(capsys: pytest.CaptureFixture[
     status, out, _ = run(capsys, "--pod", "team/waiting", "--cluster", "dump.json")
     assert status == 0
     assert without_head(out) == (
-        "team/waiting (priority 7): would preempt 1 Pod on n1: default/old (priority 0)\n"
+        "team/waiting (priority 7): would preempt 1 Pod on n1: default/old (priority 0), 1 victim violates a PDB\n"
         "  - default/old  priority 0, started 2026-01-01 00:00\n"
         "  PDB: 1 victim violates a PDB with no disruptions allowed (default/keep)\n"
         "  wait: up to 45 seconds until the victims have terminated\n"
@@ -196,7 +196,7 @@ def test_replicas_are_placed_one_after_the_other(tmp_path: Path, capsys: pytest.
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "--replicas", "4")
     assert out.splitlines()[0] == (
         "Deployment default/web: 4 new Pods: 1 would preempt 1 Pod on n1: default/old (priority 0), "
-        "1 would wait for terminating Pods, 2 would stay Pending"
+        "1 victim violates a PDB, 1 would wait for terminating Pods, 2 would stay Pending"
     )
     assert "default/web-3 (priority 5): same as above" in out
     assert "Pods are placed one after the other" in out
@@ -269,7 +269,7 @@ def test_of_several_objects_each_finds_what_those_before_it_left(
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
     assert out.splitlines()[0] == (
         "3 objects, 3 new Pods, one after the other: 1 would preempt 1 Pod on n1: default/old (priority 0), "
-        "1 would wait for terminating Pods, "
+        "1 victim violates a PDB, 1 would wait for terminating Pods, "
         "1 would stay Pending"
     )
     assert "default/b (priority 5): waits for 1 terminating Pod on n1" in out
@@ -413,8 +413,8 @@ def test_classes_and_claims_of_the_file_come_with_its_pods(tmp_path: Path, capsy
     pod = make_pod("new").of_class("gold").request(cpu="1").volume(persistentVolumeClaim={"claimName": "data"})
     path = write(tmp_path / "all.json", pod, make_priority_class(1000, "gold"), make_claim("data"))
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
-    first = "default/new (priority 1000): would preempt 1 Pod on n1: default/old (priority 0); with new PriorityClass: "
-    assert out.startswith(f"{first}gold (value 1000)\n")
+    first = "default/new (priority 1000): would preempt 1 Pod on n1: default/old (priority 0), 1 victim violates a PDB"
+    assert out.startswith(f"{first}; with new PriorityClass: gold (value 1000)\n")
     assert "volumes of claims that are created with the Pods are ignored" in out
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
     assert "volumes of claims that are created with the Pods are ignored" in json.loads(out)["standing"]
