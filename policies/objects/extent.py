@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from forewarn.policies.metering import TooLarge, limited
-from forewarn.policies.objects.fields import OBJECT, ApiObject
+from forewarn.policies.objects.fields import OBJECT, PREFERRED, REQUIRED, ApiObject
 
 MAX_CONTAINERS: Final = 500
 """Maximum containers of a Pod, including init containers."""
@@ -44,9 +44,6 @@ MAX_SCOPE_VALUES: Final = 2_000
 
 MAX_QUOTAS: Final = 200
 """Maximum ResourceQuotas of a namespace, because each Pod is compared with each of them."""
-
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def exceeds(holder: str, count: int, what: str, most: int) -> TooLarge:
@@ -133,8 +130,8 @@ def _of_resources(holders: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
 
 
 def _of_node_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
-    required = _list(_object(affinity.get(_REQUIRED)).get("nodeSelectorTerms"))
-    preferred = _list(affinity.get(_PREFERRED))
+    required = _list(_object(affinity.get(REQUIRED)).get("nodeSelectorTerms"))
+    preferred = _list(affinity.get(PREFERRED))
     yield "terms of node affinity", len(required) + len(preferred), MAX_NODE_TERMS
     selectors += [*map(_object, required), *(_object(_object(term).get("preference")) for term in preferred)]
 
@@ -143,7 +140,7 @@ def _of_pod_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterato
     lists = [
         _list(_object(affinity.get(kind)).get(how))
         for kind in ("podAffinity", "podAntiAffinity")
-        for how in (_REQUIRED, _PREFERRED)
+        for how in (REQUIRED, PREFERRED)
     ]
     yield "terms of Pod affinity", sum(map(len, lists)), MAX_POD_TERMS
     for place, terms in enumerate(lists):

@@ -15,6 +15,8 @@ ApiObject = Mapping[str, Any]
 
 NOTHING: Final[ApiObject] = {}
 INT32: Final = range(-(2**31), 2**31)
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 OBJECT: Final = (dict, Mapping)
 """Types of objects; `dict` is first, because checks with the abstract class are slow for large clusters."""
 

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from forewarn.policies.metering import FEW, charge, each
-from forewarn.policies.objects.fields import ApiObject, at, int32, items, mapping, string_map, strings
+from forewarn.policies.objects.fields import (
+    PREFERRED,
+    REQUIRED,
+    ApiObject,
+    at,
+    int32,
+    items,
+    mapping,
+    string_map,
+    strings,
+)
 from forewarn.policies.selectors import NODE_OPERATORS, InvalidSelector, Requirement, parse_requirement
 
 
@@ -95,16 +105,12 @@ class NodeAffinity:
     def from_api(cls, pod: ApiObject) -> NodeAffinity:
         """Read the nodeSelector and node affinity of a Pod's API object. Raises InvalidObject."""
         path = ("spec", "affinity", "nodeAffinity")
-        required = at(pod, *path, "requiredDuringSchedulingIgnoredDuringExecution")
-        preferred = at(pod, *path, "preferredDuringSchedulingIgnoredDuringExecution")
+        has_selector = at(pod, "spec", "nodeSelector") is not None
+        requires, prefers = (at(pod, *path, how) is not None for how in (REQUIRED, PREFERRED))
         return cls(
-            node_selector=None
-            if at(pod, "spec", "nodeSelector") is None
-            else dict(string_map(pod, "spec", "nodeSelector")),
-            required=None
-            if required is None
-            else read_node_selector(pod, *path, "requiredDuringSchedulingIgnoredDuringExecution"),
-            preferred=None if preferred is None else tuple(_preferred(pod, path)),
+            node_selector=dict(string_map(pod, "spec", "nodeSelector")) if has_selector else None,
+            required=read_node_selector(pod, *path, REQUIRED) if requires else None,
+            preferred=tuple(_preferred(pod, path)) if prefers else None,
         )
 
 
@@ -115,7 +121,7 @@ def read_node_selector(obj: ApiObject, *path: str | int) -> NodeSelector:
 
 def _preferred(pod: ApiObject, path: tuple[str, ...]) -> list[PreferredSchedulingTerm]:
     terms = []
-    for entry in items(pod, *path, "preferredDuringSchedulingIgnoredDuringExecution"):
+    for entry in items(pod, *path, PREFERRED):
         term = _term(mapping(entry, "preference"))
         weight = int32(entry, "weight") or 0
         if weight and (term.expressions or term.fields or term.error):

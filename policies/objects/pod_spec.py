@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.copies import Shared
 from forewarn.policies.metering import TooLarge, charge, limited
 from forewarn.policies.objects.fields import (
     NOTHING,
+    PREFERRED,
+    REQUIRED,
     ApiObject,
     at,
     boolean,
@@ -203,23 +206,22 @@ class PodAffinity:
     @classmethod
     def from_api(cls, pod: ApiObject, labels: Mapping[str, str]) -> PodAffinity:
         """Read an API object's Pod affinity. `labels`: the result of `merged_labels`. Raises InvalidObject."""
-        if (
-            at(pod, "spec", "affinity", "podAffinity") is None
-            and at(pod, "spec", "affinity", "podAntiAffinity") is None
-        ):
-            return NO_POD_AFFINITY
-        errors: list[str] = []
         affinity = ("spec", "affinity", "podAffinity")
         anti_affinity = ("spec", "affinity", "podAntiAffinity")
-        weighted = [list(items(pod, *path, _PREFERRED)) for path in (affinity, anti_affinity)]
+        if at(pod, *affinity) is None and at(pod, *anti_affinity) is None:
+            return NO_POD_AFFINITY
+        errors: list[str] = []
+        term, weighted = partial(_term, labels=labels), partial(_weighted, labels=labels)
+        preferred, preferred_anti = (list(items(pod, *path, PREFERRED)) for path in (affinity, anti_affinity))
+        required, required_anti = (items(pod, *path, REQUIRED) for path in (affinity, anti_affinity))
         return cls(
-            required_affinity=_terms(pod, affinity, "requiredAffinityTerms", errors, labels),
-            required_anti_affinity=_terms(pod, anti_affinity, "requiredAntiAffinityTerms", errors, labels),
-            preferred_affinity=_weighted(weighted[0], "preferredAffinityTerms", errors, labels),
-            preferred_anti_affinity=_weighted(weighted[1], "preferredAntiAffinityTerms", errors, labels),
+            required_affinity=_valid(map(term, required), "requiredAffinityTerms", errors),
+            required_anti_affinity=_valid(map(term, required_anti), "requiredAntiAffinityTerms", errors),
+            preferred_affinity=_valid(map(weighted, preferred), "preferredAffinityTerms", errors),
+            preferred_anti_affinity=_valid(map(weighted, preferred_anti), "preferredAntiAffinityTerms", errors),
             present=True,
-            has_required_anti_affinity=any(True for _ in items(pod, *anti_affinity, _REQUIRED)),
-            has_preferred=any(weighted),
+            has_required_anti_affinity=bool(sequence(pod, *anti_affinity, REQUIRED)),
+            has_preferred=bool(preferred or preferred_anti),
             errors=tuple(errors),
         )
 
@@ -251,19 +253,15 @@ def _terms_of(affinity: object) -> Iterator[ApiObject]:
     """Yield all terms of affinity and anti-affinity; of a list with too many, also a term for all namespaces."""
     kinds = [affinity.get(kind) for kind in ("podAffinity", "podAntiAffinity")] if isinstance(affinity, dict) else []
     for lists in (kind for kind in kinds if isinstance(kind, dict)):
-        for how in (_REQUIRED, _PREFERRED):
+        for how in (REQUIRED, PREFERRED):
             entries = lists.get(how)
             entries = entries if isinstance(entries, list) else []
             if len(entries) > _MAX_TERMS:
                 yield {"namespaceSelector": {}}
             for entry in entries[:_MAX_TERMS]:
-                term = entry.get("podAffinityTerm") if how == _PREFERRED and isinstance(entry, dict) else entry
+                term = entry.get("podAffinityTerm") if how == PREFERRED and isinstance(entry, dict) else entry
                 if isinstance(term, dict):
                     yield term
-
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def merged_labels(pod: ApiObject) -> Mapping[str, str]:
@@ -275,26 +273,20 @@ def merged_labels(pod: ApiObject) -> Mapping[str, str]:
     return NOTHING if at(pod, "metadata", "uid") else string_map(pod, "metadata", "labels")
 
 
-def _terms(
-    pod: ApiObject, path: tuple[str, ...], what: str, errors: list[str], labels: Mapping[str, str]
-) -> tuple[AffinityTerm, ...]:
+_Term = TypeVar("_Term", AffinityTerm, WeightedAffinityTerm)
+
+
+def _valid(terms: Iterable[_Term], what: str, errors: list[str]) -> tuple[_Term, ...]:
+    """Return the terms; if one is invalid, none, and add why to `errors`."""
     try:
-        return tuple(_term(term, labels) for term in items(pod, *path, _REQUIRED))
+        return tuple(terms)
     except InvalidSelector as error:
         errors.append(f"{what}: {error}")
         return ()
 
 
-def _weighted(
-    entries: list[ApiObject], what: str, errors: list[str], labels: Mapping[str, str]
-) -> tuple[WeightedAffinityTerm, ...]:
-    try:
-        return tuple(
-            WeightedAffinityTerm(int32(e, "weight") or 0, _term(mapping(e, "podAffinityTerm"), labels)) for e in entries
-        )
-    except InvalidSelector as error:
-        errors.append(f"{what}: {error}")
-        return ()
+def _weighted(entry: ApiObject, labels: Mapping[str, str]) -> WeightedAffinityTerm:
+    return WeightedAffinityTerm(int32(entry, "weight") or 0, _term(mapping(entry, "podAffinityTerm"), labels))
 
 
 def _term(term: ApiObject, labels: Mapping[str, str]) -> AffinityTerm:
@@ -532,8 +524,7 @@ def pod_requests(pod: ApiObject, status: ApiObject | None = None, *, infeasible:
     do not have yet. Source: `SetDefaults_Pod`.
     """
     running = {} if status is None else _running(pod)
-    containers = tuple(_container(pod, "containers", i, running) for i in _indexes(pod, "containers"))
-    inits = tuple(_container(pod, "initContainers", i, running) for i in _indexes(pod, "initContainers"))
+    containers, inits = (_containers(pod, kind, running) for kind in ("containers", "initContainers"))
     pod_level_running = SILENT if status is None else _status_resources(status, pod, ("status",))
     return PodRequests(
         containers=containers,
@@ -562,17 +553,15 @@ def _pod_level(pod: ApiObject, containers: PodRequests) -> ResourceList:
     return requests
 
 
-def _indexes(pod: ApiObject, kind: str) -> range:
-    return range(len(list(items(pod, "spec", kind))))
-
-
-def _container(pod: ApiObject, kind: str, index: int, running: dict[str, Running]) -> ContainerRequests:
-    container = at(pod, "spec", kind, index) or NOTHING
-    base: Path = ("spec", kind, index)
-    limits = read_resource_list(container, ("resources", "limits"), pod, base)
-    requests = {**limits, **read_resource_list(container, ("resources", "requests"), pod, base)}
-    restartable = kind == "initContainers" and _restartable(container)
-    return ContainerRequests(requests, running.get(str(container.get("name")), SILENT), restartable)
+def _containers(pod: ApiObject, kind: str, running: dict[str, Running]) -> tuple[ContainerRequests, ...]:
+    containers = []
+    for index, container in enumerate(items(pod, "spec", kind)):
+        base: Path = ("spec", kind, index)
+        limits = read_resource_list(container, ("resources", "limits"), pod, base)
+        requests = {**limits, **read_resource_list(container, ("resources", "requests"), pod, base)}
+        restartable = kind == "initContainers" and _restartable(container)
+        containers.append(ContainerRequests(requests, running.get(str(container.get("name")), SILENT), restartable))
+    return tuple(containers)
 
 
 def _running(pod: ApiObject) -> dict[str, Running]:
