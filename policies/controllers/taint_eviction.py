@@ -12,7 +12,6 @@ from forewarn.policies.objects.node import NO_EXECUTE, Taint, Toleration
 if TYPE_CHECKING:
     from forewarn.policies.objects.devices import (
         AllocatedDevice,
-        DeviceTaint,
         DeviceTaintRule,
         ResourceClaim,
         ResourceSlice,
@@ -85,7 +84,7 @@ def tolerated_for(taints: Sequence[Taint], tolerations: Sequence[Toleration]) ->
     return min(bounded, default=None)
 
 
-def taints_of_devices(slices: Iterable[ResourceSlice]) -> dict[DeviceId, tuple[DeviceTaint, ...]]:
+def taints_of_devices(slices: Iterable[ResourceSlice]) -> dict[DeviceId, tuple[Taint, ...]]:
     """Return device -> taints, from the newest generation of each pool."""
     newest: dict[tuple[str, str], int] = {}
     parts = tuple(slices)
@@ -104,7 +103,7 @@ def taints_of_devices(slices: Iterable[ResourceSlice]) -> dict[DeviceId, tuple[D
 def eviction_time(
     pod: Pod,
     claims: Mapping[tuple[str, str], ResourceClaim],
-    taints: Mapping[DeviceId, Sequence[DeviceTaint]],
+    taints: Mapping[DeviceId, Sequence[Taint]],
     rules: Iterable[DeviceTaintRule],
 ) -> int | None:
     """Return the time at which taints of devices evict the Pod, in seconds since 1970; None if they do not.
@@ -124,7 +123,7 @@ def eviction_time(
     return min(due, default=None)
 
 
-def _times(device: AllocatedDevice, taints: Sequence[DeviceTaint], rules: Sequence[DeviceTaintRule]) -> Iterator[int]:
+def _times(device: AllocatedDevice, taints: Sequence[Taint], rules: Sequence[DeviceTaintRule]) -> Iterator[int]:
     of_rules = (rule.taint for rule in rules if rule.taints(device.id))
     for taint in (*taints, *of_rules):
         if taint.effect != NO_EXECUTE:

@@ -23,6 +23,7 @@ from forewarn.policies.objects.fields import (
     timestamp,
     within,
 )
+from forewarn.policies.objects.node import Taint, Toleration
 from forewarn.policies.objects.node_selector import NodeSelector, read_node_selector
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
@@ -48,22 +49,13 @@ class CounterSet(NamedTuple):
     counters: Mapping[str, int]
 
 
-class DeviceTaint(NamedTuple):
-    """A taint of a device. `added`: the time of addition in seconds since 1970."""
-
-    key: str
-    value: str
-    effect: str
-    added: int | None = None
-
-
 class DeviceTaintRule(NamedTuple):
     """A DeviceTaintRule: a taint for all devices with this driver, pool and name (None matches any).
 
     `selects`: whether the rule has a selector; without one, it matches no device.
     """
 
-    taint: DeviceTaint
+    taint: Taint
     selects: bool
     driver: str | None = None
     pool: str | None = None
@@ -123,7 +115,7 @@ class Device:
     name: str
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)
-    taints: tuple[DeviceTaint, ...] = ()
+    taints: tuple[Taint, ...] = ()
     place: NodePlace = NOWHERE
     binding_conditions: bool = False
     unmodelled: str = ""
@@ -246,9 +238,8 @@ def _policies(device: ApiObject) -> Iterator[tuple[str, RequestPolicy]]:
             )
 
 
-def _taint(taint: ApiObject) -> DeviceTaint:
-    added = timestamp(taint, "timeAdded")
-    return DeviceTaint(text(taint, "key"), text(taint, "value"), text(taint, "effect"), added)
+def _taint(taint: ApiObject) -> Taint:
+    return Taint(text(taint, "key"), text(taint, "value"), text(taint, "effect"), timestamp(taint, "timeAdded"))
 
 
 def _attributes(device: ApiObject) -> Iterator[tuple[str, Attribute]]:
@@ -296,22 +287,6 @@ EXTENDED_RESOURCE_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim
 ALL: Final = "All"
 
 
-class DeviceToleration(NamedTuple):
-    """A toleration of a device request; "" as key or effect matches all. `seconds`: tolerated time, None: unlimited."""
-
-    key: str
-    operator: str
-    value: str
-    effect: str
-    seconds: int | None = None
-
-    def tolerates(self, taint: DeviceTaint) -> bool:
-        """Report whether the toleration tolerates the taint. Source: upstream `resourceclaim.ToleratesTaint`."""
-        if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
-            return False
-        return self.operator == "Exists" or (self.operator in ("", "Equal") and self.value == taint.value)
-
-
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
     """A request of a claim: `count` devices of a class, all devices (`mode` ALL), or the first of `alternatives` that
@@ -326,7 +301,7 @@ class DeviceRequest:
     mode: str = "ExactCount"
     count: int = 1
     admin_access: bool = False
-    tolerations: tuple[DeviceToleration, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
     alternatives: tuple[DeviceRequest, ...] = ()
     unmodelled: str = ""
     capacity: Mapping[str, int] = field(default_factory=dict)
@@ -362,7 +337,7 @@ class AllocatedDevice(NamedTuple):
     admin_access: bool = False
     share: Mapping[str, int] | None = None
     readiness: Readiness = Readiness.READY
-    tolerations: tuple[DeviceToleration, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -537,9 +512,9 @@ def _exact(name: str, request: ApiObject) -> DeviceRequest:
     )
 
 
-def _tolerations(holder: ApiObject) -> tuple[DeviceToleration, ...]:
+def _tolerations(holder: ApiObject) -> tuple[Toleration, ...]:
     return tuple(
-        DeviceToleration(
+        Toleration(
             text(toleration, "key"),
             text(toleration, "operator"),
             text(toleration, "value"),

@@ -20,11 +20,12 @@ PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 
 
 class Taint(NamedTuple):
-    """A taint of a node."""
+    """A taint of a node or a device. `added`: of a device, the time of addition in seconds since 1970."""
 
     key: str
     value: str
     effect: str
+    added: int | None = None
 
     @property
     def repels_pods(self) -> bool:
@@ -32,7 +33,7 @@ class Taint(NamedTuple):
 
 
 class Toleration(NamedTuple):
-    """A toleration of a Pod; "" as key or effect matches all keys or effects.
+    """A toleration of a Pod or of a device request; "" as key or effect matches all keys or effects.
 
     `seconds` None: tolerates without limit.
     """
