@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import Action, Key, View
+    from forewarn.policies.controllers.view import Action, Key, View, WorkloadState
 
 CONTROLLERS: Final[Mapping[str, str]] = {
     "apps/Deployment": "deployment",
@@ -38,10 +38,11 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     """Return the writes of one sync of an object; none for a deleted object, or for a kind without a controller here.
     Raises InvalidObject if a field that the controller reads, or a Pod template, is invalid.
     """
-    if key[0] not in CONTROLLERS or view.workload(key) is None:
+    state = view.workload(key) if key[0] in CONTROLLERS else None
+    if state is None:
         return []
-    sync: Callable[[View, Key, float], list[Action]] = _module(CONTROLLERS[key[0]]).reconcile
-    return sync(view, key, now)
+    sync: Callable[[View, WorkloadState, float], list[Action]] = _module(CONTROLLERS[key[0]]).reconcile
+    return sync(view, state, now)
 
 
 @cache

@@ -12,7 +12,7 @@ from forewarn.policies.kinds.registry import JOB_TEMPLATE
 from forewarn.policies.objects.fields import ApiObject, boolean, int32, mapping, ref_of, text
 
 if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import Key, View, WorkloadState
+    from forewarn.policies.controllers.view import View, WorkloadState
 
 
 _MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -140,21 +140,20 @@ class CronJobStatus(NamedTuple):
     last_schedule: float | None = None
 
 
-def reconcile(view: View, key: Key, now: float) -> list[Action]:
+def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     """Return the writes of one sync of a CronJob. Upstream `syncCronJob`. Raises InvalidObject."""
-    state = view.workload(key)
-    if state is None or boolean(state.object, "spec", "suspend"):
+    if boolean(state.object, "spec", "suspend"):
         return []
     try:
         schedule = _schedule_of(state.object)
     except (InvalidSchedule, ValueError, OSError) as error:
-        return [Report(key, "UnparseableSchedule", str(error))]
+        return [Report(state.key, "UnparseableSchedule", str(error))]
     status = state.status if isinstance(state.status, CronJobStatus) else CronJobStatus()
     due = most_recent(schedule, _earliest(state, status, now), now)
     actions = _start(view, state, status, due, now) if due is not None else []
     base = due if due is not None else status.last_schedule if status.last_schedule is not None else state.created
     upcoming = schedule.next(max(base, now))
-    return actions if upcoming is None else [*actions, Requeue(key, upcoming + _NEXT_SCHEDULE_DELTA)]
+    return actions if upcoming is None else [*actions, Requeue(state.key, upcoming + _NEXT_SCHEDULE_DELTA)]
 
 
 def next_start(obj: ApiObject, after: float) -> float | None:

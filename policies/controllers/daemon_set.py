@@ -17,7 +17,7 @@ from forewarn.policies.controllers.templates import (
 )
 from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, Requeue, SetStatus, controller_of
 from forewarn.policies.metering import each
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at, items, mapping, sequence, text
+from forewarn.policies.objects.fields import NOTHING, REQUIRED, ApiObject, at, items, mapping, sequence, text
 from forewarn.policies.objects.node import NO_EXECUTE, Node, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.objects.node_selector import FieldRequirement, NodeAffinity, NodeSelector
 
@@ -37,7 +37,6 @@ DAEMON_TOLERATIONS: Final = (
 )
 """The tolerations that the controller adds to Pods. Source: pkg/controller/daemon/util/daemonset_util.go."""
 NETWORK_UNAVAILABLE: Final = "node.kubernetes.io/network-unavailable"
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERMS: Final = "nodeSelectorTerms"
 
 
@@ -78,13 +77,10 @@ class _Daemons(NamedTuple):
         return _revision_of(pod, self.status) == self.status.revision
 
 
-def reconcile(view: View, key: Key, now: float) -> list[Action]:
+def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     """Return the writes of one sync of a DaemonSet. Upstream `syncDaemonSet`. Raises InvalidObject."""
-    state = view.workload(key)
-    if state is None:
-        return []
     template = template_of(state.object)
-    pods = view.pods_of(key)
+    pods = view.pods_of(state.key)
     revision = _revision(state, template, pods)
     anywhere = _anywhere_of(view, state, template)
     on: dict[str, list[PodState]] = {}
@@ -97,12 +93,12 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     if not create and not delete:  # upstream waits until it has seen what it just wrote
         create, delete = _rolling_update(ds)
     actions: list[Action] = [_new_pod(ds, node) for node in create[:BURST_REPLICAS]]
-    actions += [DeletePod(pod.pod.namespace, pod.pod.name, key) for pod in delete[:BURST_REPLICAS]]
+    actions += [DeletePod(pod.pod.namespace, pod.pod.name, state.key) for pod in delete[:BURST_REPLICAS]]
     status = _counted(ds)
     if status != state.status:
-        actions.append(SetStatus(key, status))
+        actions.append(SetStatus(state.key, status))
     if min_ready_seconds(state) and any(p.ready is not None and not ds.available(p) for p in pods):
-        actions.append(Requeue(key, now + min_ready_seconds(state)))
+        actions.append(Requeue(state.key, now + min_ready_seconds(state)))
     return actions
 
 
@@ -177,14 +173,14 @@ def with_daemon_fields(template: ApiObject) -> ApiObject:
         added.append({"key": NETWORK_UNAVAILABLE, "operator": "Exists", "effect": "NoSchedule"})
     spec = {**mapping(template, "spec"), "tolerations": [*sequence(template, "spec", "tolerations"), *added]}
     affinity = mapping(template, "spec", "affinity")
-    terms = [dict(term) for term in items(template, "spec", "affinity", "nodeAffinity", _REQUIRED, _TERMS)] or [{}]
+    terms = [dict(term) for term in items(template, "spec", "affinity", "nodeAffinity", REQUIRED, _TERMS)] or [{}]
     return {**template, "spec": {**spec, "affinity": _anywhere(affinity, terms)}}
 
 
 def _anywhere(affinity: ApiObject, terms: list[dict[str, Any]]) -> ApiObject:
     named = [{"key": "metadata.name", "operator": "NotIn", "values": [""]}]
     required = {_TERMS: [{**term, "matchFields": named} for term in terms]}
-    return {**affinity, "nodeAffinity": {**mapping(affinity, "nodeAffinity"), _REQUIRED: required}}
+    return {**affinity, "nodeAffinity": {**mapping(affinity, "nodeAffinity"), REQUIRED: required}}
 
 
 def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str, Node]) -> list[str]:

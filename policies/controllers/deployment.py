@@ -28,7 +28,7 @@ from forewarn.policies.objects.fields import NOTHING, at, boolean, int32, mappin
 from forewarn.policies.objects.workload import contains
 
 if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import Key, View
+    from forewarn.policies.controllers.view import View
     from forewarn.policies.objects.fields import ApiObject
 
 
@@ -50,6 +50,11 @@ class Size(NamedTuple):
     @property
     def name(self) -> str:
         return self.state.key[2]
+
+    @property
+    def revision(self) -> int:
+        """The revision of the ReplicaSet; 0 without one."""
+        return annotation_of(self, REVISION) or 0
 
     @property
     def age(self) -> tuple[float, str]:
@@ -286,13 +291,10 @@ class DeploymentStatus(NamedTuple):
     observed: Mapping[str, object] = NOTHING
 
 
-def reconcile(view: View, key: Key, now: float) -> list[Action]:
+def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     """Return the writes of one sync of a Deployment. Upstream `syncDeployment`. Raises InvalidObject."""
-    state = view.workload(key)
-    if state is None:
-        return []
     state, actions = _pause_condition(state, now)
-    sizes = sorted((_size(view, owned, now) for owned in view.owned(key)), key=lambda size: size.age)
+    sizes = sorted((_size(view, owned, now) for owned in view.owned(state.key)), key=lambda size: size.age)
     current = find_new_replica_set(template_of(state.object), [size.state.object for size in sizes])
     new = next((size for size in sizes if size.state.object is current), None)
     rollout = Rollout(view, state, new, [size for size in sizes if size is not new], now)
@@ -331,13 +333,11 @@ def _rollback_revision(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     Source: `getNewReplicaSet`, `SetDeploymentRevision`.
     """
     old_status = rollout.state.status
-    if (
-        rollout.new is None
-        or not isinstance(old_status, DeploymentStatus)
-        or old_status.revision == _number(rollout.new)
-    ):
+    if rollout.new is None or not isinstance(old_status, DeploymentStatus):
         return rollout, []
-    status = old_status._replace(revision=_number(rollout.new))
+    if old_status.revision == rollout.new.revision:
+        return rollout, []
+    status = old_status._replace(revision=rollout.new.revision)
     recorded = rollout._replace(state=replace(rollout.state, status=status))
     return recorded, [SetStatus(rollout.state.key, status)]
 
@@ -384,7 +384,7 @@ def _annotated_new(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     new, seconds = rollout.new, min_ready_seconds(rollout.state)
     if new is None:
         return rollout, []
-    obj, revision = new.state.object, max(_number(new), _next_revision(rollout))
+    obj, revision = new.state.object, max(new.revision, _next_revision(rollout))
     annotations = string_map(obj, "metadata", "annotations")
     if annotations.get(REVISION) == str(revision) and min_ready_seconds(new.state) == seconds:
         return rollout, []
@@ -397,16 +397,7 @@ def _annotated_new(rollout: Rollout) -> tuple[Rollout, list[Action]]:
 
 
 def _next_revision(rollout: Rollout) -> int:
-    return max(map(_number, rollout.old), default=0) + 1
-
-
-def _number(size: Size) -> int:
-    """Return the revision of a ReplicaSet; 0 without one."""
-    return _revision(size.state.object)
-
-
-def _revision(replica_set: ApiObject) -> int:
-    return natural(at(replica_set, "metadata", "annotations", REVISION)) or 0
+    return max((size.revision for size in rollout.old), default=0) + 1
 
 
 def _new_replica_set(rollout: Rollout) -> CreateWorkload:
@@ -457,9 +448,9 @@ def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     creation = _new_replica_set(rollout)
     name = text(creation.object, "metadata", "name")
     state = WorkloadState(("apps/ReplicaSet", rollout.state.key[1], name), creation.object, None, rollout.now)
-    status = _status(rollout.state)._replace(progressed=rollout.now, stalled=False, revision=_revision(creation.object))
-    with_new = rollout._replace(new=Size(state, spec_replicas(state.object), ReplicaSetStatus()))
-    return with_new, [creation, SetStatus(rollout.state.key, status)]
+    new = Size(state, spec_replicas(state.object), ReplicaSetStatus())
+    status = _status(rollout.state)._replace(progressed=rollout.now, stalled=False, revision=new.revision)
+    return rollout._replace(new=new), [creation, SetStatus(rollout.state.key, status)]
 
 
 def _clean_up(rollout: Rollout) -> list[Action]:
@@ -530,7 +521,7 @@ def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) 
         old.progressed or rollout.now,
         old.stalled,
         old.paused,
-        old.revision if rollout.new is None else _number(rollout.new),
+        old.revision if rollout.new is None else rollout.new.revision,
         mapping(state.object, "spec"),
     )
 

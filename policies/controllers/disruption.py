@@ -20,13 +20,10 @@ class PdbStatus(NamedTuple):
     expected_pods: int = 0
 
 
-def reconcile(view: View, key: Key, now: float) -> list[Action]:  # noqa: ARG001 - every controller is asked alike
+def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:  # noqa: ARG001 - as every controller
     """Return the write of the PDB's status, if it changed. Upstream `trySync`. Raises InvalidObject."""
-    state = view.workload(key)
-    if state is None:
-        return []
     status = pdb_status(view, state)
-    return [] if status == state.status else [SetStatus(key, status)]
+    return [] if status == state.status else [SetStatus(state.key, status)]
 
 
 def pdb_status(view: View, state: WorkloadState) -> PdbStatus:

@@ -13,7 +13,7 @@ from forewarn.policies.objects.fields import ApiObject, at, boolean, int32, item
 from forewarn.policies.objects.workload import backoff_limit, is_managed_elsewhere, matches_disruption, wanted_active
 
 if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import Key, PodState, View, WorkloadState
+    from forewarn.policies.controllers.view import PodState, View, WorkloadState
 
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
@@ -79,24 +79,23 @@ class _Job(NamedTuple):
         return [pod for pod in self.pods if pod.terminating and not pod.removed and not pod.pod.terminal]
 
 
-def reconcile(view: View, key: Key, now: float) -> list[Action]:
+def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     """Return the writes of one sync of a Job. Upstream `syncJob`. Raises InvalidObject."""
-    state = view.workload(key)
-    if state is None or is_managed_elsewhere(state.object):
+    if is_managed_elsewhere(state.object):
         return []
     old_status = state.status if isinstance(state.status, JobStatus) else JobStatus()
     if old_status.finished:
-        return [ReleasePod(key, pod.pod.uid) for pod in view.pods_of(key) if pod.removed]
-    pods = view.pods_of(key)
+        return [ReleasePod(state.key, pod.pod.uid) for pod in view.pods_of(state.key) if pod.removed]
+    pods = view.pods_of(state.key)
     sync = _Job(view, state, pods, _with_finished(old_status, state.object, pods, now), now)
-    actions: list[Action] = [ReleasePod(key, pod.pod.uid) for pod in pods if pod.removed]
+    actions: list[Action] = [ReleasePod(state.key, pod.pod.uid) for pod in pods if pod.removed]
     status, further = _manage(sync)
     actions += further
     doomed = {action.name for action in further if isinstance(action, DeletePod)}
     ready = sum(pod.ready is not None and pod.pod.name not in doomed for pod in sync.active)
     status = status._replace(terminating=len(sync.terminating) + len(doomed), ready=ready)
     if status != state.status:
-        actions.append(SetStatus(key, status))
+        actions.append(SetStatus(state.key, status))
     return actions
 
 

@@ -13,7 +13,7 @@ from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, Req
 from forewarn.policies.objects.fields import INT32, NOTHING, ApiObject, int32, mapping
 
 if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import Key, PodCounts, PodState, View, WorkloadState
+    from forewarn.policies.controllers.view import PodCounts, PodState, View, WorkloadState
 
 _NATURAL: Final = range(2**31)
 BURST_REPLICAS: Final = 500
@@ -32,22 +32,19 @@ class ReplicaSetStatus(NamedTuple):
     observed: Mapping[str, object] = NOTHING
 
 
-def reconcile(view: View, key: Key, now: float) -> list[Action]:
+def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     """Return one sync's writes, also of a ReplicationController. Raises InvalidObject. Upstream `syncReplicaSet`."""
-    state = view.workload(key)
-    if state is None:
-        return []
-    counts, replicas = view.counts(key), spec_replicas(state.object)
+    counts, replicas = view.counts(state.key), spec_replicas(state.object)
     if counts is not None and counts.active <= replicas and not min_ready_seconds(state):
         return _of_counts(view, state, counts, replicas)
-    active = [pod for pod in view.pods_of(key) if pod.active]
+    active = [pod for pod in view.pods_of(state.key) if pod.active]
     actions = _manage_replicas(view, state, active, now)
     status, seconds = calculate_status(state, active, now), min_ready_seconds(state)
     if status != state.status:
-        actions.append(SetStatus(key, status))
+        actions.append(SetStatus(state.key, status))
     if seconds and status.ready != status.available:
         due = [pod.ready + seconds for pod in active if pod.ready is not None and pod.ready + seconds > now]
-        actions.append(Requeue(key, min(due, default=now + seconds)))
+        actions.append(Requeue(state.key, min(due, default=now + seconds)))
     return actions
 
 

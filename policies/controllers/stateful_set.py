@@ -31,7 +31,7 @@ from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.volumes import Volume
 
 if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import Key, PodState, View, WorkloadState
+    from forewarn.policies.controllers.view import PodState, View, WorkloadState
     from forewarn.policies.objects.storage import PersistentVolumeClaim
     from forewarn.policies.releases.semantics import Semantics
 
@@ -147,20 +147,17 @@ class _Set(NamedTuple):
         return pod.available(min_ready_seconds(self.state), self.now)
 
 
-def reconcile(view: View, key: Key, now: float) -> list[Action]:
+def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     """Return the writes of one sync of a StatefulSet. Upstream `updateStatefulSet`. Raises InvalidObject."""
-    state = view.workload(key)
-    if state is None:
-        return []
-    pods = view.pods_of(key)
+    pods = view.pods_of(state.key)
     sts = _partitioned(view, state, _counted(_revisions(state, pods), pods), pods, now)
     actions = _process(sts)
     completed = _completed(sts)
     if completed != state.status:
-        actions.append(SetStatus(key, completed))
+        actions.append(SetStatus(state.key, completed))
     if seconds := min_ready_seconds(state):
         due = [pod.ready + seconds for pod in pods if pod.ready is not None and pod.ready + seconds > now]
-        actions += [Requeue(key, min(due))] if due else []
+        actions += [Requeue(state.key, min(due))] if due else []
     return actions
 
 
