@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, overload
+from copy import copy
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, overload
 
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import node_of, nodes_that_should_run, on_node, with_daemon_fields
@@ -239,28 +241,45 @@ def are_equivalent(pods: Sequence[Pod]) -> bool:
     )
 
 
-class DaemonPods(Sequence[Pod]):
-    """The Pods of a DaemonSet, each created on access.
+class _MadeOnAccess(Sequence[Pod], ABC):
+    """Pods that are each created on access, by their place in the order of creation."""
 
-    `nodes`: the names of their nodes, in order. `anywhere`: the Pod without affinity to a node.
-    """
-
-    def __init__(self, anywhere: Pod, nodes: Sequence[str]) -> None:
-        self.anywhere, self.nodes = anywhere, nodes
+    def __init__(self, places: range) -> None:
+        self.places = places
 
     def __len__(self) -> int:
-        return len(self.nodes)
+        return len(self.places)
 
     @overload
     def __getitem__(self, index: int, /) -> Pod: ...
 
     @overload
-    def __getitem__(self, index: slice, /) -> DaemonPods: ...
+    def __getitem__(self, index: slice, /) -> Self: ...
 
-    def __getitem__(self, index: int | slice, /) -> Pod | DaemonPods:
-        if isinstance(index, slice):
-            return DaemonPods(self.anywhere, self.nodes[index])
-        return self.of(self.nodes[index])
+    def __getitem__(self, index: int | slice, /) -> Pod | Self:
+        if isinstance(index, int):
+            return self._pod_at(self.places[index])
+        part = copy(self)
+        part.places = self.places[index]
+        return part
+
+    @abstractmethod
+    def _pod_at(self, place: int) -> Pod: ...
+
+
+class DaemonPods(_MadeOnAccess):
+    """The Pods of a DaemonSet, in the order of their nodes. `anywhere`: the Pod without affinity to a node."""
+
+    def __init__(self, anywhere: Pod, nodes: Sequence[str]) -> None:
+        super().__init__(range(len(nodes)))
+        self.anywhere, self._nodes = anywhere, nodes
+
+    @property
+    def nodes(self) -> list[str]:
+        return [self._nodes[place] for place in self.places]
+
+    def _pod_at(self, place: int) -> Pod:
+        return self.of(self._nodes[place])
 
     def of(self, node: str) -> Pod:
         return on_node(self.named_for(node), node)
@@ -270,56 +289,35 @@ class DaemonPods(Sequence[Pod]):
         return replace(self.anywhere, name=self.anywhere.name + node)
 
 
-class NumberedPods(Sequence[Pod]):
-    """The Pods `stem-0`, `stem-1`… of a workload, without names in use, each created on access.
+class NumberedPods(_MadeOnAccess):
+    """The Pods `stem-0`, `stem-1`… of a workload, without names in use.
 
     `finish`: returns a Pod with fields that depend on its name; None if the Pods differ only in their names.
     """
 
     def __init__(
-        self, like: Pod, numbers: FreeNumbers, indexes: range, finish: Callable[[Pod], Pod] | None = None
+        self, like: Pod, numbers: FreeNumbers, places: range, finish: Callable[[Pod], Pod] | None = None
     ) -> None:
-        self.like, self.numbers, self._indexes, self._finish = like, numbers, indexes, finish
+        super().__init__(places)
+        self.like, self.numbers, self._finish = like, numbers, finish
 
     @property
     def is_uniform(self) -> bool:
         return self._finish is None
 
-    def __len__(self) -> int:
-        return len(self._indexes)
-
-    @overload
-    def __getitem__(self, index: int, /) -> Pod: ...
-
-    @overload
-    def __getitem__(self, index: slice, /) -> NumberedPods: ...
-
-    def __getitem__(self, index: int | slice, /) -> Pod | NumberedPods:
-        if isinstance(index, slice):
-            return NumberedPods(self.like, self.numbers, self._indexes[index], self._finish)
-        pod = replace(self.like, name=self.numbers.name(self._indexes[index]))
+    def _pod_at(self, place: int) -> Pod:
+        pod = replace(self.like, name=self.numbers.name(place))
         return pod if self._finish is None else self._finish(pod)
 
 
-class Same(Sequence[Pod]):
+class Same(_MadeOnAccess):
     """A Pod, `count` times. All but the first have another uid."""
 
     def __init__(self, pod: Pod, count: int) -> None:
-        self._pod, self._places = pod, range(min(count, 2**31))
+        super().__init__(range(min(count, 2**31)))
+        self._pod = pod
 
-    def __len__(self) -> int:
-        return len(self._places)
-
-    @overload
-    def __getitem__(self, index: int, /) -> Pod: ...
-
-    @overload
-    def __getitem__(self, index: slice, /) -> Same: ...
-
-    def __getitem__(self, index: int | slice, /) -> Pod | Same:
-        if isinstance(index, slice):
-            return Same(self._pod, len(self._places[index]))
-        place = self._places[index]
+    def _pod_at(self, place: int) -> Pod:
         return replace(self._pod, uid=f"{self._pod.identity}+{place}") if place else self._pod
 
 
@@ -348,26 +346,12 @@ def _number_in(name: str, stem: str) -> int | None:
 _DIGITS: Final = 12
 
 
-class Chained(Sequence[Pod]):
+class Chained(_MadeOnAccess):
     """The Pods of one sequence, followed by those of another."""
 
     def __init__(self, first: Sequence[Pod], then: Sequence[Pod]) -> None:
+        super().__init__(range(min(len(first) + len(then), 2**31)))
         self._first, self._then = first, then
 
-    def __len__(self) -> int:
-        return min(len(self._first) + len(self._then), 2**31)
-
-    @overload
-    def __getitem__(self, index: int, /) -> Pod: ...
-
-    @overload
-    def __getitem__(self, index: slice, /) -> Chained: ...
-
-    def __getitem__(self, index: int | slice, /) -> Pod | Chained:
-        if isinstance(index, slice):
-            start, stop, _ = index.indices(len(self))
-            split = len(self._first)
-            first = self._first[start : min(stop, split)]
-            return Chained(first, self._then[max(start - split, 0) : max(stop - split, 0)])
-        place = range(len(self))[index]
+    def _pod_at(self, place: int) -> Pod:
         return self._first[place] if place < len(self._first) else self._then[place - len(self._first)]
