@@ -19,7 +19,7 @@ from forewarn.policies.autoscaling.karpenter.instance_types import NO_PRICE, lim
 from forewarn.policies.autoscaling.karpenter.node_pools import MAX_NODE_POOLS, NodePool, read_node_pools
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
 from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim, Options, Scheduler
-from forewarn.policies.autoscaling.karpenter.state import DO_NOT_DISRUPT, is_reschedulable, unbound
+from forewarn.policies.autoscaling.karpenter.state import DO_NOT_DISRUPT, condition, holds, is_reschedulable, unbound
 from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.controllers.cron_job import InvalidSchedule, parse_schedule
 from forewarn.policies.controllers.replica_set import POD_DELETION_COST, deletion_cost
@@ -158,7 +158,7 @@ class Candidate:
         return self.state.claim.obj
 
     def drifted_since(self) -> float:
-        return time_at(_condition(self.claim, DRIFTED), "lastTransitionTime") or 0
+        return time_at(condition(self.claim, DRIFTED), "lastTransitionTime") or 0
 
 
 class Command(NamedTuple):
@@ -197,14 +197,6 @@ class _Result(NamedTuple):
     new: Sequence[NewNodeClaim]
     existing: Sequence[tuple[str, Sequence[KarpenterPod]]]
     problems: Mapping[str, Callable[[], str]]
-
-
-def _condition(obj: ApiObject, kind: str) -> ApiObject:
-    return next((c for c in items(obj, "status", "conditions") if c.get("type") == kind), {})
-
-
-def _holds(obj: ApiObject, kind: str) -> bool:
-    return _condition(obj, kind).get("status") == "True"
 
 
 def eviction_cost(pod: ApiObject) -> float:
@@ -258,7 +250,7 @@ class Disruption:
             budgets=[Budget.of(entry, self._now) for entry in entries],
             static=at(obj, "spec", "replicas") is not None,
             nodes=len(own),
-            unavailable=sum(node.deleting or node.node is None or not _holds(node.node.obj, "Ready") for node in own),
+            unavailable=sum(node.deleting or node.node is None or not holds(node.node.obj, "Ready") for node in own),
         )
 
     def _types_of(self, pool: str) -> dict[str, InstanceType]:
@@ -272,11 +264,11 @@ class Disruption:
 
     def _settled_at(self, claim: ApiObject, pool: Pool) -> float:
         """Return the time after which a node may be consolidated."""
-        if not pool.consolidate_after or not _holds(claim, "Initialized"):
+        if not pool.consolidate_after or not holds(claim, "Initialized"):
             return 0
         started = time_at(claim, "status", "lastPodEventTime")
         if started is None:
-            started = time_at(_condition(claim, "Initialized"), "lastTransitionTime") or 0
+            started = time_at(condition(claim, "Initialized"), "lastTransitionTime") or 0
         return started + pool.consolidate_after
 
     def drifting(self) -> list[str]:
@@ -286,7 +278,7 @@ class Disruption:
         return [
             name
             for name, claim in claims
-            if not _holds(claim, DRIFTED) and _is_older(_hashes(claim), hashes.get(_pool_of(claim), ("", "")))
+            if not holds(claim, DRIFTED) and _is_older(_hashes(claim), hashes.get(_pool_of(claim), ("", "")))
         ]
 
     def run(self) -> Round:
@@ -305,7 +297,7 @@ class Disruption:
         empty = [candidate for candidate in graceful if self._is_removable(candidate, empty=True)]
         if command := self._method("Emptiness", EMPTY, empty, self._emptiness):
             return command
-        drifted = [candidate for candidate in candidates if _holds(candidate.claim, DRIFTED)]
+        drifted = [candidate for candidate in candidates if holds(candidate.claim, DRIFTED)]
         if any(candidate.pool.static for candidate in drifted):
             raise NotPredicted("drift of nodes of a static NodePool")
         if self._types is None:
@@ -393,7 +385,7 @@ class Disruption:
             return f"consolidateAfter of NodePool {pool.name} is Never"
         if not empty and pool.policy == "WhenEmpty":
             return f"consolidationPolicy of NodePool {pool.name} is WhenEmpty, and the node is not empty"
-        if not _holds(candidate.claim, "Consolidatable"):
+        if not holds(candidate.claim, "Consolidatable"):
             left = self._settled_at(candidate.claim, pool) - self._now
             return (
                 f"consolidateAfter of NodePool {pool.name} ends in {duration(left)}"
@@ -542,7 +534,7 @@ class Disruption:
 
 def _counts(node: StateNode) -> bool:
     """Report whether a node counts for budgets."""
-    return node.claim is not None and node.initialized and not _holds(node.claim.obj, "InstanceTerminating")
+    return node.claim is not None and node.initialized and not holds(node.claim.obj, "InstanceTerminating")
 
 
 def _pool_of(claim: ApiObject) -> str:

@@ -19,6 +19,7 @@ from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import (
     NOTHING,
+    REQUIRED,
     at,
     group_kind,
     int32,
@@ -70,28 +71,19 @@ class RunningNode(NamedTuple):
     @classmethod
     def of_node(cls, obj: ApiObject) -> RunningNode:
         """Read a Node. Raises InvalidObject."""
-        name = text(obj, "metadata", "name")
-        provider_id = text(obj, "spec", "providerID")
-        return cls._read(obj, name, read_taints(obj), provider_id, at(obj, "metadata", "deletionTimestamp") is not None)
+        return cls._read(obj, text(obj, "spec", "providerID"))
 
     @classmethod
     def of_claim(cls, obj: ApiObject) -> RunningNode:
         """Read a NodeClaim. Raises InvalidObject."""
-        terminating = any(
-            condition.get("type") == "InstanceTerminating" and condition.get("status") == "True"
-            for condition in items(obj, "status", "conditions")
-        )
-        deleting = terminating or at(obj, "metadata", "deletionTimestamp") is not None
-        provider_id = text(obj, "status", "providerID")
-        return cls._read(obj, text(obj, "metadata", "name"), read_taints(obj), provider_id, deleting)
+        return cls._read(obj, text(obj, "status", "providerID"), terminating=holds(obj, "InstanceTerminating"))
 
     @classmethod
-    def _read(
-        cls, obj: ApiObject, name: str, taints: tuple[Taint, ...], provider_id: str, deleting: bool
-    ) -> RunningNode:
-        labels = string_map(obj, "metadata", "labels")
+    def _read(cls, obj: ApiObject, provider_id: str, *, terminating: bool = False) -> RunningNode:
+        name, labels = text(obj, "metadata", "name"), string_map(obj, "metadata", "labels")
         capacity, allocatable = (read_resource_list(obj, ("status", key), obj) for key in ("capacity", "allocatable"))
-        return cls(name, labels, taints, capacity, allocatable, provider_id, deleting, obj)
+        deleting = terminating or _is_terminating(obj)
+        return cls(name, labels, read_taints(obj), capacity, allocatable, provider_id, deleting, obj)
 
 
 @dataclass
@@ -239,7 +231,6 @@ DO_NOT_DISRUPT: Final = f"{label.GROUP}/do-not-disrupt"
 NODE_CLAIM: Final = f"{label.GROUP}/NodeClaim"
 NODE_POOLS: Final = f"{label.GROUP}/NodePool"
 _NAMESPACE: Final = "/Namespace"
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 KINDS: Final = (
     "/Node", NODE_CLAIM, "/Pod", "apps/DaemonSet", NODE_POOLS, _NAMESPACE, DISRUPTION_BUDGET, "/PersistentVolumeClaim",
     "/PersistentVolume", "storage.k8s.io/StorageClass", "storage.k8s.io/CSINode",
@@ -298,9 +289,8 @@ class Eviction:
 
     @staticmethod
     def _blocks(pdb: ApiObject, pod: ApiObject, *, for_ever: bool) -> bool:
-        spec, conditions = mapping(pdb, "spec"), items(pod, "status", "conditions")
-        unhealthy = any(c.get("type") == "Ready" and c.get("status") == "False" for c in conditions)
-        if unhealthy and spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        spec = mapping(pdb, "spec")
+        if condition(pod, "Ready").get("status") == "False" and spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
             return False
         if not for_ever:
             return not int32(pdb, "status", "disruptionsAllowed")
@@ -310,6 +300,15 @@ class Eviction:
     def moves(self, obj: ApiObject) -> bool:
         """Report whether a Pod gets a place elsewhere if its node is removed. Source: `IsCurrentlyReschedulable`."""
         return is_reschedulable(obj) and not self.is_protected(obj) and not self.blocking(obj, for_ever=True)
+
+
+def condition(obj: ApiObject, kind: str) -> ApiObject:
+    """Return the first condition of this type in the status of an object; empty without one."""
+    return next((c for c in items(obj, "status", "conditions") if c.get("type") == kind), NOTHING)
+
+
+def holds(obj: ApiObject, kind: str) -> bool:
+    return condition(obj, kind).get("status") == "True"
 
 
 def _selector(pdb: ApiObject) -> LabelSelector | None:
@@ -341,8 +340,7 @@ def is_reschedulable(obj: ApiObject) -> bool:
 
 def is_unschedulable(obj: ApiObject) -> bool:
     """Report whether Karpenter considers a Pending Pod. Source: `IsProvisionable`."""
-    conditions = items(obj, "status", "conditions")
-    marked = any(c.get("type") == "PodScheduled" and c.get("reason") == "Unschedulable" for c in conditions)
+    marked = condition(obj, "PodScheduled").get("reason") == "Unschedulable"
     bound = at(obj, "spec", "nodeName") or at(obj, "status", "nominatedNodeName")
     return marked and not bound and not _owner(obj, "DaemonSet") and not _owner(obj, "Node", "v1")
 
@@ -440,8 +438,8 @@ def _daemon(daemon_set: ApiObject, pods: Iterable[ApiObject]) -> Pod:
     ]
     newest = max(own, key=lambda pod: timestamp(pod, "metadata", "creationTimestamp") or 0, default=None)
     spec = dict(mapping(template if newest is None else newest, "spec"))
-    required = at(template, "spec", "affinity", "nodeAffinity", _REQUIRED)
+    required = at(template, "spec", "affinity", "nodeAffinity", REQUIRED)
     if required is not None:
         affinity = dict(mapping(spec, "affinity"))
-        spec["affinity"] = {**affinity, "nodeAffinity": {**mapping(affinity, "nodeAffinity"), _REQUIRED: required}}
+        spec["affinity"] = {**affinity, "nodeAffinity": {**mapping(affinity, "nodeAffinity"), REQUIRED: required}}
     return unbound({"metadata": mapping(newest or daemon_set, "metadata"), "spec": spec})
