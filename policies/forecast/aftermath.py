@@ -252,12 +252,8 @@ class Replacements:
         numbers: Iterator[int],
         recreated: Collection[str],
     ) -> None:
-        self._cluster, self._remaining_quota, self._numbers, self._recreated = (
-            cluster,
-            remaining_quota,
-            numbers,
-            recreated,
-        )
+        self._cluster, self._recreated = cluster, recreated
+        self._remaining_quota, self._numbers = remaining_quota, numbers
         self._templates: dict[Key, _Made | None] = {}
         self._counted: dict[tuple[int, int], ApiObject] = {}
         """(milli CPU, bytes of memory) -> a Pod spec with these requests."""
@@ -528,11 +524,8 @@ class _Cascade:
     def _let_go(self) -> None:
         """Plan the creation of Pods in `_held` if the Pods with lower ordinals are scheduled."""
         held, self._held = self._held, []
-        for waiting in held:
-            if self._is_held(waiting.pod):
-                self._held.append(waiting)
-            else:
-                heappush(self._due, (self._now, next(self._numbers), waiting))
+        for waiting in self._in_order(held):
+            heappush(self._due, (self._now, next(self._numbers), waiting))
 
     def _is_held(self, pod: Pod) -> bool:
         owner = pod.owner
@@ -553,7 +546,7 @@ class _Cascade:
         for waiting in arriving:
             pod, counted = waiting.pod, waiting.counted
             alike = id(at(counted or NOTHING, "spec", "containers")), pod.priority_class_name
-            if counted is None or (alike not in vain and self._remaining_quota.take(pod.namespace, counted)):
+            if counted is None or (alike not in vain and not self._remaining_quota.rejection(pod.namespace, counted)):
                 self._waiting.append(waiting)
             else:
                 vain.add(alike)

@@ -69,19 +69,10 @@ def matching_resources(names: Iterable[str]) -> set[str]:
     return {name for name in each(tuple(names), 0.3) if name in POD_RESOURCES or _is_pod_resource(name)}
 
 
-def matches(quota: ResourceQuota, pod: ApiObject) -> bool:
-    """Report whether a quota applies to a Pod: it limits a resource of Pods, and all its scopes match. Raises
-    InvalidScope.
-
-    Uses `status.hard`, as upstream. `pod`: as stored, after the Priority plugin.
-    """
-    return bool(matching_resources(quota.hard)) and all(matches_scope(s, pod) for s in quota.scope_selectors)
-
-
 def counts(quota: ResourceQuota, pod: ApiObject) -> bool:
     """Report whether a stored Pod is part of a quota's usage; false for a quota with an invalid scope."""
     try:
-        return matches(quota, pod)
+        return PODS.matches(quota, pod)
     except InvalidScope:
         return False
 
@@ -238,7 +229,12 @@ class Pods:
         return [selector for selector in selectors if matches_scope(selector, obj)]
 
     def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:
-        return matches(quota, obj)
+        """Report whether a quota applies to a Pod: it limits a resource of Pods, and all its scopes match. Raises
+        InvalidScope.
+
+        Uses `status.hard`, as upstream. `obj`: as stored, after the Priority plugin.
+        """
+        return bool(matching_resources(quota.hard)) and all(matches_scope(s, obj) for s in quota.scope_selectors)
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
         """Return a text about fields that a quota on the resources in `required` needs and the Pod does not have; "" if
@@ -538,16 +534,12 @@ class RemainingQuota:
     def limits(self, namespace: str) -> bool:
         return bool(self._of(namespace))
 
-    def take(self, namespace: str, pod: ApiObject) -> bool:
-        """Add a Pod to the used amounts; return false, and add nothing, if a quota rejects the Pod. Raises
-        InvalidObject.
+    def rejection(self, namespace: str, pod: ApiObject) -> str:
+        """Add a Pod to the used amounts and return ""; add nothing, and return upstream's message, if a quota rejects
+        the Pod. Raises InvalidObject.
 
         A quota without a status rejects nothing.
         """
-        return not self.rejection(namespace, pod)
-
-    def rejection(self, namespace: str, pod: ApiObject) -> str:
-        """Charge a Pod and return "", or return upstream's message if a quota rejects it. Raises InvalidObject."""
         charge(_CHECKING * len(self._of(namespace)))
         check = check_request(pod, self._of(namespace), evaluator=self._evaluator)
         rejected = next((fault for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), None)

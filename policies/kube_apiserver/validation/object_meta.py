@@ -190,9 +190,12 @@ def dns1123_label(name: str) -> list[str]:
     return faults
 
 
-def dns1123_subdomain(name: str) -> list[str]:
-    """The errors of a DNS subdomain (most objects)."""
-    return _subdomain(name)
+def dns1123_subdomain(name: str, unit: str = "characters") -> list[str]:
+    """The errors of a DNS subdomain (most objects). `unit`: see `_too_long`."""
+    faults = _too_long(name, 253, unit)
+    if not _MATCH[_SUBDOMAIN](name):
+        faults.append(_form(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
+    return faults
 
 
 def qualified_name(key: str) -> list[str]:
@@ -202,7 +205,7 @@ def qualified_name(key: str) -> list[str]:
         return [f"a valid label key {_TWO_PARTS}"]
     faults = []
     if slash:
-        faults = [f"prefix part {f}" for f in (_subdomain(prefix, "bytes") if prefix else ["must be non-empty"])]
+        faults = [f"prefix part {f}" for f in (dns1123_subdomain(prefix, "bytes") if prefix else ["must be non-empty"])]
     if not name:
         faults.append("name part must be non-empty")
     faults += [f"name part {fault}" for fault in _too_long(name, 63, "bytes")]
@@ -246,13 +249,6 @@ def path_segment(name: str, *, prefix: bool = False) -> list[str]:
 def mask_trailing_dash(prefix: str) -> str:
     """A generateName as upstream validates it: without a trailing dash, which upstream replaces by a letter."""
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
-
-
-def _subdomain(name: str, unit: str = "characters") -> list[str]:
-    faults = _too_long(name, 253, unit)
-    if not _MATCH[_SUBDOMAIN](name):
-        faults.append(_form(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
-    return faults
 
 
 def _too_long(text: str, limit: int, unit: str = "characters") -> list[str]:

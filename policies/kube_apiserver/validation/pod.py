@@ -36,6 +36,7 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     validate_object_meta,
     validate_object_meta_update,
 )
+from forewarn.policies.kube_apiserver.validation.priority_class import policy_fault
 from forewarn.policies.kube_apiserver.validation.resources import (
     PodResources,
     container_limits,
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 _CONTAINERS: Final = ("containers", "initContainers")
 _INT32_MAX: Final = 2**31 - 1
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
-_PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 _UPDATABLE: Final = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
     "`spec.tolerations` (only additions to existing tolerations),"
@@ -125,11 +125,8 @@ def _validate_spec(pod: ApiObject) -> list[FieldError]:
         errors.append(invalid(("spec", "activeDeadlineSeconds"), deadline, detail))
     name = spec.get("priorityClassName")
     errors += [invalid(("spec", "priorityClassName"), name, f) for f in (dns1123_subdomain(name) if name else ())]
-    preemption = spec.get("preemptionPolicy")
-    if preemption == "":
-        errors.append(required(("spec", "preemptionPolicy")))
-    elif preemption is not None and preemption not in _PREEMPTION_POLICIES:
-        errors.append(not_supported(("spec", "preemptionPolicy"), preemption, _PREEMPTION_POLICIES))
+    if fault := policy_fault(spec.get("preemptionPolicy")):
+        errors.append(FieldError(("spec", "preemptionPolicy"), fault))
     errors += validate_requirements(resources.overhead, {}, ("spec", "overhead"))
     errors += validate_scheduling_group(spec)
     return errors + [fault for kind in _CONTAINERS for fault in _validate_images(_list(pod, kind), kind)]
@@ -176,18 +173,14 @@ def _validate_pod_level(resources: PodResources) -> list[FieldError]:
     """The errors of Pod-level resources (upstream `validatePodResources`)."""
     path = ("spec", "resources")
     errors = validate_requirements(resources.limits, resources.requests, path, pod_level=True)
-    for name, together in sorted(container_requests(resources).items()):
-        given = resources.requests.get(name)
-        if given is not None and given < together:
-            detail = f"must be greater than or equal to aggregate container requests of {together}"
-            where = (*path, "requests")
-            errors.append(invalid((*where, name), str(given), detail, keyed(where, name)))
-    for name, together in sorted(container_limits(resources).items()):
-        given = resources.limits.get(name)
-        if given is not None and is_huge_page(name) and given < together:
-            detail = f"must be greater than or equal to aggregate container limits of {together}"
-            where = (*path, "limits")
-            errors.append(invalid((*where, name), str(given), detail, keyed(where, name)))
+    huge_pages = {name: limit for name, limit in container_limits(resources).items() if is_huge_page(name)}
+    sums = (("requests", resources.requests, container_requests(resources)), ("limits", resources.limits, huge_pages))
+    for part, given, needed in sums:
+        for name, together in sorted(needed.items()):
+            if name in given and given[name] < together:
+                detail = f"must be greater than or equal to aggregate container {part} of {together}"
+                where = (*path, part)
+                errors.append(invalid((*where, name), str(given[name]), detail, keyed(where, name)))
     return errors + _validate_under_pod(resources)
 
 

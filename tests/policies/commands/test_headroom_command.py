@@ -540,7 +540,7 @@ def test_the_quota_admits_as_many_pods_as_its_admission_plugin(hard: int, used: 
     pod, remaining = make_pod("new").request(cpu="500m").obj, RemainingQuota(state.quotas_of)
     room = quota_room(state, pod, "default", "")
     assert room is not None
-    assert [remaining.take("default", pod) for _ in range(room.pods + 1)] == [True] * room.pods + [False]
+    assert [not remaining.rejection("default", pod) for _ in range(room.pods + 1)] == [True] * room.pods + [False]
 
 
 def test_a_used_up_quota_fails_at_least_and_all_formats_show_both_numbers(

@@ -25,7 +25,6 @@ from forewarn.policies.kube_apiserver.quota import (
     check_request,
     first_rejected,
     is_covered_by,
-    matches,
     matches_scope,
     matching_resources,
     uncovered,
@@ -124,7 +123,7 @@ def test_every_pod_is_on_one_side_of_each_pair_of_scopes(deadline: int | None, r
     st.sampled_from(CLASSES),
 )
 def test_all_scopes_of_a_quota_hold_together(scopes: list[ScopeSelector], name: str) -> None:
-    together = matches(quota({"pods": "1"}, scopes=tuple(scopes)), pod(name))
+    together = PODS.matches(quota({"pods": "1"}, scopes=tuple(scopes)), pod(name))
     assert together == all(matches_scope(scope, pod(name)) for scope in scopes)
     assert together == (len(PODS.matching_scopes(scopes, pod(name))) == len(scopes))
 
@@ -145,12 +144,12 @@ def test_a_pod_that_requests_nothing_is_best_effort(requests: dict[str, str], be
 
 def test_a_quota_without_a_status_limits_nothing() -> None:
     new = ResourceQuota.from_api({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}})
-    assert not matches(new, pod())
+    assert not PODS.matches(new, pod())
     assert check_request(pod(), [new]).faults == ()
 
 
 def test_a_quota_about_other_things_does_not_match_pods() -> None:
-    assert not matches(quota({"services": "1", "limits.nvidia.com/gpu": "1"}), pod())
+    assert not PODS.matches(quota({"services": "1", "limits.nvidia.com/gpu": "1"}), pod())
 
 
 def test_a_scope_with_a_class_name_that_is_no_label_value_is_an_error() -> None:
