@@ -47,6 +47,9 @@ MAX_REHEARSAL_WORK: Final = 200_000
 """Maximum units of work for the simulation of a rollout, if work is limited."""
 
 
+_OF_A_SELECTOR: Final = ((), ("matchExpressions",), ("matchLabels",))
+
+
 def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> None:
     """Raise CutShort if the Pod template, the metadata, the selector or the volume claim templates are too large."""
     from forewarn.policies.objects.extent import (
@@ -65,14 +68,9 @@ def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]])
     if template.is_template:
         check_metadata_extent(subject.object.get("metadata"))
     if limited() and template.is_template:
-        selector = at(subject.object, "spec", "selector")
-        conditions = at(selector, "matchExpressions") if isinstance(selector, dict) else None
-        labels = at(selector, "matchLabels") if isinstance(selector, dict) else None
-        conditions_of_it = (
-            (part, "requirements in its selector", MAX_REQUIREMENTS) for part in (selector, conditions, labels)
-        )
-        claims = at(subject.object, "spec", "volumeClaimTemplates")
-        for part, what, most in (*conditions_of_it, (claims, "volumeClaimTemplates", MAX_VOLUMES)):
+        parts = [(("selector", *part), "requirements in its selector", MAX_REQUIREMENTS) for part in _OF_A_SELECTOR]
+        for path, what, most in (*parts, (("volumeClaimTemplates",), "volumeClaimTemplates", MAX_VOLUMES)):
+            part = at(subject.object, "spec", *path)
             if isinstance(part, list | dict) and len(part) > most:
                 raise exceeds("the object", len(part), what, most)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from forewarn.policies.kinds.class_paths import GROUPS
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, int32, items, mapping, text
 from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
@@ -45,20 +44,19 @@ class PodGroup(NamedTuple):
     @classmethod
     def from_api(cls, obj: ApiObject) -> PodGroup:
         """Read an API object. Raises InvalidObject."""
-        conditions = items(obj, "status", "conditions")
         return cls(
             namespace=text(obj, "metadata", "namespace", default="default"),
             name=text(obj, "metadata", "name"),
             priority=int32(obj, "spec", "priority") or 0,
             preempted_together=_all_at_once(obj),
-            class_names=class_names_of(obj, GROUPS),
+            class_names=class_names_of(obj),
             min_count=max(int32(obj, "spec", "schedulingPolicy", "gang", "minCount") or 0, 0),
             preemption_policy=text(obj, "spec", "preemptionPolicy") or PREEMPT_LOWER_PRIORITY,
             other_features=tuple(words for field, words in _OTHER_FEATURES if at(obj, "spec", field)),
             uid=text(obj, "metadata", "uid"),
             initially_scheduled=any(
                 text(condition, "type") == INITIALLY_SCHEDULED and text(condition, "status") == "True"
-                for condition in conditions
+                for condition in items(obj, "status", "conditions")
             ),
             spec=mapping(obj, "spec"),
         )
@@ -112,7 +110,7 @@ class GroupTemplates(NamedTuple):
     def from_api(cls, obj: ApiObject) -> GroupTemplates:
         """Read an API object. Raises InvalidObject."""
         namespace = text(obj, "metadata", "namespace", default="default")
-        return cls(namespace, text(obj, "metadata", "name"), class_names_of(obj, GROUPS), mapping(obj, "spec"))
+        return cls(namespace, text(obj, "metadata", "name"), class_names_of(obj), mapping(obj, "spec"))
 
     def to_api(self) -> ApiObject:
         return _to_api("Workload", self.namespace, self.name, self.spec)

@@ -74,16 +74,14 @@ def scope_selectors(obj: ApiObject) -> tuple[ScopeSelector, ...]:
 
 
 def _scope_selector(obj: ApiObject, expression: ApiObject, path: Path) -> ScopeSelector:
-    if not hasattr(expression, "get"):
-        raise InvalidObject(f"must be an object, not {json_type(expression)}", path, ref_of(obj))
-    try:
+    with within(obj, *path):
+        if not hasattr(expression, "get"):
+            raise InvalidObject(f"must be an object, not {json_type(expression)}")
         return ScopeSelector(
             scope_name=text(expression, "scopeName"),
             operator=text(expression, "operator"),
-            values=_strings(obj, sequence(expression, "values"), (*path, "values")),
+            values=_strings(expression, sequence(expression, "values"), ("values",)),
         )
-    except InvalidObject as fault:
-        raise InvalidObject(fault.problem, (*path, *fault.path), ref_of(obj)) from None
 
 
 def _strings(obj: ApiObject, values: object, path: Path) -> tuple[str, ...]:

@@ -325,8 +325,6 @@ def _csi(obj: ApiObject) -> tuple[str, str] | None:
 
 def default_storage_class(classes: Iterable[StorageClass]) -> str:
     """Return the newest default StorageClass, or "". Source: pkg/volume/util `GetDefaultClass`."""
-    defaults = sorted(
-        (storage_class for storage_class in classes if storage_class.is_default),
-        key=lambda storage_class: (-storage_class.created, storage_class.name),
-    )
-    return defaults[0].name if defaults else ""
+    defaults = (storage_class for storage_class in classes if storage_class.is_default)
+    newest = min(defaults, key=lambda storage_class: (-storage_class.created, storage_class.name), default=None)
+    return "" if newest is None else newest.name

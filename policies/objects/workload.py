@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kinds.class_paths import RELEASE_NAMESPACES, ClassPath, found_at
+from forewarn.policies.kinds.class_paths import GROUPS, RELEASE_NAMESPACES, ClassPath, found_at
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import (
@@ -108,9 +108,9 @@ def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iter
                 yield PodTemplate(value, where, is_template=True)
 
 
-def class_names_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> tuple[str, ...]:
-    """Return the distinct PriorityClass names in an object. `paths`: `group/Kind` -> paths of templates and names."""
-    names = (part.spec.get("priorityClassName") for part in parts_of(obj, paths))
+def class_names_of(group: ApiObject) -> tuple[str, ...]:
+    """Return the distinct PriorityClass names in a PodGroup or Workload of scheduling.k8s.io."""
+    names = (part.spec.get("priorityClassName") for part in parts_of(group, GROUPS))
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name))
 
 
