@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from forewarn.policies.controllers.templates import admitted_claim
 from forewarn.policies.controllers.view import PodState, Tally, WorkloadState
 from forewarn.policies.kinds import registry
 from forewarn.policies.metering import charge
+from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind
 from forewarn.policies.objects.namespace import NAME_LABEL
 from forewarn.policies.objects.resource_list import mask
@@ -25,11 +26,9 @@ from forewarn.policies.scheduling.caveats import lists_storage
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot, Key
     from forewarn.policies.controllers.view import Key as WorkloadKey
-    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-    from forewarn.policies.selectors import LabelSelector
 
 Views = dict[str, dict["Key", Any]]
 """`group/Kind` -> (namespace, name) -> view."""
@@ -187,13 +186,13 @@ def is_known(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
 def _with_status(pdb: PodDisruptionBudget, obj: ApiObject, cluster: ClusterSnapshot) -> PodDisruptionBudget:
     """Return the PDB with the disruptions that its controller allows. Raises InvalidObject."""
     key = registry.DISRUPTION_BUDGET, pdb.namespace, pdb.name
-    status = pdb_status(_StoredPods(cluster), WorkloadState(key, obj))  # type: ignore[arg-type]
+    status = pdb_status(_StoredPods(cluster), WorkloadState(key, obj))
     allowed, missing = status.disruptions_allowed, min(status.current_healthy - status.desired_healthy, 0)
     return replace(pdb, surplus=allowed or missing, stale=False)
 
 
 class _StoredPods:
-    """The part of `View` that `pdb_status` reads, of a cluster."""
+    """The workloads of a cluster, and the Pods that PDBs select."""
 
     def __init__(self, cluster: ClusterSnapshot) -> None:
         self._cluster = cluster
@@ -206,13 +205,13 @@ class _StoredPods:
         kind, name = state.controller
         return WorkloadState(key, state.object, controller=(kind, key[1], name) if kind else None)
 
-    def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Sequence[Tally]:
-        """Return one tally for each Pod that a PDB selects."""
-        matching, tallies = selector(), list[Tally]()
-        pods = self._cluster.pods_of(state.key[1]).values() if matching is not None else ()
+    def selected(self, state: WorkloadState, /) -> Sequence[Tally]:
+        """Return one tally for each Pod that a PDB selects. Raises InvalidObject."""
+        pdb, tallies = PodDisruptionBudget.from_api(state.object), list[Tally]()
+        pods = self._cluster.pods_of(pdb.namespace).values()
         charge(len(pods))
         for pod in pods:
-            if matching is not None and matching.matches(pod.labels):
+            if pdb.selects(pod.labels):
                 tallies.append(Tally(pod.labels))
                 tallies[-1].count(PodState(pod, ready=0.0 if pod.healthy else None), 1)
         return tallies

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.controllers.templates import scaled
-from forewarn.policies.controllers.view import Action, Key, SetStatus, Tally, View, WorkloadState
+from forewarn.policies.controllers.view import Action, Key, Selected, SetStatus, Tally, View, WorkloadState
 from forewarn.policies.objects.fields import ApiObject, at
 
 
@@ -26,7 +26,7 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:  # 
     return [] if status == state.status else [SetStatus(state.key, status)]
 
 
-def pdb_status(view: View, state: WorkloadState) -> PdbStatus:
+def pdb_status(view: Selected, state: WorkloadState) -> PdbStatus:
     """Return the current status of the PDB. Raises InvalidObject.
 
     If the scale of a Pod's controller is required but unknown, no disruptions are allowed: upstream `failSafe`.
@@ -42,7 +42,7 @@ def pdb_status(view: View, state: WorkloadState) -> PdbStatus:
     return PdbStatus(allowed, healthy, desired, expected)
 
 
-def _expected(view: View, pdb: ApiObject, pods: Sequence[Tally]) -> tuple[int, int] | None:
+def _expected(view: Selected, pdb: ApiObject, pods: Sequence[Tally]) -> tuple[int, int] | None:
     """Return (number of expected Pods, of healthy ones needed); None if unknown. Source: `getExpectedPodCount`."""
     least = at(pdb, "spec", "minAvailable")
     if at(pdb, "spec", "maxUnavailable") is not None:
@@ -61,7 +61,7 @@ def _expected(view: View, pdb: ApiObject, pods: Sequence[Tally]) -> tuple[int, i
 SCALED = ("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
 
 
-def expected_scale(view: View, pods: Sequence[Tally]) -> int | None:
+def expected_scale(view: Selected, pods: Sequence[Tally]) -> int | None:
     """Return the sum of `replicas` of the Pods' controllers; None if a controller has no scale.
 
     Source: `getExpectedScale`, which ignores Pods without a controller.

@@ -108,15 +108,22 @@ class Tally:
                 self.owners.pop(key, None)
 
 
-class View(Protocol):
+class Selected(Protocol):
+    """The part of a View for PDBs."""
+
+    def workload(self, key: Key, /) -> WorkloadState | None:
+        """Return the workload or PDB with this key, or None."""
+
+    def selected(self, state: WorkloadState, /) -> Iterable[Tally]:
+        """Return the tallies of the Pods that a PDB selects in its namespace. Raises InvalidObject."""
+
+
+class View(Selected, Protocol):
     """The state that a caller of `reconcile` provides to controllers. Sequences are in order of creation."""
 
     @property
     def semantics(self) -> Semantics:
         """Return the release of kube-controller-manager."""
-
-    def workload(self, key: Key, /) -> WorkloadState | None:
-        """Return the workload or PDB with this key, or None."""
 
     def owned(self, key: Key, /) -> Sequence[WorkloadState]:
         """Return the workloads whose controller has this key: a Deployment's ReplicaSets, a CronJob's Jobs."""
@@ -128,9 +135,6 @@ class View(Protocol):
 
     def counts(self, key: Key, /) -> PodCounts | None:
         """Return the numbers of active and ready Pods of a workload; None if they are not counted."""
-
-    def selected(self, state: WorkloadState, /) -> Iterable[Tally]:
-        """Return the tallies of the Pods that a PDB selects in its namespace. Raises InvalidObject."""
 
     def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
         """Return the PersistentVolumeClaim with this name, or None."""
