@@ -170,7 +170,7 @@ class Metrics:
             "after the rollout."
         )
         self.workload_prediction_results = self._closed("workload_prediction_results", text, "result", WORKLOAD_RESULTS)
-        text = "Duration of a prediction for /validate."
+        text = "Time to evaluate the rules for /validate, including a prediction."
         self.prediction_duration = self._make(_seconds, "prediction_duration_seconds", text)
         text = "Number of predictions that wait for a process."
         self.prediction_queue = self._make(Gauge, "prediction_queue_length", text)

@@ -290,7 +290,7 @@ def lint_parser() -> argparse.ArgumentParser:
     help_text = "report only findings that are new since this commit, and changes of PriorityClasses (needs git)"
     add("--base", metavar="REF", help=help_text)
     add("--one-apply", action="store_true", help="treat all files as one apply, whatever their directories")
-    add("--closed", action="store_true", help="report unknown PriorityClasses as errors")
+    add("--closed", action="store_true", help="treat unknown PriorityClasses as missing")
     add("--allow-empty", action="store_true", help="accept an input without objects")
     add("-n", "--namespace", help="namespace of objects that name none (default: default)")
     add("--stdin-filename", default="", metavar="NAME", help="file name for standard input in reports")

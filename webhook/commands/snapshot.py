@@ -246,8 +246,8 @@ def _parser() -> argparse.ArgumentParser:
     help_text = "output file, compressed if its name ends in .gz; - for standard output"
     add("-o", "--output", required=True, metavar="FILE", help=help_text)
     help_text = (
-        "omit environment variables, images, commands, probes, and annotations that forewarn does not read; "
-        "predictions that use images can differ"
+        "omit fields such as environment variables, images, commands, probes and container states, and annotations "
+        "that forewarn does not read; predictions that use images can differ"
     )
     once = "keep an existing file; in an Indexed Job, Pod 0 writes the file and other Pods wait for it"
     add("--once", action="store_true", help=once)
