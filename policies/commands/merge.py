@@ -183,8 +183,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Combine the parts that forewarn whatif lose --each or forewarn test wrote with --shard, and print "
         "them as one result. Also combine reports on several clusters (audit, classes, headroom, lint, predict, risk, "
         "whatif with -o json).",
-        epilog="The exit status is the status of the combined run, or 3 if the files do not contain each part of one "
-        "run once. For reports, it is the highest status of a cluster.",
+        epilog="The exit status is the status of the combined run, or 3 if a part is missing, duplicated or from "
+        "another run. For reports, it is the highest status of a cluster.",
         examples=(
             "whatif merge parts/",
             "whatif merge europe.json america.json -o json=all.json",

@@ -65,8 +65,7 @@ def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterato
     misspelled name of a system class, or of a class that applies to the directory, is an error, too. Otherwise, the
     class may exist in the cluster, so the finding is a warning or a note. If no class applies to the directory, the
     rule reports only such errors, and names that are probably misspelled. priority-class-not-checked reports the
-    others. In values files without a chart, the finding is at most a warning. The rule ignores names with a template
-    variable, such as `${X}`.
+    others. In values files without a chart, the finding is at most a warning.
 
     Cluster:
 
