@@ -138,8 +138,8 @@ class Metrics:
         text = "Number of requests that forewarn answered with an HTTP error instead of an AdmissionReview."
         self._rejected = self._closed("http_requests_rejected", text, "reason", [*RejectionReason])
         text = (
-            "Number of requests of trusted callers, usually API servers, that forewarn answered with HTTP 4xx. API "
-            "servers then apply failurePolicy."
+            "Number of requests of trusted callers, usually API servers, that forewarn answered with HTTP 4xx. Then "
+            "failurePolicy applies."
         )
         self.rejected_api_servers = self._closed(
             "api_server_requests_rejected",
