@@ -132,7 +132,7 @@ class Metrics:
         self.requests = self._make(Counter, "admission_requests", text, "phase", "operation", "kind", "verdict")
         text = "Time from the start of parsing a request to the response."
         self._duration = self._make(_seconds, "admission_duration_seconds", text, "phase")
-        text = "Number of requests that forewarn has not answered yet."
+        text = "Number of requests without an answer yet."
         self.in_flight = self._make(Gauge, "requests_in_flight", text)
         self.findings = self._make(Counter, "findings", "Number of findings for admission requests.", "rule", "action")
         text = "Number of requests that forewarn answered with an HTTP error instead of an AdmissionReview."
