@@ -111,9 +111,9 @@ def schema_text(name: str) -> str:
 _PAGE: Final = """\
 # JSON output (`-o json`)
 
-Commands that print an answer accept `-o json`. `-o json=FILE` writes the answer to a file. The JSON Schemas below
-explain the keys. In answers of commands, `milliCpu` is in thousandths of a core, and `memory` is in bytes. "Each line
-of `predict`" means that each line is a JSON object.
+Most commands accept `-o json`. `-o json=FILE` writes the answer to a file. The JSON Schemas below explain the keys. In
+answers of commands, `milliCpu` is in thousandths of a core, and `memory` is in bytes. "Each line of `predict`" means
+that each line is a JSON object.
 
 Releases can add keys. Within a `version`, no key disappears or changes its meaning. Outputs without a `version` can
 change in a minor release; the changelog lists each change.

@@ -158,9 +158,9 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
 
     Why: Kueue creates no Workload for such an object, so a Job stays suspended.
 
-    Details: the rule checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass. If
-    the name is a misspelling of a class in the input, the finding is an error. Otherwise, the finding is a warning,
-    because the class may exist in the cluster.
+    Details: the rule checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass. The
+    finding is an error if the name is a misspelling of a class in the input. Otherwise, it is a warning, because the
+    class may exist in the cluster.
 
     Example:
 
@@ -233,10 +233,10 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Why: by default, all users who may create Pods can use any class. RBAC has no permission for the use of a class.
 
     Details: if `allowedClasses` has entries for a class, all conditions of at least one entry must hold. Every user may
-    use classes without an entry. The rule checks users and groups when a user creates a Pod or workload, or changes its
-    class or the default of a Namespace. When a built-in controller creates Pods, the rule checks only the namespace. To
-    enforce `users` and `groups` for workloads, set `actions: {class-not-allowed: deny}`. If the result depends on
-    unknown users or labels, the linter only counts the object in its summary.
+    use a class that no entry names. The rule checks users and groups when a user creates a Pod or workload, or changes
+    its class or the default of a Namespace. When a built-in controller creates Pods, the rule checks only the
+    namespace. To enforce `users` and `groups` for workloads, set `actions: {class-not-allowed: deny}`. If the result
+    depends on unknown users or labels, the linter only counts the object in its summary.
 
     Options:
 
@@ -567,8 +567,8 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Why: Pods without a class get the global default or priority 0, and Pods of a higher priority can preempt them.
 
     Details: an entry applies to Pods and workloads of its namespaces and kinds (shell patterns). If the entry has
-    classes, the Pods must use one of them. The default class of a Namespace counts as a class. The global default does
-    not. The rule ignores objects with a controller, and patches.
+    classes, the Pods must use one of them. The default class of a Namespace counts as a class, but the global default
+    does not. The rule ignores objects with a controller, and patches.
 
     Options:
 

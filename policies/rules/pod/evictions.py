@@ -249,9 +249,9 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
     its Pods fail than `backoffLimit` (6 by default; unlimited with `backoffLimitPerIndex`).
 
     Details: the rule reports a Job with `backoffLimit: 0` or `backoffLimitPerIndex: 0`, or with more parallel Pods than
-    `backoffLimit`. A `podFailurePolicy` can prevent the failure with `action: Ignore` for the Pod condition
-    DisruptionTarget. The rule also reports `action: FailJob` for this condition, or for exit code 137 or 143, if no
-    earlier rule matches.
+    `backoffLimit`. In a `podFailurePolicy`, `action: Ignore` for the Pod condition DisruptionTarget prevents the
+    failure. The rule also reports `action: FailJob` for this condition, or for exit code 137 or 143. Of several rules
+    of the policy that match, the first one counts.
 
     Example:
 
@@ -386,9 +386,9 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     a workload at once.
 
     Details: the finding is a warning if a misspelled value of `matchLabels` is the only difference from the labels of a
-    workload in the namespace. Otherwise, the finding is a note, because a controller may create the Pods. The rule
-    ignores selectors without `matchLabels`, namespaces without workloads in the input, and PodDisruptionBudgets that
-    select Pods of the cluster.
+    workload in the namespace. Otherwise, it is a note, because a controller may create the Pods. The rule ignores
+    selectors without `matchLabels`, namespaces without workloads in the input, and PodDisruptionBudgets that select
+    Pods of the cluster.
 
     Example:
 

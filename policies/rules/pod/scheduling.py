@@ -538,11 +538,10 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
 
     Why: a Pod without requests fits even on nodes without free cpu and memory, so it preempts no Pods for cpu or
     memory. Under memory pressure, the kubelet first evicts Pods that use more memory than they request, and of these
-    Pods first those of lower priority. It never evicts Pods with priority 2000000000 or higher.
+    first those of lower priority. It never evicts Pods with priority 2000000000 or higher.
 
-    Details: a class is high if its value is at least 1000000. The rule reports a Pod if none of its containers has
-    requests or limits for cpu or memory. It ignores namespaces with a LimitRange, and Pods with such requests or limits
-    in `spec.resources`.
+    Details: a class is high if its value is at least 1000000. The rule reports Pods that have requests or limits for
+    cpu or memory neither in their containers nor in `spec.resources`. It ignores namespaces with a LimitRange.
 
     Bad:
 
