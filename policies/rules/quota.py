@@ -618,8 +618,7 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
     """A Pod or a template uses a limited class, and no ResourceQuota of its namespace covers this class.
 
     Why: with `limitedResources`, kube-apiserver allows a class only in namespaces with a ResourceQuota for this class.
-    On most hosted clusters, you cannot set `limitedResources` in kube-apiserver, but you can set it in forewarn's
-    configuration.
+    If you cannot set `limitedResources` in kube-apiserver, you can set it in forewarn's configuration.
 
     Details: forewarn reads `limitedResources` from its configuration, and from kube-apiserver's file if you pass it
     (`--admission-config`). A ResourceQuota covers the class if its PriorityClass scope matches, even with `NotIn` (see
@@ -785,8 +784,7 @@ _MAX_REPLICAS: Final = ("spec", "maxReplicas")
 def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A HorizontalPodAutoscaler may scale a workload beyond a ResourceQuota.
 
-    Why: under load, kube-apiserver rejects the Pods that exceed the quota. Events, and the condition ReplicaFailure of
-    a Deployment, show the reason.
+    Why: under load, kube-apiserver rejects the Pods that exceed the quota.
 
     Details: the rule checks how many of `maxReplicas` Pods the quota admits, and ignores `maxSurge`. The workload must
     be in the input. If the quota does not even admit `replicas` Pods, another rule reports the workload instead.
