@@ -56,8 +56,7 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
             priority: 1000
             nodeName: node-1
 
-    Fix: recreate the class with the priority of these Pods as its value. Or move the workloads of these Pods to another
-    class.
+    Fix: recreate the class with the priority of these Pods as its value, or move their workloads to another class.
     """
     names = {name for name, _ in context.pod_counts_by_priority if name and not context.is_known(name)}
     pods: dict[str, list[Pod]] = {name: [] for name in sorted(names)}

@@ -787,7 +787,7 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
     Why: under load, kube-apiserver rejects the Pods that exceed the quota.
 
     Details: the rule checks how many of `maxReplicas` Pods the quota admits, and ignores `maxSurge`. The workload must
-    be in the input. If the quota does not even admit `replicas` Pods, another rule reports the workload instead.
+    be in the input. If the quota does not even admit `replicas` Pods, quota-exceeded reports the workload instead.
 
     Example:
 

@@ -382,8 +382,8 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
 def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The selector of a PodDisruptionBudget matches no Pod of the workloads in the input.
 
-    Why: a PodDisruptionBudget without Pods protects nothing. Preemption and `kubectl drain` can then remove all Pods of
-    a workload at once.
+    Why: a PodDisruptionBudget without Pods protects nothing. `kubectl drain` can then evict all Pods of a workload at
+    once.
 
     Details: the finding is a warning if a misspelled value of `matchLabels` is the only difference from the labels of a
     workload in the namespace. Otherwise, it is a note, because a controller may create the Pods. The rule ignores

@@ -433,7 +433,7 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
     """Pods require affinity to Pods of a lower priority.
 
     Why: to find victims, kube-scheduler evaluates a node without its Pods of lower priority. If only these Pods satisfy
-    the affinity, preemption does not help on this node. The new Pod can then stay Pending. Kubernetes recommends
+    the affinity, preemption does not help on this node, and the new Pod can stay Pending. Kubernetes recommends
     affinity only to Pods of equal or higher priority.
 
     Details: the rule compares required Pod affinity with the workloads of the input. It reports an affinity term if all
@@ -540,8 +540,8 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
     memory. Under memory pressure, the kubelet first evicts Pods that use more memory than they request, and of these
     first those of lower priority. It never evicts Pods with priority 2000000000 or higher.
 
-    Details: a class is high if its value is at least 1000000. The rule reports Pods that have requests or limits for
-    cpu or memory neither in their containers nor in `spec.resources`. It ignores namespaces with a LimitRange.
+    Details: a class is high if its value is at least 1000000. The rule reports a Pod without any request or limit for
+    cpu or memory in its containers and in `spec.resources`. It ignores namespaces with a LimitRange.
 
     Bad:
 
