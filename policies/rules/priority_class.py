@@ -742,7 +742,7 @@ def class_without_description(subject: ReviewedObject, context: Context) -> Iter
 def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Two PriorityClasses have the same value.
 
-    Why: Pods of both classes have equal priority: neither preempts the other. One class is often superfluous, or its
+    Why: Pods of both classes have equal priority, so neither preempts the other. One class is often superfluous, or its
     value a mistake.
 
     Details: the linter runs the rule only if you select it (`--select equal-class-values`), or set its severity in the

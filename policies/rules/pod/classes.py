@@ -236,7 +236,7 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     use a class that no entry names. The rule checks users and groups when a user creates a Pod or workload, or changes
     its class or the default of a Namespace. When a built-in controller creates Pods, the rule checks only the
     namespace. To enforce `users` and `groups` for workloads, set `actions: {class-not-allowed: deny}`. If the result
-    depends on unknown users or labels, the linter only counts the object in its summary.
+    depends on unknown users or labels, the linter's summary only counts the object.
 
     Options:
 
@@ -567,8 +567,8 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Why: Pods without a class get the global default or priority 0, and Pods of a higher priority can preempt them.
 
     Details: an entry applies to Pods and workloads of its namespaces and kinds (shell patterns). If the entry has
-    classes, the Pods must use one of them. The default class of a Namespace counts as a class, but the global default
-    does not. The rule ignores objects with a controller, and patches.
+    classes, the Pods must use one of them. The default class of a Namespace counts, but the global default does not.
+    The rule ignores objects with a controller, and patches.
 
     Options:
 

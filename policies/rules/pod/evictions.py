@@ -250,8 +250,8 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
 
     Details: the rule reports a Job with `backoffLimit: 0` or `backoffLimitPerIndex: 0`, or with more parallel Pods than
     `backoffLimit`. In a `podFailurePolicy`, `action: Ignore` for the Pod condition DisruptionTarget prevents the
-    failure. The rule also reports `action: FailJob` for this condition, or for exit code 137 or 143. Of several rules
-    of the policy that match, the first one counts.
+    failure. The rule also reports `action: FailJob` for this condition, or for exit code 137 or 143. The first match
+    in the policy counts.
 
     Example:
 
