@@ -78,16 +78,15 @@ _RULES_INTRODUCTION = """\
 The page of a rule explains the reason and the fix, and shows an example. `forewarn explain RULE` prints this page.
 
 In the tables, the column *linter* shows the default severity in `forewarn lint` and `forewarn audit`, and *webhook* the
-default action. A rule with *off* runs only if you select it or set its severity. Some findings have a lower severity or
-a weaker action. In a deprecated Helm chart, errors become warnings, and warnings become notes. For workloads, custom
+default action. A rule with *off* runs only if you select or configure it. Some findings have a lower severity or a
+weaker action. In a deprecated Helm chart, errors become warnings, and warnings become notes. For workloads, custom
 resources and the classes of PodGroups, the default `deny` becomes `warn`, because the webhook also checks the Pods. To
 deny these objects, too, set the action `deny`.
 
 ## Configure a rule
 
-In the [configuration](../configuration.md), you can change the severity (`error`, `warning`, `note`) of a rule of the
-linter, and the action (`deny`, `warn`, `audit`, `"off"`) of a rule of the webhook. `"off"` disables any rule, also in
-the linter:
+In the [configuration](../configuration.md), you can change the linter's severity of a rule (`error`, `warning`, `note`),
+and the webhook's action (`deny`, `warn`, `audit`, `"off"`). `"off"` disables the rule in the linter, too:
 
 ```yaml
 severities: {RULE: note}

@@ -76,8 +76,8 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
 def pods_older_than_default(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of Pods without a class differs from the priority that the global default gives to new Pods.
 
-    Why: a global default applies only to new Pods, so replacement Pods get a different priority. If this priority is
-    higher, they can preempt old Pods of this and of other workloads, unless the default has `preemptionPolicy: Never`.
+    Why: replacement Pods get the priority of the global default. If it is higher, they can preempt old Pods of this and
+    of other workloads, unless the default has `preemptionPolicy: Never`.
 
     Example:
 

@@ -104,8 +104,8 @@ def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Probl
     Why: forewarn does not know the values of a template before an engine such as Helm renders it.
 
     Details: the linter reports one finding for each directory, with the name of the engine. For the directory
-    `templates` of a chart, it only counts the templates in the summary. In templates, it checks fields that do not
-    depend on values, and class names in defaults and in the values of the chart.
+    `templates` of a chart, it only counts the templates in the summary. It checks only some parts of a template, such
+    as literal class names.
 
     Bad:
 
@@ -153,8 +153,8 @@ def unused_suppression(subject: ReviewedObject, context: Context) -> Iterator[Pr
 
     Why: an unused suppression can hide a later problem.
 
-    Details: without a cluster, the rule ignores suppressions of rules that compare with objects of the cluster;
-    without a known release, those of unknown-field and removed-api-version. It also ignores entries of the
+    Details: without a cluster, the rule ignores suppressions of rules whose findings depend on the cluster; without a
+    known release, those of unknown-field and removed-api-version. It also ignores entries of the
     configuration that name no checked file.
 
     Example:
@@ -550,8 +550,8 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
     of Kubernetes itself. kube-scheduler does not start with a removed version or an unknown field.
 
     Details: the rule checks the version, two removed fields and the PostFilter plugins. `forewarn info scheduler FILE`
-    checks all fields. If a profile disables preemption, the finding is a warning. In directories for tests
-    (such as test, testdata or e2e), findings are notes.
+    checks all fields. If a profile disables preemption, the finding is a warning. If the path in the finding contains a
+    directory for tests, such as testdata or e2e, the finding is a note.
 
     Bad:
 

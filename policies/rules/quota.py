@@ -270,7 +270,7 @@ def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Ite
     """A ResourceQuota covers a limited class with `NotIn`, or does not limit all Pods of the class.
 
     Why: `limitedResources` requires only that the scope of a ResourceQuota matches. The scope `PriorityClass NotIn
-    [batch]` matches every other class. A ResourceQuota without limits for Pod resources covers a class, but does not
+    [batch]` matches every other class. A ResourceQuota that limits no resources of Pods covers a class, but does not
     limit it. A ResourceQuota with a second scope limits only the Pods that match both scopes.
 
     Options:
@@ -536,9 +536,8 @@ def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
 def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
 
-    Why: a ResourceQuota can limit requests or limits of cpu or memory. Every container of the Pods that it counts must
-    then set these fields, or get them from a LimitRange, unless the Pod sets `spec.resources`. kube-apiserver rejects
-    other Pods.
+    Why: a ResourceQuota can limit requests or limits of cpu or memory. kube-apiserver then rejects Pods with a
+    container that neither sets these fields nor gets them from a LimitRange, unless the Pod sets `spec.resources`.
 
     Details: the linter ignores patches, and objects that were exported from a cluster.
 

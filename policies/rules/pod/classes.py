@@ -310,9 +310,9 @@ def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> boo
 def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod uses a PriorityClass that forewarn installs for its own Pods.
 
-    Why: the class forewarn has the highest value that a user can define, so that forewarn's Pods also run in a full
-    cluster. Other Pods with this class can preempt all Pods of lower priority. Uninstalling forewarn deletes the class,
-    and kube-apiserver then rejects new Pods that name the class.
+    Why: the class forewarn has the highest value that a user can define, so other Pods with this class can preempt all
+    Pods of lower priority. If you uninstall forewarn, its classes are deleted, and kube-apiserver rejects new Pods that
+    name them.
 
     Details: the rule also checks the classes forewarn-sweep and forewarn-audit-cron-job. It ignores Pods in a namespace
     with the name of the class, and Pods with the label `app.kubernetes.io/part-of: forewarn`.
@@ -426,10 +426,10 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     Why: Pods with a higher priority can preempt a DaemonSet Pod without a PriorityClass. On a full node, such a Pod can
     stay Pending. The node then has, for example, no log collector, CNI plugin, CSI driver or device plugin.
 
-    Details: the finding is a warning if the DaemonSet has no class, and is probably an agent that nodes need, by its
-    names, images and volumes. Otherwise, the finding is a note, for example for a class below the class of other
-    workloads. A default class of the Namespace, or a global default with a positive value, counts as a class. The rule
-    compares only with classes that preempt, and not with system classes.
+    Details: the finding is a warning if the DaemonSet has no class, and seems to be an agent that nodes need, for
+    example because of its name or image. Otherwise, the finding is a note. A default class of the Namespace, or a
+    global default with a positive value, counts as a class. The rule compares only with classes that preempt, and not
+    with system classes.
 
     Example:
 

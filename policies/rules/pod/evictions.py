@@ -173,11 +173,10 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Why: the Eviction API rejects evictions of Ready Pods. By default, `kubectl drain` then retries without end.
     kube-scheduler can still preempt these Pods.
 
-    Details: the finding is a warning if `minAvailable` is at least the `replicas` of all selected Deployments and
-    StatefulSets together. The rule does not compare them if the PodDisruptionBudget also selects other workloads, or
-    workloads without `replicas`. The finding is a note for `maxUnavailable: 0` and `minAvailable: 100%`, which are
-    often intended. The rule also reports a PodDisruptionBudget with `minAvailable` and `maxUnavailable`, which
-    kube-apiserver rejects.
+    Details: the finding is a warning if `minAvailable` is at least the sum of the `replicas` of all selected workloads.
+    The rule compares them only if all workloads are Deployments or StatefulSets with `replicas`. The finding is a note
+    for `maxUnavailable: 0` and `minAvailable: 100%`, which are often intended. The rule also reports a
+    PodDisruptionBudget with `minAvailable` and `maxUnavailable`, which kube-apiserver rejects.
 
     Example:
 

@@ -142,8 +142,9 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
     class has another value in another cluster, or after you recreate it, kube-apiserver rejects new Pods of the
     template.
 
-    Details: the rule accepts a system class with its value, which never changes. For a Pod without a class, the linter
-    reports any value except 0 if the default class is unknown. Otherwise, priority-mismatch reports a wrong value.
+    Details: the rule accepts a system class with its value, which never changes. If the default class is unknown, the
+    linter reports each Pod without a class whose priority is not 0. Otherwise, priority-mismatch reports wrong
+    values of Pods.
 
     Cluster:
 
