@@ -10,13 +10,13 @@ from forewarn.policies.whatif.resize import GATE
 
 _WIDTH = 150
 _OPTION = """
-Pass the feature gates that are set on the cluster's components as `--feature-gates A=true,B=false`. Without the option,
-predictions hold for the defaults in this table, except for [`GenericWorkload`](compatibility.md#pod-groups). Before
-1.37, only `dry-run` predicts PodGroups. `-` means that the release lacks the gate, and `!` that it is locked. forewarn
-rejects gates with which components would not start, and values that it does not predict, such as `AllBeta=true`.
+Pass the feature gates of the cluster's components as `--feature-gates A=true,B=false`. Without the option, predictions
+hold for the defaults in this table, except for [`GenericWorkload`](compatibility.md#pod-groups). Before 1.37, only
+`dry-run` predicts PodGroups. `-` means that the release lacks the gate, and `!` that it is locked. forewarn rejects
+gates with which components would not start, and values that it does not predict, such as `AllBeta=true`.
 """
 _LISTED = """
-Other gates have no effect on predictions. If you set one, the command prints the reason.
+Other gates have no effect on predictions. If you set one, commands print why.
 """
 
 

@@ -74,7 +74,7 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
     depends_on=DependsOn(("classes", "pods"), "the Pods that it counts may be deleted"),
 )
 def pods_older_than_default(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The priority of Pods without a class differs from the priority that the global default gives to new Pods.
+    """The priority of Pods without a class differs from the value of the global default.
 
     Why: replacement Pods get the priority of the global default. If it is higher, they can preempt old Pods of this and
     of other workloads, unless the default has `preemptionPolicy: Never`.
@@ -261,10 +261,10 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     Why: the next restart or rollout would preempt other Pods, and nothing shows this while the workload runs.
 
-    Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one Deployment, StatefulSet or
-    DaemonSet at a time. In a large cluster, it leaves out some workloads of lower priority, unless you pass
-    `--all-restarts`. One note counts the workloads whose restart preempts only placeholder Pods (`placeholderPods` in
-    the configuration). If forewarn does not predict a restart, a note shows the reason.
+    Details: forewarn simulates `kubectl rollout restart` for one Deployment, StatefulSet or DaemonSet at a time. In a
+    large cluster, it leaves out some workloads of lower priority, unless you pass `--all-restarts`. One note counts the
+    workloads whose restart preempts only placeholder Pods (`placeholderPods` in the configuration). If forewarn does
+    not predict a restart, a note shows the reason.
 
     Cluster:
 

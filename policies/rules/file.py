@@ -546,12 +546,12 @@ _LONGEST_PROFILE: Final = 40
 def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A KubeSchedulerConfiguration disables preemption, or has a removed version or field.
 
-    Why: without preemption, Pods of a high class stay Pending if no node has enough free capacity, even critical Pods
-    of Kubernetes itself. kube-scheduler does not start with a removed version or an unknown field.
+    Why: without preemption, even critical Pods stay Pending if no node has enough free capacity. kube-scheduler does
+    not start with a removed version or an unknown field.
 
     Details: the rule checks the version, two removed fields and the PostFilter plugins. `forewarn info scheduler FILE`
-    checks all fields. If a profile disables preemption, the finding is a warning. If the path in the finding contains a
-    directory for tests, such as testdata or e2e, the finding is a note.
+    checks all fields. If a profile disables preemption, the finding is a warning. If the path contains a directory for
+    tests, such as testdata or e2e, the finding is a note.
 
     Bad:
 

@@ -411,9 +411,8 @@ def _other_values(subject: ReviewedObject, context: Context) -> Iterator[Problem
 def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Two PriorityClasses have `globalDefault: true`.
 
-    Why: kube-apiserver rejects the second default class. If users create both classes at the same moment,
-    kube-apiserver can store both. The class with the lower value is then the default, and `forewarn audit` reports the
-    other class.
+    Why: kube-apiserver rejects the second default class. If users create both at the same moment, it can store both.
+    The class with the lower value is then the default, and `forewarn audit` reports the other class.
 
     Example:
 
@@ -486,7 +485,7 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
         PriorityClass normal
         value: 100
 
-    Fix: create the class, then restart the workloads that should get the new priority (`kubectl rollout restart`).
+    Fix: create the class, then restart the workloads that should get the new priority.
     """
     new = class_of(subject)
     before = subject.old is not None and PriorityClass.from_api(subject.old).global_default

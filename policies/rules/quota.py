@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @rule(Target.RESOURCE_QUOTA, severity=Severity.ERROR, action=Action.DENY)
 def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """kube-apiserver rejects this ResourceQuota, for example because its scopes conflict with its resources.
+    """kube-apiserver rejects this ResourceQuota, for example because of its scopes.
 
     Why: of the standard resources, a ResourceQuota with the scope PriorityClass may limit only pods, cpu and memory.
     The operators `In` and `NotIn` require values. `Exists` and `DoesNotExist` forbid values. The rule also reports
@@ -53,8 +53,8 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
                 operator: In
                 values: [gold]
 
-    Fix: move resources that the scope does not support into a ResourceQuota without scopes. Add values to `In` and
-    `NotIn`, and remove the values of `Exists` and `DoesNotExist`.
+    Fix: move unsupported resources into a ResourceQuota without scopes. Add values to `In` and `NotIn`, and remove the
+    values of `Exists` and `DoesNotExist`.
     """
     # Only where there is a quota: linting starts without these.
     from forewarn.policies.kube_apiserver.validation.object_meta import MAX_FAULTS
@@ -574,7 +574,7 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
         +           limits:
         +             memory: 1Gi
 
-    Fix: set the fields that the message names, in each container or for the Pod as a whole.
+    Fix: set the fields that the message names, in each container or for the Pod.
     """
     if not context.has_quotas(subject):
         return

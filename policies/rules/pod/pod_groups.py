@@ -197,7 +197,7 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
     cannot change the kind of policy (basic or gang), the disruption mode or the class.
 
     Details: the rule checks `scheduling.k8s.io/v1beta1` and `v1alpha3` of Kubernetes 1.37, and `v1alpha2` of Kubernetes
-    1.36. PodGroups need the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default). Of Workloads with
+    1.36. PodGroups need the feature gate GenericWorkload, which is off by default. Of Workloads with
     `compositePodGroupTemplates`, the rule checks only the types of the other fields.
 
     Bad:
@@ -296,7 +296,7 @@ def _semantics(context: Context) -> Semantics:
 def pod_group_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template names a PodGroup that does not exist.
 
-    Why: kube-apiserver accepts the Pod. kube-scheduler does not try to schedule the Pod before the PodGroup exists, and
+    Why: kube-apiserver accepts the Pod. kube-scheduler does not schedule the Pod before the PodGroup exists, and
     reports no condition or Event.
 
     Details: the linter needs `--cluster` or `--closed`. Without the feature gate GenericWorkload, kube-apiserver drops

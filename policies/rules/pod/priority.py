@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     reads_parts=True,
 )
 def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """`spec.priority` differs from the value of the Pod's class, or from the default priority if the Pod has no class.
+    """`spec.priority` differs from the value of the class, or from the default priority of a Pod without a class.
 
     Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets another value.
 
@@ -136,7 +136,7 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
 
 @rule(Target.TEMPLATE, Target.PART, Target.POD, severity=Severity.WARNING, action=Action.WARN, reads_parts=True)
 def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A Pod template sets `spec.priority`, or a Pod sets `spec.priority` without a class.
+    """A Pod template, or a Pod without a class, sets `spec.priority`.
 
     Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If the
     class has another value in another cluster, or after you recreate it, kube-apiserver rejects new Pods of the
@@ -181,7 +181,7 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
 def priority_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """An update changes `priority`, `priorityClassName` or `preemptionPolicy` of a Pod.
 
-    Why: kube-apiserver rejects the update, because these fields of a Pod are immutable.
+    Why: kube-apiserver rejects the update, because these fields are immutable.
 
     Details: the linter needs `--cluster`, or an earlier definition of the Pod in the input.
 
