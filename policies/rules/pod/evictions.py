@@ -40,9 +40,9 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     kube-scheduler up to 1.37 handles `{}` differently: a topology spread constraint counts no Pod, and preemption
     ignores the PodDisruptionBudget.
 
-    Details: the finding is a warning for an absent selector, for a topology spread constraint without effect, and for a
-    PodDisruptionBudget with `{}` if the input has another one with a selector in this namespace. Otherwise, the finding
-    is a note. If the release is unknown, the rule assumes a release up to 1.37.
+    Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. It is
+    also a warning for a PodDisruptionBudget with `{}` if the input has another one with a selector in this namespace.
+    Otherwise, it is a note. If the release is unknown, the rule assumes a release up to 1.37.
 
     Example:
 
