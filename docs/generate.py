@@ -85,8 +85,8 @@ deny these objects, too, set the action `deny`.
 
 ## Configure a rule
 
-In the [configuration](../configuration.md), you can change the linter's severity of a rule (`error`, `warning`, `note`),
-and the webhook's action (`deny`, `warn`, `audit`, `"off"`). `"off"` disables the rule in the linter, too:
+In the [configuration](../configuration.md), you can change the linter's severity of a rule (`error`, `warning`,
+`note`), and the webhook's action (`deny`, `warn`, `audit`, `"off"`). `"off"` disables the rule in the linter, too:
 
 ```yaml
 severities: {RULE: note}
