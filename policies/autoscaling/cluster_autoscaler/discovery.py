@@ -239,10 +239,9 @@ class Discovery:
     def _take_deployment(self, obj: ApiObject) -> None:
         containers = at(obj, "spec", "template", "spec", "containers")
         for container in containers[:10] if isinstance(containers, list) else ():
-            if "karpenter" in _image(container):
-                flags = _flags_in([word for key in ("command", "args") for word in _words(container, key)])
-                self.karpenter_flags = {**_environment(container), **dict(flags)}
             words = [word for key in ("command", "args") for word in _words(container, key)]
+            if "karpenter" in _image(container):
+                self.karpenter_flags = {**_environment(container), **dict(_flags_in(words))}
             programs = [place for place, word in enumerate(words) if word.rpartition("/")[2] == _PROGRAM]
             if programs or _image(container).rpartition("/")[2] == _PROGRAM:
                 self.has_flags = True

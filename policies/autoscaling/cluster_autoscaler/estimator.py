@@ -71,13 +71,11 @@ class Estimate:
 
         Source: upstream `SchedulablePodGroups`.
         """
-        if why := not_predicted(equivalence_group.pods[0], self._base):
+        pod = equivalence_group.pods[0]
+        if why := not_predicted(pod, self._base):
             return why
         try:
-            framework = framework_of(self._with_template, equivalence_group.pods[0])
-            rejected = self._rejected(
-                Prepared(framework, equivalence_group.pods[0]), equivalence_group.pods[0], self._template
-            )
+            rejected = self._rejected(Prepared(framework_of(self._with_template, pod), pod), pod, self._template)
         except PluginFault as fault:
             return str(fault)
         return "" if rejected is None else ", ".join(rejected.reasons)
@@ -106,10 +104,8 @@ class Estimate:
     def run(self, equivalence_groups: Iterable[EquivalenceGroup]) -> None:
         """Place Pods on new nodes, the largest Pods first. Source: upstream `Estimate`."""
         more = True
-        for equivalence_group in sorted(
-            equivalence_groups, key=lambda equivalence_group: -self._score(equivalence_group.pods[0])
-        ):
-            rest = self._on_added(equivalence_group.pods)
+        for largest in sorted(equivalence_groups, key=lambda equal: -self._score(equal.pods[0])):
+            rest = self._on_added(largest.pods)
             if more:
                 more = self._on_new(rest)
 
@@ -258,13 +254,10 @@ def group_by_scheduling_properties(pods: Iterable[Pod]) -> list[EquivalenceGroup
     for pod in pods:
         groups_of_owner: list[EquivalenceGroup] = []
         if pod.owner is not None:
-            groups_of_owner = of_controller.setdefault(
-                (pod.namespace, pod.owner.kind, pod.owner.name, pod.owner.uid), []
-            )
+            kind, name, uid, _ = pod.owner
+            groups_of_owner = of_controller.setdefault((pod.namespace, kind, name, uid), [])
             charge(1 + len(groups_of_owner))
-        same = next(
-            (equivalence_group for equivalence_group in groups_of_owner if _same(equivalence_group.pods[0], pod)), None
-        )
+        same = next((equal for equal in groups_of_owner if _same(equal.pods[0], pod)), None)
         if same is not None:
             same.pods.append(pod)
             continue
