@@ -417,7 +417,8 @@ def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster
     if replicas and kind == "batch/Job" and old is not None:
         succeeded, active = (int32(old, "status", key) or 0 for key in ("succeeded", "active"))
         replicas = 0 if is_finished(old) else wanted_active(obj, succeeded, active)
-    return Arrivals(replicas, _surge(obj, replicas))
+    surge = min(max_surge(obj, replicas), replicas) if kind == "apps/Deployment" else 0
+    return Arrivals(replicas, surge)
 
 
 def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: ClusterSnapshot | None) -> int:
@@ -440,8 +441,3 @@ def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: Cluste
 
 
 _STATUS: Final = {"apps/DaemonSet": "currentNumberScheduled", "batch/Job": "active"}
-
-
-def _surge(obj: ApiObject, replicas: int) -> int:
-    """Return a Deployment's surge Pods, at most its replicas; 0 for other kinds. Source: `NewRSNewReplicas`."""
-    return min(max_surge(obj, replicas), replicas) if group_kind(obj) == "apps/Deployment" else 0

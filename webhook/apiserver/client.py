@@ -365,10 +365,6 @@ class Page(NamedTuple):
     remaining: int
 
 
-def _complete_object(obj: dict[str, Any]) -> dict[str, Any]:
-    return obj
-
-
 class ApiServer:
     """A client of one API server. Thread-safe. Every error is an ApiError, and thus an OSError."""
 
@@ -377,7 +373,7 @@ class ApiServer:
         connect: Callable[[], Connection],
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         clock: Callable[[], float] = monotonic,
-        keep: Keep = _complete_object,
+        keep: Keep = lambda obj: obj,
     ) -> None:
         """Create the client; `connect` runs at the first request.
 

@@ -337,7 +337,7 @@ def _run(settings: Settings) -> int:
     tokens, look_at_tokens = _tokens(settings, metrics)
     metrics.in_flight.set_function(lambda: gate.inside)
     for mode in Disclose:
-        metrics.disclosure.labels(mode.value).set_function(partial(_is_in_force, config, mode))
+        metrics.disclosure.labels(mode.value).set_function(lambda mode=mode: config().disclose is mode)
     accuracy = Accuracy(
         partial(metrics.count, metrics.prediction_results),
         count_workload=partial(metrics.count, metrics.workload_prediction_results),
@@ -397,7 +397,7 @@ def _run(settings: Settings) -> int:
 def _shares(settings: Settings, kinds: Collection[str]) -> Shares:
     """Raise the limit on open files, and divide it. Raises CannotStart."""
     try:
-        shares = divide(raise_limit(), open_files() + sum(reserve(settings, kinds)))
+        shares = divide(raise_limit(), open_files() + reserve(settings, kinds))
     except TooFewDescriptors as fault:
         raise CannotStart(fault, FAILED) from None
     if shares.is_low:
@@ -426,10 +426,6 @@ def _forget_deleted(to_come: AdmittedPods, delta: Changed) -> None:
     if delta.deleted:
         metadata = delta.object.get("metadata") or {}
         to_come.deleted((delta.resource.group_kind, metadata.get("namespace", ""), metadata.get("name", "")))
-
-
-def _is_in_force(config: Callable[[], Config], mode: Disclose) -> float:
-    return float(config().disclose is mode)
 
 
 def _state(

@@ -1027,27 +1027,13 @@ def _config(app: Application, limits: Limits) -> uvicorn.Config:
 _LEAST: Final = (32, 8)
 """Minimum connections of the TLS port and of the health port."""
 _HEALTH_PART: Final = 5
+_FILES, _RELOADS = 32, 8
 _THREADS: Final = 16
 """Threads with a connection to the API server besides those that watch."""
 
 
 class TooFewDescriptors(Exception):
     """The limit on open files does not suffice."""
-
-
-class Reserve(NamedTuple):
-    """The descriptors of everything except clients."""
-
-    files: int
-    """Listening sockets, event loops, modules, and a credential plugin."""
-    watches: int
-    processes: int
-    """A pipe for each prediction process and for the audit, at a fork two."""
-    reloads: int
-    accepting: int
-    """Connections that are accepted before evicted ones are closed, on two ports, in two turns of an event loop."""
-    pages: int
-    """The process of the operators' pages, and requests that are forwarded to it."""
 
 
 class Shares(NamedTuple):
@@ -1063,16 +1049,17 @@ class Shares(NamedTuple):
         return self.tls < MAX_CONNECTIONS or self.health < MAX_HEALTH_CONNECTIONS
 
 
-def reserve(settings: Settings, kinds: Collection[str]) -> Reserve:
-    """Return the descriptors that connections must leave. `kinds`: those of workloads."""
-    return Reserve(
-        files=32,
-        watches=len(BY_GROUP_KIND.keys() | kinds) + _THREADS,
-        processes=2 * (settings.prediction_processes + 1),
-        reloads=8,
-        accepting=4 * ACCEPTED_AT_ONCE,
-        pages=MAX_REQUESTS + 8 if settings.ui else 0,
-    )
+def reserve(settings: Settings, kinds: Collection[str]) -> int:
+    """Return the number of descriptors that connections must leave. `kinds`: those of workloads.
+
+    Listening sockets, event loops, modules and a credential plugin need some. Processes have a pipe each, as has the
+    audit, and two at a fork. Connections are accepted before evicted ones are closed, on two ports, in two turns of an
+    event loop. The process of the operators' pages gets forwarded requests.
+    """
+    watches = len(BY_GROUP_KIND.keys() | kinds) + _THREADS
+    processes = 2 * (settings.prediction_processes + 1)
+    pages = MAX_REQUESTS + 8 if settings.ui else 0
+    return _FILES + _RELOADS + watches + processes + 4 * ACCEPTED_AT_ONCE + pages
 
 
 def raise_limit() -> int:
