@@ -47,7 +47,7 @@ MAX_REHEARSAL_WORK: Final = 200_000
 """Maximum units of work for the simulation of a rollout, if work is limited."""
 
 
-_OF_A_SELECTOR: Final = ((), ("matchExpressions",), ("matchLabels",))
+_SELECTOR: Final = ((), ("matchExpressions",), ("matchLabels",))
 
 
 def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> None:
@@ -55,9 +55,9 @@ def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]])
     from forewarn.policies.objects.extent import (
         MAX_REQUIREMENTS,
         MAX_VOLUMES,
+        check_counts,
         check_extent,
         check_metadata_extent,
-        exceeds,
     )
 
     template = pod_template_of(subject.object, paths)
@@ -68,11 +68,11 @@ def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]])
     if template.is_template:
         check_metadata_extent(subject.object.get("metadata"))
     if limited() and template.is_template:
-        parts = [(("selector", *part), "requirements in its selector", MAX_REQUIREMENTS) for part in _OF_A_SELECTOR]
-        for path, what, most in (*parts, (("volumeClaimTemplates",), "volumeClaimTemplates", MAX_VOLUMES)):
-            part = at(subject.object, "spec", *path)
-            if isinstance(part, list | dict) and len(part) > most:
-                raise exceeds("the object", len(part), what, most)
+        spec = at(subject.object, "spec")
+        parts = [(at(spec, "selector", *path), "requirements in its selector", MAX_REQUIREMENTS) for path in _SELECTOR]
+        parts.append((at(spec, "volumeClaimTemplates"), "volumeClaimTemplates", MAX_VOLUMES))
+        sized = (part for part in parts if isinstance(part[0], list | dict))
+        check_counts("the object", ((what, len(part), most) for part, what, most in sized))
 
 
 def new_pods_of(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> int:

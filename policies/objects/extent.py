@@ -6,7 +6,7 @@ a Pod above the limits is rejected at low cost. Offline commands have no limits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from forewarn.policies.metering import TooLarge, limited
@@ -46,18 +46,17 @@ MAX_QUOTAS: Final = 200
 """Maximum ResourceQuotas of a namespace, because each Pod is compared with each of them."""
 
 
-def exceeds(holder: str, count: int, what: str, most: int) -> TooLarge:
-    """Return the error for a holder (such as "the Pod") that has more of something (`what`) than forewarn evaluates."""
-    return TooLarge(f"{holder} has {count} {what}; forewarn evaluates at most {most}", f"remove {what}")
+def check_counts(holder: str, counts: Iterable[tuple[str, int, int]]) -> None:
+    """Raise TooLarge for the first (name, number, maximum) with a number above the maximum. `holder`: as text."""
+    for what, count, most in counts:
+        if count > most:
+            raise TooLarge(f"{holder} has {count} {what}; forewarn evaluates at most {most}", f"remove {what}")
 
 
 def check_extent(spec: Any) -> None:
     """Raise TooLarge if work is metered and a Pod's spec exceeds a limit."""
-    if not limited():
-        return
-    for what, count, most in _counts(_object(spec)):
-        if count > most:
-            raise exceeds("the Pod", count, what, most)
+    if limited():
+        check_counts("the Pod", _counts(_object(spec)))
 
 
 def check_metadata_extent(metadata: Any) -> None:
@@ -65,18 +64,15 @@ def check_metadata_extent(metadata: Any) -> None:
     if not limited():
         return
     labels, name = _object(_object(metadata).get("labels")), _object(metadata).get("name")
-    if len(labels) > MAX_LABELS:
-        raise exceeds("the Pod", len(labels), "labels", MAX_LABELS)
+    check_counts("the Pod", [("labels", len(labels), MAX_LABELS)])
     texts = (*labels, *labels.values(), name)
     characters = sum(len(text) for text in texts if isinstance(text, str))
-    if characters > MAX_CHARACTERS:
-        raise exceeds("the Pod", characters, "characters of labels", MAX_CHARACTERS)
+    check_counts("the Pod", [("characters of labels", characters, MAX_CHARACTERS)])
 
 
 def check_quotas(count: int) -> None:
     """Raise TooLarge if a namespace has too many ResourceQuotas; also in offline commands."""
-    if count > MAX_QUOTAS:
-        raise exceeds("the namespace", count, "ResourceQuotas", MAX_QUOTAS)
+    check_counts("the namespace", [("ResourceQuotas", count, MAX_QUOTAS)])
 
 
 def check_quota_extent(spec: Any, name: str = "") -> None:
@@ -88,14 +84,13 @@ def check_quota_extent(spec: Any, name: str = "") -> None:
         return
     scopes, selector = _list(_object(spec).get("scopes")), _object(_object(spec).get("scopeSelector"))
     expressions = _list(selector.get("matchExpressions"))
-    counts = [
+    values = sum(len(_list(_object(e).get("values"))) for e in expressions[:MAX_SCOPES])
+    counts = (
         ("resources", len(_object(_object(spec).get("hard"))), MAX_QUOTA_RESOURCES),
         ("scopes", len(scopes) + len(expressions), MAX_SCOPES),
-    ]
-    values = sum(len(_list(_object(e).get("values"))) for e in expressions[:MAX_SCOPES])
-    for what, count, most in (*counts, ("names of classes", values, MAX_SCOPE_VALUES)):
-        if count > most:
-            raise exceeds(f"ResourceQuota {name}" if name else "the ResourceQuota", count, what, most)
+        ("names of classes", values, MAX_SCOPE_VALUES),
+    )
+    check_counts(f"ResourceQuota {name}" if name else "the ResourceQuota", counts)
 
 
 def _counts(spec: ApiObject) -> Iterator[tuple[str, int, int]]:
