@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 from math import inf, log2
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -120,20 +121,13 @@ def pods_to_delete(pods: Sequence[PodState], related: Sequence[PodState], count:
     """
     if count >= len(pods):
         return pods
-    on_node: dict[str, int] = {}
-    for pod in related:
-        if pod.active:
-            on_node[pod.pod.node_name] = on_node.get(pod.pod.node_name, 0) + 1
-    return by_rank([(pod, on_node.get(pod.pod.node_name, 0)) for pod in pods], now)[:count]
+    on_node = Counter(pod.pod.node_name for pod in related if pod.active)
+    return by_rank([(pod, on_node[pod.pod.node_name]) for pod in pods], now)[:count]
 
 
 def by_rank(ranked: Iterable[tuple[PodState, int]], now: float) -> list[PodState]:
     """Sort Pods for deletion. `ranked`: (Pod, related Pods on its node). Source: `ActivePodsWithRanks`."""
-
-    def compare(one: tuple[PodState, int], other: tuple[PodState, int]) -> int:
-        return _compare(one, other, now)
-
-    return [pod for pod, _ in sorted(ranked, key=cmp_to_key(compare))]
+    return [pod for pod, _ in sorted(ranked, key=cmp_to_key(partial(_compare, now=now)))]
 
 
 POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"

@@ -364,10 +364,8 @@ def with_claims(pod: Pod, templates: Iterable[str]) -> Pod:
 
 def _first_unavailable(sts: _Set) -> PodState | None:
     """Return the unavailable Pod with the lowest ordinal, requested Pods before condemned ones; or None."""
-    for pod in (*(pod for _, pod in sts.replicas), *reversed(sts.condemned)):
-        if pod is not None and (pod.terminating or not sts.available(pod)):
-            return pod
-    return None
+    every = (*(pod for _, pod in sts.replicas), *reversed(sts.condemned))
+    return next((pod for pod in every if pod is not None and (pod.terminating or not sts.available(pod))), None)
 
 
 def _process_condemned(sts: _Set, pod: PodState, first: PodState | None, actions: list[Action]) -> bool:

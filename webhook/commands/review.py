@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         config = configuration(options.config, options.admission_config)
     except ConfigError as fault:
-        return _complain(fault, USAGE)
+        return complain("webhook review", fault, USAGE)
     try:
         paths = config.options.pod_template_paths
         cluster = None
@@ -65,9 +65,9 @@ def main(arguments: Sequence[str]) -> int:
                 lines = _text(str(parse_review(body).subject.ref), phases, cluster)
                 sys.stdout.writelines(clean(line, color=False) + "\n" for line in lines)
     except SourceError as fault:
-        return _complain(fault, status_of(fault))
+        return complain("webhook review", fault, status_of(fault))
     except BadReview as fault:
-        return _complain(f"{options.file}: {fault}. Fix: pass an AdmissionReview as JSON", FAILED)
+        return complain("webhook review", f"{options.file}: {fault}. Fix: pass an AdmissionReview as JSON", FAILED)
     return ALLOWED if all(decision.response.allowed for decision in decisions) else DENIED
 
 
@@ -199,7 +199,3 @@ def _parser() -> argparse.ArgumentParser:
     add("-c", "--config", metavar="FILE", type=existing, help="configuration file (default: built-in defaults)")
     add_admission_option(add)
     return parser
-
-
-def _complain(fault: object, status: int) -> int:
-    return complain("webhook review", fault, status)

@@ -114,18 +114,14 @@ class NodeGroup(NamedTuple):
 
 def from_provider(name: str, size: int, max_size: int | None, obj: ApiObject) -> NodeGroup:
     """Return a group with a template of the cloud provider. `obj`: the Node. Raises InvalidObject."""
-    group = _group(name, size, max_size, obj, None)
+    group = from_node(name, size, max_size, obj, None)
     labels = group.node.labels
     deprecated = {old: labels[label] for label, old in _DEPRECATED.items() if label in labels}
     return group._replace(node=replace(group.node, labels=shared_labels({**labels, **deprecated})))
 
 
-def from_node(name: str, size: int, max_size: int | None, obj: ApiObject, pods: Sequence[Pod]) -> NodeGroup:
-    """Return a group whose template is a node of the group with these Pods. Raises InvalidObject."""
-    return _group(name, size, max_size, obj, pods)
-
-
-def _group(name: str, size: int, max_size: int | None, obj: ApiObject, example: Sequence[Pod] | None) -> NodeGroup:
+def from_node(name: str, size: int, max_size: int | None, obj: ApiObject, example: Sequence[Pod] | None) -> NodeGroup:
+    """Return a group whose template is a node of the group with the Pods `example`. Raises InvalidObject."""
     read, template = Node.from_api(obj), f"template-node-for-{name}"
     taints = tuple(t for t in read.taints if t.key not in _PASSING_TAINTS and not t.key.startswith(_PASSING_PREFIXES))
     labels = shared_labels({**read.labels, HOSTNAME: template, TEMPLATE: "true"})
