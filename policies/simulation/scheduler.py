@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, floor
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from forewarn.policies.copies import replace
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
@@ -717,40 +717,12 @@ class WaitingPods:
         return why
 
 
-class Loop(Protocol):
-    """The part of the simulated Scheduler that PodGroupScheduling uses."""
-
-    clock: Clock
-    api: ApiServer
-    cache: SchedulerCache
-    latencies: Latencies
-    algorithm: SchedulingAlgorithm
-    queue: PriorityQueue
-
-    def assume(self, info: QueuedPodInfo, node: str) -> None:
-        """Treat a Pod as bound to this node from now on."""
-
-    def bind(self, info: QueuedPodInfo, node: str) -> None:
-        """Bind a Pod concurrently with the loop."""
-
-    def fail(self, info: QueuedPodInfo, result: Rejected) -> Callable[[], None] | None:
-        """Requeue a rejected Pod. Returns a function that stores the Pod's new status; None if the status does
-        not change.
-        """
-
-    def preempt_for_group(self, preemption: GroupPreemption, group: PodGroup) -> None:
-        """Evict the victims of the preemption for a PodGroup."""
-
-    def take_next(self) -> None:
-        """Pop the next Pod or PodGroup for the loop, before informers report the last write."""
-
-
 class PodGroupScheduling:
     """Runs the cycles of PodGroups for one scheduler. Also the PreEnqueue plugin of GangScheduling."""
 
     name: ClassVar[str] = GangScheduling.name
 
-    def __init__(self, scheduler: Loop) -> None:
+    def __init__(self, scheduler: Scheduler) -> None:
         self._of = scheduler
         self.waiting = WaitingPods()
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from forewarn.webhook.apiserver.client import ApiServer, connect
-from forewarn.webhook.informer import Informer
+from forewarn.webhook.informer.informer import Informer
 
 
 def resident() -> float:

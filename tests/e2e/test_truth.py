@@ -19,7 +19,7 @@ import pytest
 from forewarn.policies import Prediction, predict
 from forewarn.policies.releases.release import Release, known_minor
 from forewarn.webhook.apiserver.client import ApiServer, connect
-from forewarn.webhook.informer import Informer
+from forewarn.webhook.informer.informer import Informer
 from tests.e2e.build import MINOR
 from tests.e2e.random_cases import SEED, case_of
 from tests.e2e.truth import (

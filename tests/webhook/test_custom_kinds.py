@@ -14,8 +14,8 @@ from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS, KindSpec
 from forewarn.policies.sources import load_cluster
 from forewarn.webhook.admission.review import Hook
 from forewarn.webhook.apiserver.client import ApiError
-from forewarn.webhook.informer import Informer
 from forewarn.webhook.informer.custom import discover, follow_custom
+from forewarn.webhook.informer.informer import Informer
 from tests.webhook.builders import decided, priority_class, review
 from tests.webhook.informer.test_informer import NOW, until
 from tests.webhook.scripted_api import BY_NAME, ScriptedApi, client, kubeconfig, scripted_api

@@ -100,8 +100,8 @@ def from_watches(
     from forewarn.policies.objects.bounded import retained_part
     from forewarn.webhook.apiserver.classes import LiveClasses
     from forewarn.webhook.apiserver.client import ApiServer, connect
-    from forewarn.webhook.informer import Informer
     from forewarn.webhook.informer.custom import follow_custom, follow_optional
+    from forewarn.webhook.informer.informer import Informer
 
     # Lists are objects by the hundred thousand and no cycles: the collector's default takes a third of the time.
     gc.set_threshold(_COLLECT_AFTER)

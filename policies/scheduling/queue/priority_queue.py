@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from math import floor, sqrt
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.copies import replace
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
@@ -42,15 +42,10 @@ class BackoffQueue:
     An idle scheduler pops rejected Pods before their back-off expires.
     """
 
-    def __init__(
-        self, now: Callable[[], float], less: Callable[[Entity], Any], initial: float = 1, most: float = 10
-    ) -> None:
-        """Start empty. `now`: returns seconds. `less`: the sort key of activeQ.
-
-        `initial`, `most`: podInitialBackoffSeconds and podMaxBackoffSeconds.
-        """
+    def __init__(self, now: Callable[[], float], initial: float = 1, most: float = 10) -> None:
+        """Start empty. `now`: returns seconds. `initial`, `most`: podInitialBackoffSeconds and podMaxBackoffSeconds."""
         self._now, self._initial, self._most = now, initial, most
-        self._rejected = PodHeap(lambda info: (self.expiration(info), less(info)))
+        self._rejected = PodHeap(lambda info: (self.expiration(info), PrioritySort.key(info)))
         self._failed = PodHeap(self.expiration)
 
     def __len__(self) -> int:
@@ -199,38 +194,13 @@ class Nominator:
         return list(self._by_node.get(node, {}).values())
 
 
-class Entities(Protocol):
-    """The part of PriorityQueue that PodGroupQueue uses. An entity is a queued Pod or PodGroup."""
-
-    @property
-    def now(self) -> Callable[[], float]:
-        """The function that returns the time in seconds."""
-
-    def take(self, key: Key) -> tuple[Entity | None, Strategy]:
-        """Remove the entity with this key: return (the entity or None, the strategy of the queue that contained
-        the entity).
-        """
-
-    def entity(self, key: Key) -> Entity | None:
-        """Return the entity with this key, or None."""
-
-    def requeue(self, info: Entity, strategy: Strategy, event: ClusterEvent | None) -> bool:
-        """Put an entity into the queue of the strategy, unless a plugin gates the entity.
-
-        Return whether the entity is active.
-        """
-
-    def to_active(self, info: Entity) -> bool:
-        """Put an entity into activeQ, unless a plugin gates the entity. Return whether the entity is active."""
-
-
 class PodGroupQueue:
     """The PodGroups of the queue, and the Pods that cannot be queued in a PodGroup yet.
 
     A Pod is incomplete while its PodGroup object is missing, and pending during a scheduling cycle of its PodGroup.
     """
 
-    def __init__(self, queue: Entities) -> None:
+    def __init__(self, queue: PriorityQueue) -> None:
         self._queue = queue
         self._groups: dict[Key, PodGroup] = {}
         self._incomplete: dict[Key, dict[Key, QueuedPodInfo]] = {}
@@ -408,7 +378,7 @@ class PriorityQueue:
         self.groups = PodGroupQueue(self) if has_pod_groups else None
         self.now, self.nominator, self._hints, self._gates = now, nominator, hints, gates
         self.active = PodHeap(PrioritySort.key)
-        self.backoff = BackoffQueue(now, PrioritySort.key, *backoff)
+        self.backoff = BackoffQueue(now, *backoff)
         self.unschedulable = UnschedulablePods()
         self._in_flight: dict[str, list[InFlightEvent]] = {}
 

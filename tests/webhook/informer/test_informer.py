@@ -13,7 +13,7 @@ from forewarn.policies.cluster.cache import ClusterSnapshot
 from forewarn.policies.kinds.registry import KINDS
 from forewarn.policies.releases.release import Release
 from forewarn.webhook.apiserver.client import ApiError, ApiServer, connect
-from forewarn.webhook.informer import Informer, Pace
+from forewarn.webhook.informer.informer import Informer, Pace
 from tests.webhook.builders import OBJECTS, deployment, namespace, pod, priority_class
 from tests.webhook.scripted_api import QUICK, ScriptedApi, client, kubeconfig, scripted_api
 

@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 from forewarn.policies.objects.bounded import retained_part
 from forewarn.webhook.apiserver.client import ApiServer, connect
-from forewarn.webhook.informer import Informer
+from forewarn.webhook.informer.informer import Informer
 
 def peak():
     return int(next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line).split()[1])

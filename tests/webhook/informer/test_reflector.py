@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.kinds.registry import KindSpec
 from forewarn.webhook.apiserver.client import ApiError, Event, EventType, Expired, Page, Silent
-from forewarn.webhook.informer import Backoff, Pace, Reflector
-from forewarn.webhook.informer.informer import Outlets
+from forewarn.webhook.informer.informer import Backoff, Outlets, Pace, Reflector
 from forewarn.webhook.informer.state import Changed, ListCompleted, Listed, ListStarted, Responded
 from tests.webhook.builders import pod
 from tests.webhook.scripted_api import BY_NAME
