@@ -279,21 +279,15 @@ _AHEAD: Final = 32
 """Number of nodes whose candidates are computed together at first; then twice as many each time."""
 
 
-class OnNode(NamedTuple):
-    """The preemption on one node, for a Pod that may run only on this node. `candidate` None: the Pod stays Pending."""
-
-    node: str
-    candidate: Candidate | None
-
-
 class OnEachNode(NamedTuple):
     """The outcome of a Pod for each of several nodes, if the Pod may run only on this node.
 
-    `fits`: nodes on which the Pod fits without preemption. `others`: the other nodes in the given order.
+    `fits`: nodes on which the Pod fits without preemption. `others`: the other nodes in the given order, each with the
+    preemption candidate; None: the Pod stays Pending.
     """
 
     fits: frozenset[str]
-    others: Iterator[OnNode]
+    others: Iterator[tuple[str, Candidate | None]]
 
 
 def capacity_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> Capacity | None:
@@ -427,7 +421,7 @@ def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> OnEachNo
     return OnEachNode(fits, _one_by_one(framework, pod, [node for node in nodes if node not in fits]))
 
 
-def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterator[OnNode]:
+def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterator[tuple[str, Candidate | None]]:
     """Yield the preemption on each node. Candidates are computed in blocks of nodes.
 
     A new block starts early if the evictions so far may cause a PDB violation on the next node.
@@ -445,7 +439,7 @@ def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterato
         candidate = candidates.get(node)
         if candidate is not None:
             charged = charged_pdbs(snapshot.pdbs, candidate.victims, charged)
-        yield OnNode(node, candidate)
+        yield node, candidate
 
 
 def _may_be_violated(

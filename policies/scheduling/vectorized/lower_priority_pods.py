@@ -228,54 +228,6 @@ def matching_kinds(matrix: PodMatrix, pdb: PodDisruptionBudget) -> NDArray[np.in
     return entry[0].values()
 
 
-class ReprieveOrder(NamedTuple):
-    """Tables of [rank, node] with the lower-priority Pods of each node in reprieve order.
-
-    `kind`: equivalence class. `start`: start time. `place`: index in the Pods of the node. `violates`: whether the
-    eviction violates a PDB. `undecided`: nodes whose order depends on names of Pods, which the tables do not contain.
-    Nodes are numbered by their index in the argument `nodes`.
-    """
-
-    kind: NDArray[np.int32]
-    start: NDArray[np.int64]
-    place: NDArray[np.int16]
-    violates: NDArray[np.bool_]
-    undecided: list[int]
-
-
-def reprieve_order(
-    matrix: PodMatrix, priority: int, pdbs: Mapping[str, Sequence[PodDisruptionBudget]], nodes: NDArray[np.intp]
-) -> ReprieveOrder:
-    """Return the Pods with lower priority than `priority` on these nodes: first Pods that violate a PDB, each group by
-    importance.
-
-    `pdbs`: namespace -> PDBs. `nodes`: row numbers. Source: upstream `SelectVictimsOnNode`.
-    """
-    priorities = matrix.kinds.priority.values()
-    kinds, starts = matrix.kind[:, nodes], matrix.start[:, nodes]
-    place, node = np.nonzero((kinds > 0) & (priorities[kinds] < priority))
-    kind, start = kinds[place, node], starts[place, node]
-    order = _by_importance(node, priorities[kind], start, place, in_order=matrix.semantics.unstarted_victims_in_order)
-    node, kind, start, place = node[order], kind[order], start[order], place[order]
-    violates, named = _violations(matrix, pdbs, node, kind)
-    if violates.any():
-        order = np.argsort(2 * node + ~violates, kind="stable")
-        node, kind, start, place, violates = node[order], kind[order], start[order], place[order], violates[order]
-        named = named[order]
-    rank = _rank(node)
-    shape = (int(rank.max()) + 1 if len(rank) else 0), len(nodes)
-    result = ReprieveOrder(
-        np.zeros(shape, np.int32),
-        np.zeros(shape, np.int64),
-        np.zeros(shape, np.int16),
-        np.zeros(shape, np.bool_),
-        sorted(set(node[named].tolist())),
-    )
-    result.kind[rank, node], result.start[rank, node] = kind, start
-    result.place[rank, node], result.violates[rank, node] = place, violates
-    return result
-
-
 def _by_importance(
     node: NDArray[np.intp],
     priority: NDArray[np.int64],
@@ -546,18 +498,34 @@ class LowerPriorityPods:
             self.levels = levels if len(levels) <= MAX_LEVELS else levels[:0]
 
     def _order(self, matrix: PodMatrix, snapshot: Snapshot, some: NDArray[np.intp]) -> None:
-        """Sort the Pods of some nodes into the order in which preemption reprieves them."""
+        """Sort the Pods of some nodes into the order in which preemption reprieves them: first Pods that violate a PDB,
+        each group by importance. Source: upstream `SelectVictimsOnNode`.
+        """
         charge(20 + _SORTING * len(matrix.kind) * len(some) // VECTOR)
-        order = reprieve_order(matrix, self.priority, self._pdbs, some)
-        ranks = len(order.kind)
+        priorities = matrix.kinds.priority.values()
+        kinds, starts = matrix.kind[:, some], matrix.start[:, some]
+        place, node = np.nonzero((kinds > 0) & (priorities[kinds] < self.priority))
+        kind, start = kinds[place, node], starts[place, node]
+        in_order = matrix.semantics.unstarted_victims_in_order
+        order = _by_importance(node, priorities[kind], start, place, in_order=in_order)
+        node, kind, start, place = node[order], kind[order], start[order], place[order]
+        violates, undecided = _violations(matrix, self._pdbs, node, kind)
+        if violates.any():
+            order = np.argsort(2 * node + ~violates, kind="stable")
+            node, kind, start, place, violates = node[order], kind[order], start[order], place[order], violates[order]
+            undecided = undecided[order]
+        rank = _rank(node)
+        ranks = int(rank.max(initial=-1)) + 1
         if ranks > len(self.kind):
             self._grow(ranks)
-        for name in ("kind", "start", "place", "violates"):
-            table = getattr(self, name)
-            table[:ranks, some], table[ranks:, some] = getattr(order, name), 0
-        self.count[some] = np.count_nonzero(order.kind, axis=0)
-        self.violating[some] = np.count_nonzero(order.violates, axis=0)
-        for row in some[order.undecided].tolist():
+        for table in (self.kind, self.start, self.place, self.violates):
+            table[:, some] = 0
+        rows = some[node]
+        self.kind[rank, rows], self.start[rank, rows] = kind, start
+        self.place[rank, rows], self.violates[rank, rows] = place, violates
+        self.count[some] = np.bincount(node, minlength=len(some))
+        self.violating[some] = np.bincount(node[violates], minlength=len(some))
+        for row in some[np.unique(node[undecided])].tolist():
             charge(_NODE + 3 * len(snapshot.node_infos[row].pods))
             self._set(row, snapshot.node_infos[row], matrix)
 

@@ -209,14 +209,14 @@ def test_candidates_that_are_worked_out_ahead_are_those_of_one_node_after_the_ot
         ahead = on_each_node(state.scheduling, pod, names)
         assert ahead is not None
         snapshot = state.scheduling
-        for have in ahead.others:
-            alone = on_each_node(snapshot, pod, [have.node])
+        for node, have in ahead.others:
+            alone = on_each_node(snapshot, pod, [node])
             assert alone is not None
-            (want,) = alone.others
-            assert have == want, (number, have.node)
-            assert want.candidate is not None
-            seen[want.candidate.num_pdb_violations] += 1
-            snapshot = snapshot.with_pdbs(charged_pdbs(snapshot.pdbs, want.candidate.victims))
+            ((_, want),) = alone.others
+            assert have == want, (number, node)
+            assert want is not None
+            seen[want.num_pdb_violations] += 1
+            snapshot = snapshot.with_pdbs(charged_pdbs(snapshot.pdbs, want.victims))
     assert min(seen[0], seen[1]) > 20, seen
 
 
