@@ -646,9 +646,8 @@ def storage_of(matrix: PodMatrix, snapshot: Snapshot) -> StorageColumns:
     """Return the storage of the Snapshot's nodes, up to date. Raises CutShort."""
     if matrix.storage is None:
         matrix.storage = StorageColumns()
-    storage_columns: StorageColumns = matrix.storage
-    storage_columns.sync(snapshot)
-    return storage_columns
+    matrix.storage.sync(snapshot)
+    return matrix.storage
 
 
 CACHE_SIZE: Final = 64
@@ -743,21 +742,21 @@ class PodMatrix:
         """
         self.matching_pdbs = MatchingPdbs(self.kinds)
         self.nominations: dict[int, Any] = {}
-        """Number of shards of a table -> its nominated Pods (nominations.py).
+        """Number of shards of a table -> its nominated Pods (node_fit.py).
 
         The table of the cluster has many shards, the table after a hypothetical preemption has one.
         """
         self.static_rejections: dict[Hashable, tuple[object, object, Any]] = {}
         """Static fields of specs -> (a spec, the table of nodes, the static rejections)."""
         self.static_statuses: dict[Hashable, Any] = {}
-        """Static fields of specs -> the reasons of the static rejections (rejections.py)."""
+        """Static fields of specs -> the reasons of the static rejections (vectorized_cycle.py)."""
         self.repelling = KindsWithTerms(self.kinds, lambda pod: pod.spec.pod_affinity.required_anti_affinity)
         """Classes whose required anti-affinity affects other Pods."""
         self.attractive = KindsWithTerms(self.kinds, lambda pod: pod.spec.pod_affinity.attracting)
         """Classes whose Pod affinity affects the scores of other Pods."""
         self._scores: dict[Hashable, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
-        self.storage: Any = None
-        """The claims, volumes and drivers (storage.py)."""
+        self.storage: StorageColumns | None = None
+        """The claims, volumes and drivers."""
 
     def sync(self, snapshot: Snapshot) -> None:
         """Update the tables to this Snapshot. Raises CutShort; the next call continues."""
