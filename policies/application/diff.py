@@ -663,7 +663,7 @@ def conditions(diff: Diff) -> set[str]:
     met = {"change"} if any(not changed.is_restart for changed in diff.objects) else set[str]()
     for cluster in diff.clusters:
         met |= {"rejected"} if cluster.rejected or cluster.rejected_pods else set()
-        met |= conditions_of(cluster.answer.answer.of_upgrade, None) if cluster.answer else set()
+        met |= conditions_of(cluster.answer.answer, cluster.answer.answer) if cluster.answer else set()
     return met
 
 

@@ -31,7 +31,7 @@ from forewarn.policies.simulation.summary import Outcome, Summary, explore, name
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.whatif import MAX_UNTIL, class_change
-from forewarn.policies.whatif.arrivals import Branch, End, with_new_nodes
+from forewarn.policies.whatif.arrivals import Branch, Worst, with_new_nodes
 from forewarn.policies.whatif.comparison import ask, placeholder_workloads, typical
 from forewarn.policies.whatif.occupancy import Occupancy
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.simulation.clock import Event
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
-    from forewarn.policies.whatif.autoscalers import Autoscaling, WithNewNodes
+    from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.whatif.questions import Question
 
@@ -136,7 +136,7 @@ class WhatIf(Result):
 
         If autoscalers add or remove nodes, `fewer` and `pending` are those of the end with these nodes.
         """
-        return conditions_of(self.answer.of_upgrade, None if self.answer.grown else self.answer.with_new_nodes)
+        return conditions_of(self.answer.of_upgrade, self.answer.end)
 
     @optional_in_json
     def basis(self) -> Literal["settled"] | None:
@@ -158,15 +158,14 @@ class WhatIf(Result):
         return to_dict(replace(self, timeline=self.answer.simulation.timeline.events) if timeline else self)
 
 
-def conditions_of(answer: Answer, end: WithNewNodes | None) -> frozenset[str]:
-    """Return the conditions of `--fail-on` that an answer meets. `end`: the end with the nodes of autoscalers, which
-    decides about `fewer` and `pending`; None for that without.
+def conditions_of(answer: Answer, end: Answer) -> frozenset[str]:
+    """Return the conditions of `--fail-on` that an answer meets. `end`: the answer that decides about `fewer` and
+    `pending`.
     """
     forced = answer.upgrade is not None and answer.upgrade.forced
-    before = {workload.workload: workload.pending_before for workload in answer.workloads}
     met = {
-        "fewer": end.fewer if end else answer.fewer,
-        "pending": any(each.pending > before.get(each.workload, 0) for each in (end or answer).workloads),
+        "fewer": end.fewer,
+        "pending": any(each.pending > each.pending_before for each in end.workloads),
         "preemption": answer.preempted,
         "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,
         "quota": answer.over_quota,
@@ -208,7 +207,7 @@ def whatif(
         world = world_with(cache, question.arrivals, _horizon(question) if until is None else until)
         watch, runs = Occupancy if nodes_over_time else None, change.runs if isinstance(change, Events) else 0
         after = autoscaling.after(question.lost)
-        with Branch(question, after, End.of) as branch:
+        with Branch(question, after, Worst.of) as branch:
             answered = ask if runs > 1 else typical
             answer = answered(question, world, progress, watch, branch.autoscaling, run=branch.run)
             answer = with_new_nodes(answer, branch)
@@ -238,10 +237,9 @@ def _placeholders(answer: Answer, cluster: Cluster) -> list[str]:
     """The workloads of placeholder Pods that lose Pods."""
     simulation, pods = answer.simulation, cluster.snapshot.pods.values()
     names, workloads = names_in(simulation), placeholder_workloads(simulation, pods, cluster.config.options)
-    found = {preemption.workload for preemption in (*answer.preempted, *answer.of_upgrade.preempted)}
-    return sorted(
-        {*map(names.of, workloads)} & (found | {workload.workload for workload in answer.workloads if workload.missed})
-    )
+    found = {each.workload for one in (answer, answer.end) for each in one.preempted}
+    found |= {each.workload for one in (answer, answer.end) for each in one.workloads if each.missed}
+    return sorted({*map(names.of, workloads)} & found)
 
 
 def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: Question) -> list[Ranked]:

@@ -230,6 +230,8 @@ def _back_at(row: WorkloadBack, explained: Container[str]) -> str:
     if row.pending:
         why = f": {in_short(row.message)}" if row.message and row.workload not in explained else ""
         return f"{row.pending} Pending{why}"
+    if row.message:
+        return row.message
     return "-" if row.at is None else duration(row.at)
 
 

@@ -262,7 +262,7 @@ class Answer(NamedTuple):
     until_scheduled: Hidden[bool] = False
     """Whether as many nodes are added as Pending Pods need."""
     grown: Hidden[Answer | None] = None
-    """The answer with new nodes, if they arrive during an upgrade."""
+    """The answer with `withNewNodes`."""
     alike: Hidden[tuple[int, int] | None] = None
     """The number of runs with this outcome, and of all, if random ties and races are simulated."""
 
@@ -338,6 +338,12 @@ class Answer(NamedTuple):
     @property
     def of_upgrade(self) -> Answer:
         """The answer with new nodes, if new nodes arrive during an upgrade; otherwise this answer."""
+        is_grown = self.upgrade is not None and self.with_new_nodes is not None and self.with_new_nodes.nodes
+        return self.end if is_grown else self
+
+    @property
+    def end(self) -> Answer:
+        """The answer with the nodes that autoscalers add and remove; otherwise this answer."""
         if self.grown is None:
             return self
         return self.grown._replace(

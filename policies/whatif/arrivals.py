@@ -14,7 +14,6 @@ from functools import partial
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemon_pod
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import SCAN_INTERVAL
 from forewarn.policies.findings import one_line
 from forewarn.policies.forecast.impact import NewNodes
@@ -22,8 +21,7 @@ from forewarn.policies.forks import forked
 from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Names, names_in, waiting_in
-from forewarn.policies.whatif.answer import Answer, WorkloadCount
+from forewarn.policies.simulation.summary import Names, names_in
 from forewarn.policies.whatif.autoscalers import (
     Autoscalers,
     WithNewNodes,
@@ -35,7 +33,7 @@ from forewarn.policies.whatif.autoscalers import (
     seen_by_cluster_autoscaler,
     waiting_pods,
 )
-from forewarn.policies.whatif.comparison import count_by_workload, prepare
+from forewarn.policies.whatif.comparison import prepare
 from forewarn.policies.whatif.new_nodes import Rounds
 from forewarn.policies.whatif.scale_down import Removals
 from forewarn.policies.whatif.scale_up import ScaleUps, Scans
@@ -50,6 +48,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.api_server import Change
+    from forewarn.policies.whatif.answer import Answer
     from forewarn.policies.whatif.autoscalers import Autoscaling, ScaleDowns
     from forewarn.policies.whatif.comparison import Ended
     from forewarn.policies.whatif.new_nodes import NewNode
@@ -106,35 +105,6 @@ class Worst(NamedTuple):
             if total < worst:
                 worst, at = total, event.t
         return cls(WorstMoment(worst, at), lowest)
-
-
-class End(NamedTuple):
-    """The end of a simulation with new nodes: Pods and the time of the last scheduled Pod by workload.
-
-    `messages`: why Pods are Pending, by displayed workload. `with_node`: DaemonSet Pods on nodes that no longer exist.
-    """
-
-    counts: Mapping[Workload, tuple[int, int]]
-    last: Mapping[Workload, float]
-    worst: Worst
-    messages: Mapping[str, str]
-    settled_at: float
-    with_node: Mapping[Workload, int]
-
-    @classmethod
-    def of(cls, simulation: Simulation) -> End:
-        """The end of a completed simulation."""
-        counts = {workload: (each.running, each.pending) for workload, each in count_by_workload(simulation).items()}
-        messages = {each.group: each.message for each in waiting_in(simulation, names_in(simulation))}
-        last, settled_at = last_scheduled(simulation), max(simulation.timeline.last, 0.0)
-        return cls(counts, last, Worst.of(simulation), messages, settled_at, _left_with_nodes(simulation))
-
-
-def _left_with_nodes(simulation: Simulation) -> Counter[Workload]:
-    """Return the number of DaemonSet Pods at time 0 on nodes that no longer exist, by workload."""
-    nodes, origins = simulation.api.nodes, simulation.timeline.origins
-    pods = [state.pod for state in simulation.world.pods if state.active and is_daemon_pod(state.pod)]
-    return Counter(origins[pod.key].workload for pod in pods if pod.node_name and pod.node_name not in nodes)
 
 
 def last_scheduled(simulation: Simulation) -> dict[Workload, float]:
@@ -283,7 +253,7 @@ class ClusterAutoscalerRounds(Rounds):
 class Grown(NamedTuple):
     """The result of a simulation with new nodes, and the nodes of all rounds. `reaction`: at its end.
 
-    `omitted`: number of nodes that did not arrive because of a limit. `answer`: about an upgrade.
+    `omitted`: number of nodes that did not arrive because of a limit. `answer`: with the nodes.
     """
 
     result: Any
@@ -386,9 +356,8 @@ class Branch:
             rounds.deliver()
         simulation.run()
         nodes = [node for rounds in every for node, _ in rounds.launched if node[2] <= simulation.clock.now]
-        omitted, answer = sum(rounds.omitted for rounds in every), None
-        if question.upgrade and self._answer_of:
-            answer = self._answer_of(simulation, question)
+        omitted = sum(rounds.omitted for rounds in every)
+        answer = self._answer_of(simulation, question) if self._answer_of else None
         return Grown(self._measure(simulation), nodes, omitted, self._reaction(simulation, every), answer)
 
     def _reaction(self, simulation: Simulation, every: Sequence[Rounds]) -> Autoscalers:
@@ -439,75 +408,62 @@ def with_new_nodes(answer: Answer, branch: Branch) -> Answer:
     if grown is None:
         return answer
     removed = grown.reaction.scale_down is not None and grown.reaction.scale_down.removed
-    return answer._replace(
-        with_new_nodes=_with_new_nodes(answer, grown) if grown.nodes or removed else None,
-        autoscalers=grown.reaction,
-        grown=grown.answer if grown.nodes else None,
-    )
+    end = grown.answer if grown.nodes or removed else None
+    arrived = _with_new_nodes(answer, grown, end) if end else None
+    return answer._replace(with_new_nodes=arrived, autoscalers=grown.reaction, grown=end)
 
 
-def _with_new_nodes(answer: Answer, grown: Grown) -> WithNewNodes:
-    nodes, end = grown.nodes, grown.result
+def _with_new_nodes(answer: Answer, grown: Grown, end: Answer) -> WithNewNodes:
+    """`end`: the answer with new nodes."""
+    nodes, worst = grown.nodes, grown.result
     milli_cpu = Counter[str]()
     for group, node, _ in nodes:
         milli_cpu[group] += node.allocatable.milli_cpu
-    rows, run = list(_rows(answer, end)), grown.answer.upgrade if grown.answer else None
+    run = end.upgrade
     return WithNewNodes(
         nodes=dict(Counter(group for group, _, _ in nodes)),
         milli_cpu=milli_cpu.total(),
         milli_cpu_by_group=milli_cpu,
         first_node_at=min((at for _, _, at in nodes), default=None),
-        worst=end.worst.moment,
-        running=sum(running for running, _ in end.counts.values()),
-        fewer=sum(missed for _, missed in rows),
-        pending=sum(pending for _, pending in end.counts.values()),
-        settled_at=end.settled_at,
-        workloads=[back for back, _ in rows],
+        worst=worst.moment,
+        running=end.running_after,
+        fewer=end.fewer,
+        pending=sum(workload.pending for workload in end.workloads),
+        settled_at=end.summary.settled_at,
+        workloads=list(_rows(answer, end, worst)),
         nodes_not_simulated=grown.omitted,
-        daemon_pods=max(_daemon_pods(end.counts) - _daemon_pods(_running(answer)), 0),
+        daemon_pods=max(_more_daemon_pods(end) - _more_daemon_pods(answer), 0),
         upgraded=len(run.done) if run else None,
         upgraded_at=run.seconds if run and run.complete else None,
-        preempted=len(grown.answer.preempted) if grown.answer else None,
+        preempted=len(end.preempted) if run else None,
     )
 
 
-def _running(answer: Answer) -> dict[tuple[str, str], tuple[int, int]]:
-    return {key: (count.running, count.pending) for key, count in count_by_workload(answer.simulation).items()}
+def _more_daemon_pods(answer: Answer) -> int:
+    return sum(workload.after - workload.before for workload in answer.workloads if workload.kind == DAEMON_SET)
 
 
-def _daemon_pods(counts: Mapping[tuple[str, str], tuple[int, int]]) -> int:
-    return sum(running for (kind, _), (running, _) in counts.items() if kind == DAEMON_SET)
-
-
-def _rows(answer: Answer, end: End) -> Iterator[tuple[WorkloadBack, int]]:
-    """Yield the workloads of the answer, and those that miss Pods only with new nodes, with their missed replicas."""
-    names = answer.summary.names
-    workloads = {names.of(workload): workload for workload in {**end.worst.by_workload, **end.counts}}
-    for standing in (*answer.workloads, *_only_with_nodes(answer, end)):
-        workload = workloads.get(standing.workload, ("", standing.workload))
-        running, pending = end.counts.get(workload, (0, 0))
-        back = WorkloadBack(
-            workload=standing.workload,
-            before=standing.before,
-            worst=end.worst.by_workload.get(workload, 0),
-            after=running,
-            without_new_nodes=standing.after,
-            pending_without_new_nodes=standing.pending,
-            pending=pending,
-            at=None if pending else end.last.get(workload),
-            message=end.messages.get(standing.workload, "") if pending else "",
+def _rows(answer: Answer, end: Answer, worst: Worst) -> Iterator[WorkloadBack]:
+    """Yield the workloads of the answer, and those that miss Pods only with new nodes. `end`: the answer with these."""
+    names, last = end.summary.names, {bound.workload: bound.t for bound in end.bound}
+    lowest = {names.of(workload): running for workload, running in worst.by_workload.items()}
+    without, with_nodes = ({each.workload: each for each in one.workloads} for one in (answer, end))
+    for name in {**without, **with_nodes}:
+        each = without.get(name) or with_nodes[name]
+        other = with_nodes.get(name, each._replace(after=each.before, pending=0, message="", failure=""))
+        if name not in without and not (each.missed or each.pending):
+            continue
+        yield WorkloadBack(
+            workload=name,
+            before=each.before,
+            worst=lowest.get(name, 0),
+            after=other.after,
+            without_new_nodes=each.after if name in without else each.before,
+            pending_without_new_nodes=each.pending if name in without else 0,
+            pending=other.pending,
+            at=None if other.pending or other.failure else last.get(name),
+            message=other.failure or other.message,
         )
-        gone = end.with_node.get(workload, 0)
-        yield back, standing._replace(after=running, pending=pending, with_node=gone).missed
-
-
-def _only_with_nodes(answer: Answer, end: End) -> Iterator[WorkloadCount]:
-    found = {standing.workload for standing in answer.workloads}
-    for workload, count in count_by_workload(answer.simulation).items():
-        name, (running, pending) = answer.summary.names.of(workload), end.counts.get(workload, (0, 0))
-        if name not in found and (running + end.with_node.get(workload, 0) < count.running or pending):
-            about = count.origin.namespace, count.origin.priority_class, count.origin.priority
-            yield WorkloadCount(name, *about, count.running, count.running, 0, 0, "")
 
 
 def added_for(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling) -> NewNodes:

@@ -298,8 +298,8 @@ class WorkloadBack(NamedTuple):
     """The number of running Pods of a workload: before the change, at its worst moment, at the end, and at the end
     without new nodes.
 
-    `pending`: number of Pods that are Pending at the end, for the reason `message`. `at`: seconds until its last Pod
-    was scheduled; null if Pods are Pending at the end, or if no Pod was scheduled.
+    `pending`: number of Pods that are Pending at the end. `message`: why they are Pending, or why the Job fails. `at`:
+    seconds until its last Pod was scheduled; null if `message` has a reason, or if no Pod was scheduled.
     """
 
     workload: str

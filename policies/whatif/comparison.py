@@ -351,17 +351,19 @@ def _compared(
     after: Mapping[tuple[str, str], Count],
     summary: Summary,
 ) -> list[WorkloadCount]:
-    """Return the workloads that differ or have Pending Pods: those that miss Pods first, by priority."""
+    """Return the workloads that differ, fail or have Pending Pods: those that miss Pods first, by priority."""
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
     failures = _failures(simulation, start.failed)
     scaled_down = start.replicas - _replicas(simulation, question, start.before)
     found = []
-    for workload in {**start.before, **after}:
-        origin = (after.get(workload) or start.before[workload]).origin
+    origins = simulation.timeline.origins.values() if failures else ()
+    failed = {origin.workload: Count(origin) for origin in origins if origin.workload in failures}
+    for workload, count in {**failed, **start.before, **after}.items():
+        origin = count.origin
         one, other = start.before.get(workload, Count(origin)), after.get(workload, Count(origin))
-        if one.running != other.running or one.pending or other.pending:
+        if one.running != other.running or one.pending or other.pending or workload in failures:
             name = summary.names.of(workload)
-            count = WorkloadCount(
+            standing = WorkloadCount(
                 *(name, origin.namespace, origin.priority_class, origin.priority),
                 *(one.running, other.running, one.pending, other.pending),
                 message=messages.get(name, "") if other.pending else "",
@@ -371,7 +373,7 @@ def _compared(
                 failure=failures.get(workload, ""),
                 unwanted=scaled_down[workload],
             )
-            found.append(count)
+            found.append(standing)
     return sorted(found, key=lambda s: (not (s.missed or s.pending), -s.priority, -s.missed, -s.pending, s.workload))
 
 
