@@ -20,13 +20,14 @@ from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.dump import QUIET
 from forewarn.policies.simulation.summary import Summary, preemption_text
 from forewarn.policies.whatif.answer import Answer, Preemption, WithoutChange, WorkloadCount, pairs
+from forewarn.policies.whatif.autoscalers import not_predicted
 from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked, running_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.kube_apiserver.priority import Resolved
-    from forewarn.policies.whatif.autoscalers import WithNewNodes
+    from forewarn.policies.whatif.autoscalers import Autoscalers
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
 
 HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "PDB VIOLATIONS", "PLACEHOLDERS PREEMPTED")
@@ -38,8 +39,10 @@ _MAX_EDGES: Final = 12
 _EFFECTS: Final = 3
 _LONGEST: Final = 300
 _LONGEST_NAME: Final = 100
-_LONGEST_LINE: Final = 170
-"""Characters of a headline that name all effects beside new nodes."""
+_LONGEST_LINE: Final = 238
+"""Characters of a first line that names all effects."""
+_LONGEST_NAMES: Final = 60
+"""Characters of several names."""
 _SAME: Final = "same reason"
 _REPLACEMENT: Final = "replacement Pod"
 
@@ -62,53 +65,52 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
 
 
 def headline(answer: Answer, change: ClassChange | None = None) -> str:
-    """The answer as a phrase: the effects of a class change on new Pods, and of the event."""
+    """The answer as a phrase: the effects of a class change on new Pods, and of the event; fewer in a long line."""
     if answer.of_upgrade is not answer:
         return f"with new nodes, {headline(answer.of_upgrade)}"
+    texts = [_headline(answer, change, less) for less in range(3)]
+    return next((text for text in texts if len(text) + len(answer.title) <= _LONGEST_LINE), texts[-1])
+
+
+def _headline(answer: Answer, change: ClassChange | None, less: int) -> str:
+    """`less`: 1 without some effects, 2 also without limits of new nodes."""
+    with_nodes, effects = on_new_nodes(answer), effects_of(answer)
     is_told = change is not None and answer.summary.all_run_at is not None
     of_class, progress = on_new_pods(change.changed) if change else [], [_progress(answer), *_moved(answer)]
     wanted = [phrase for phrase in ("" if is_told else _created(answer), *progress) if phrase]
     no_effect = NO_EFFECT.removesuffix(_creates(answer) * bool(_unscheduled(answer)) * " or newly Pending")
-    said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer), *wanted]))
-    phrases = (on_new_nodes(answer), on_removed_nodes(answer))
-    new_nodes = _nodes_needed(answer) if answer.replicas else "; ".join(filter(None, phrases))
-    told = _in_short(said, answer, new_nodes, no_effect if wanted else "")
+    said = ", ".join(filter(None, [*([] if with_nodes else of_class), _on_added_nodes(answer), *wanted]))
+    if less and with_nodes and effects:
+        said = "" if all(arrival.op == "lost" for arrival in answer.simulation.world.arrivals) else said
+        effects = effects[: 1 if said else 2]
+    unwanted = joined(effects, _EFFECTS - bool(said) - max(less - 1, 0), 1 if less else 2)
+    told = "; ".join(filter(None, (said, unwanted or (no_effect if wanted else ""))))
     unread = "".join(f", {phrase}" for phrase in unfinished([answer]))
     nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
     if not_simulated := answer.not_simulated:
         problems = [problem.partition(". Fix: ")[0] for problem in not_simulated]
         nothing = f"not simulated: {cut(listed(problems, 1), _LONGEST)}"
         unread = (f", {plural(len(not_simulated), 'object')} not simulated" if told else "") + unread
-    return (told or nothing) + unread + (f"; {new_nodes}" if new_nodes else "")
+    text, removed = (told or nothing) + unread, on_removed_nodes(answer)
+    if with_nodes:
+        end = [f"{with_nodes}{_limits_hit(answer.autoscalers) if less < 2 else ''}", removed]
+        return "; ".join([*of_class, ", ".join(filter(None, end)), f"without: {text}"])
+    return "; ".join(filter(None, (text, _no_nodes(answer), removed)))
 
 
-def _in_short(said: str, answer: Answer, new_nodes: str, no_effect: str) -> str:
-    """The phrase `said` and the first effects; beside a phrase about new nodes fewer, and not the new Pods of a loss.
-
-    `no_effect`: the phrase for an answer without effects.
-    """
-    effects = effects_of(answer)
-    is_long = bool(effects and new_nodes) and len("; ".join((said, *effects, new_nodes))) > _LONGEST_LINE
-    if is_long and all(arrival.op == "lost" for arrival in answer.simulation.world.arrivals):
-        said = ""
-    unwanted = joined(effects, _EFFECTS - bool(said) - is_long, 1 if is_long and not said else 2) or no_effect
-    return "; ".join(filter(None, (said, unwanted)))
+def _no_nodes(answer: Answer) -> str:
+    """A phrase that no new nodes help Pending Pods, with the limits of their number; "" if some do, or unknown."""
+    reaction = answer.autoscalers
+    plan, launches = reaction.node_groups, reaction.node_pools
+    helps = (plan and plan.scale_ups) or (launches and launches.arrivals) or any(not_predicted(reaction))
+    is_known = (plan and plan.no_scale_up) or (launches and launches.no_launch)
+    adds_nodes = answer.until_scheduled or answer.new_nodes is not None
+    return f"no new nodes help{_limits_hit(reaction)}" if is_known and not helps and not adds_nodes else ""
 
 
-def _nodes_needed(answer: Answer) -> str:
-    """A phrase with the new nodes that Pending Pods need, and the limits of their number; "" if none are Pending."""
-    reaction, arrived = answer.autoscalers, answer.with_new_nodes
-    limits = listed(autoscalers.limits_of(reaction), _FEW)
-    hit = f", limits hit: {limits}" if limits else ""
-    if arrived is None or not arrived.nodes:
-        is_known = reaction.node_groups is not None or reaction.node_pools is not None
-        is_pending = any(workload.pending for workload in answer.workloads)
-        return f"no new nodes help{hit}" if is_known and is_pending else ""
-    nodes = listed([f"{number} of {group}" for group, number in arrived.nodes.items()], _FEW)
-    left = plural(arrived.pending, "Pod") if arrived.pending else "no Pods"
-    more = f" of {arrived.nodes_not_simulated + sum(arrived.nodes.values())}" if arrived.nodes_not_simulated else ""
-    count = sum(arrived.nodes.values())
-    return f"with {count}{more} {'new node' if count == 1 else 'new nodes'} ({nodes}), {left} Pending{hit}"
+def _limits_hit(reaction: Autoscalers) -> str:
+    limits = listed(autoscalers.limits_of(reaction), 2)
+    return f", limits hit: {limits}" if limits else ""
 
 
 def unfinished(answers: Sequence[Answer]) -> list[str]:
@@ -123,40 +125,33 @@ def unfinished(answers: Sequence[Answer]) -> list[str]:
 
 
 def on_new_nodes(answer: Answer) -> str:
-    """A phrase with the number of lost replicas, or otherwise Pending Pods, that run on new nodes; "" without any."""
-    arrived = answer.with_new_nodes
-    if arrived is None or arrived.first_node_at is None or answer.upgrade is not None:
+    """A phrase with the new nodes and the end with these; "" without any, and for an upgrade."""
+    arrived, end = answer.with_new_nodes, answer.end
+    if arrived is None or not arrived.nodes or answer.upgrade is not None:
         return ""
-    pending = sum(workload.pending for workload in answer.workloads)
-    if not answer.fewer and not pending:
-        count = plural(sum(arrived.nodes.values()), "new node")
-        return f"{count} from {duration(arrived.first_node_at)} on, for Pods that were Pending for a while"
-    noun = "lost Pod" if _counts(answer, placeholders=True)[2] else "lost replica"
-    lost = plural(answer.fewer, noun), answer.fewer - arrived.fewer
-    of, back = lost if answer.fewer else (plural(pending, "Pending Pod"), pending - arrived.pending)
-    when = _until(answer, arrived) if back > 0 else ""
-    run = "runs" if (answer.fewer or pending) == 1 else "run"
-    return f"with new nodes, {max(back, 0)} of {of} {run}{' again' if answer.fewer else ''}{when}"
-
-
-def _until(answer: Answer, arrived: WithNewNodes) -> str:
-    """A phrase with the time until new nodes have helped all workloads; "" if some of these have Pending Pods."""
+    lost, reserving = _counts(end, placeholders=False)[2], _counts(end, placeholders=True)[2]
+    nodes = f"{plural(sum(arrived.nodes.values()), 'new node')} of {named(arrived.nodes, 'group')}"
+    effects = [
+        f"{plural(lost, 'replica')} lost" if lost else "no replica lost",
+        f"{plural(reserving, 'placeholder Pod')} lost" if reserving else "",
+        *other_effects([end]),
+        f"{plural(arrived.pending, 'Pod')} Pending" if arrived.pending else "no Pod Pending",
+    ]
     counted = {each.workload for each in answer.workloads if (each.missed if answer.fewer else each.pending)}
     helped = [row for row in arrived.workloads if row.workload in counted and row.after > row.without_new_nodes]
-    times = [row.at for row in helped if row.at is not None or row.pending or row.worst < row.before]
-    known = [time for time in times if time is not None]
-    return f" within {duration(max(known))}" if known and known == times else ""
+    times = [row.at for row in helped if row.at is not None]
+    when = f" after {duration(max(times))}" if times and not end.fewer and not arrived.pending else ""
+    further = ", further nodes not predicted" if any(not_predicted(answer.autoscalers)) else ""
+    return f"with {nodes}, {', '.join(filter(None, effects))}{when}{further}"
 
 
 def on_removed_nodes(answer: Answer) -> str:
     """A phrase with the number of nodes that cluster-autoscaler removes, and its effect without new nodes; or ""."""
-    down, end = answer.autoscalers.scale_down, answer.with_new_nodes
+    down, fewer = answer.autoscalers.scale_down, answer.end.fewer
     if down is None or not down.removed:
         return ""
-    text = f"{plural(len(down.removed), 'node')} removed from {duration(down.removed[0].at)} on"
-    if end is None or end.first_node_at is not None or end.fewer <= answer.fewer:
-        return text
-    return f"{text}, then {plural(end.fewer, 'replica')} lost"
+    then = f", then {plural(fewer, 'replica')} lost" if fewer > answer.fewer and not on_new_nodes(answer) else ""
+    return f"{plural(len(down.removed), 'node')} removed from {duration(down.removed[0].at)} on{then}"
 
 
 def verdict(answer: Answer, change: ClassChange | None = None) -> str:
@@ -219,7 +214,8 @@ def _starting(answer: Answer, pending: Sequence[WorkloadCount]) -> str:
 def named(names: Iterable[str], noun: str = "workload") -> str:
     """The different names, of many the first and the number of the others; "" without any."""
     shown = [cut(one_line(name), _LONGEST_NAME) for name in dict.fromkeys(names)]
-    return first_of(shown if len(shown) <= NAMED else [shown[0], plural(len(shown) - 1, f"more {noun}")], noun)
+    are_few = len(shown) <= NAMED and sum(map(len, shown[1:])) <= _LONGEST_NAMES
+    return first_of(shown if are_few else [shown[0], plural(len(shown) - 1, f"more {noun}")], noun)
 
 
 def joined(effects: Sequence[str], most: int, left_out: int = 2) -> str:
@@ -428,14 +424,14 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
 
 
 def is_affected(workload: WorkloadCount) -> bool:
-    return bool(workload.lost or workload.pending or workload.unreplaced)
+    return bool(workload.lost or workload.pending or workload.unreplaced or workload.failure)
 
 
 def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     fewer = [standing for standing in answer.workloads if standing.lost]
     counts = f"{plural(answer.running_before, 'Pod')} before, {answer.running_after} after{_lost(answer)}"
     yield from without_it(answer)
-    yield paint(f"running: {counts}", "warning" if fewer else "good")
+    yield paint(f"running{_without(answer)}: {counts}", "warning" if fewer else "good")
     rows = [*filter(is_affected, answer.workloads)]
     one, many = "workload with fewer or Pending Pods", "workloads with fewer or Pending Pods"
     yield from limited(_each_reason_once(rows[:MAX_LINES], _affected_text), len(rows), one, many)
@@ -445,6 +441,10 @@ def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     for what, name in (("priority_class", "PriorityClass"), ("namespace", "namespace")):
         if pods := answer.count_pending(what):
             yield f"Pending by {name}: {listed([f'{each} ({count})' for each, count in pods], MAX_LINES)}"
+
+
+def _without(answer: Answer) -> str:
+    return " without new nodes" if on_new_nodes(answer) else ""
 
 
 def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
@@ -568,7 +568,8 @@ def _affected_text(workload: WorkloadCount) -> str:
 
 def _pending_text(workload: WorkloadCount) -> str:
     if not workload.unreplaced:
-        return f"{_workload_text(workload)}: {_waiting(workload)}"
+        is_failed = workload.failure and not workload.pending
+        return f"{_workload_text(workload)}: {workload.failure if is_failed else _waiting(workload)}"
     why = workload.failure or sentence(workload.again, workload.kind)
     return f"{_workload_text(workload)}: {workload.pending_before} Pending before, {workload.pending} after ({why})"
 
@@ -714,7 +715,7 @@ def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
 def counts_and_tables(answer: Answer, most: int = MAX_LINES) -> list[str]:
     """The lines with the counts, and the tables. `most`: maximum number of workloads."""
     both, answer = list(with_and_without_new_nodes(answer)), answer.of_upgrade
-    counts = f"Running Pods: {answer.running_before} → {answer.running_after}{_lost(answer)}"
+    counts = f"Running Pods{_without(answer)}: {answer.running_before} → {answer.running_after}{_lost(answer)}"
     lines = [f"{counts}. {times(answer)}", ""]
     lines += [line for affected_workloads in without_it(answer) for line in (text_of(affected_workloads), "")]
     priorities = (f"new Pods of {line}" for line in _new_pods(answer.new_pods))

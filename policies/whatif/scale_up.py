@@ -172,7 +172,7 @@ class Scans:
         expander, last = ",".join(self._settings.expanders), self._last
         return ScaleUps(
             scale_ups=[_described(decision, workload_of, expander) for decision in self._decisions],
-            pods=sum(key not in pending for key in self.helped),
+            pods=len(self.helped),
             no_scale_up=_not_helped(last.waiting if last else (), self._groups, workload_of, pending),
             fit_existing_nodes=sum(pod.key in pending for pod in last.fit) if last else 0,
             lost=[group.name for group in self._groups if group.blocked == LOST],

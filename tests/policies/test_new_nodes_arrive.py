@@ -58,7 +58,7 @@ def test_lost_replicas_run_again_on_new_nodes(capsys: Capture) -> None:
 def test_text_has_a_workload_before_at_worst_and_with_new_nodes(form: str, capsys: Capture) -> None:
     assert main(["whatif", "lose", "zone", "a", "--cluster", CLUSTER, *GROUPS, "-o", form]) == 0
     text = capsys.readouterr().out
-    assert "with new nodes, 4 of 4 lost replicas run again within 4 min 15 s" in text
+    assert "with 2 new nodes of spot-large, no replica lost, no Pod Pending after 4 min 15 s; without: 4 of 4 " in text
     assert "2 new nodes from 4 min 15 s on (2 of spot-large with 8 cores): 2 Pods run at the worst moment" in text
     rows = [line.replace("|", " ").split() for line in text.splitlines()]
     assert ["reports/nightly", "4", "0", "4", "4", "min", "15", "s"] in rows
@@ -227,8 +227,8 @@ def test_the_time_in_the_first_line_is_that_of_lost_replicas(tmp_path: Path) -> 
     ]
     more = answer._replace(workloads=[*answer.workloads, kept, agent])
     more = more._replace(with_new_nodes=arrived._replace(workloads=[*arrived.workloads, *rows]))
-    assert on_new_nodes(more).endswith(on_new_nodes(answer)[-len(" run again within 4 min 15 s") :])
-    assert "within" in on_new_nodes(more)
+    assert on_new_nodes(more) == on_new_nodes(answer)
+    assert on_new_nodes(more).endswith(" after 4 min 15 s")
 
 
 def test_groups_without_known_sizes_are_not_used(tmp_path: Path, capsys: Capture) -> None:
@@ -548,7 +548,8 @@ def test_pods_that_are_pending_only_for_a_while_get_nodes(tmp_path: Path, capsys
     assert (scale_up["group"], scale_up["nodes"]) == ("spot-large", 1)
     assert (answer["withNewNodes"]["nodes"], answer["withNewNodes"]["pending"]) == ({"spot-large": 1}, 0)
     assert main(asked_events(tmp_path, {"at": 0, "create": job("early", 1, "3")}, free)) == 0
-    assert "1 new node from 3 min 10 s on, for Pods that were Pending for a while" in capsys.readouterr().out
+    first = "with 1 new node of spot-large, no replica lost, no Pod Pending; without: "
+    assert capsys.readouterr().out.startswith(first)
 
 
 def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -608,8 +609,35 @@ def test_jobs_that_complete_on_new_nodes_have_no_time_in_the_first_line(tmp_path
     completes = {"run": {"namespace": "reports", "name": "early", "durationSeconds": 600}}
     assert main([*asked_events(tmp_path, {"at": 0, "create": job("early", 1, "3")}, completes)]) == 0
     out = capsys.readouterr().out
-    assert "; with new nodes, 1 of 1 Pending Pod runs: " in out
+    assert out.startswith("with 1 new node of spot-large, no replica lost, no Pod Pending; without: ")
     assert ["reports/early", "0", "0", "0", "3", "min", "10", "s"] in [line.split() for line in out.splitlines()]
+
+
+def test_a_job_that_fails_only_with_new_nodes_is_named(tmp_path: Path, capsys: Capture) -> None:
+    """Its Pod runs on the new node, where another Pod preempts it."""
+    fails = job("fails", 1, "3")
+    fails["spec"]["backoffLimit"] = 0
+    high = job("high", 1, "3")
+    high["spec"]["template"]["spec"]["priorityClassName"] = "gold"
+    asked = asked_events(tmp_path, {"at": 0, "create": fails}, {"at": "10m", "create": high})
+    assert main(asked) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("with 1 new node of spot-large, no replica lost, 1 Job failed, no Pod Pending")
+    row = "reports/fails       0      0               0  the Job fails: BackoffLimitExceeded, "
+    assert row in out
+
+
+@pytest.mark.parametrize("image", ["nightly", "registry.k8s.io/pause:3.10"])
+def test_placeholder_pods_on_new_nodes_are_no_replicas(image: str, tmp_path: Path, capsys: Capture) -> None:
+    text = Path(CLUSTER).read_text().replace("image: nightly", f"image: {image}").replace("value: 100\n", "value: -5\n")
+    text = text.replace("priority: 100\n", "priority: -5\n")
+    (tmp_path / "cluster.yaml").write_text(text)
+    groups = yaml.safe_load(Path(GROUPS[1]).read_text())
+    (tmp_path / "groups.json").write_text(json.dumps([{**groups[0], "size": 1, "maxSize": 2}]))
+    given = ("--cluster", str(tmp_path / "cluster.yaml"), "--node-templates", str(tmp_path / "groups.json"))
+    assert main(["whatif", "lose", "zone", "a", *given]) == 0
+    lost = "2 replicas lost" if image == "nightly" else "no replica lost, 2 placeholder Pods lost"
+    assert capsys.readouterr().out.startswith(f"with 1 new node of spot-large, {lost}, 2 Pods Pending")
 
 
 def test_karpenters_nodes_arrive_in_time_beside_node_groups(

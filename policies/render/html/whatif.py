@@ -45,8 +45,9 @@ def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[st
     assert answer.occupancy is not None
     bands = NodeBands(answer.occupancy, answer.preempted)
     drawn, end = node_data(bands, answer.preempted), answer.of_upgrade
-    if end is not answer:
-        notes = [*notes, "nodes, preemptions and timeline on this page are those without new nodes"]
+    if end is not answer or whatif.on_new_nodes(answer):
+        numbers = "" if end is not answer else "numbers, "
+        notes = [*notes, f"{numbers}nodes, preemptions and timeline on this page are those without new nodes"]
     parts = [
         _header(end, whatif.verdict(answer, change)),
         *_change(change),
