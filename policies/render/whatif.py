@@ -78,7 +78,8 @@ def _headline(answer: Answer, change: ClassChange | None, less: int) -> str:
     is_told = change is not None and answer.summary.all_run_at is not None
     of_class, progress = on_new_pods(change.changed) if change else [], [_progress(answer), *_moved(answer)]
     wanted = [phrase for phrase in ("" if is_told else _created(answer), *progress) if phrase]
-    no_effect = NO_EFFECT.removesuffix(_creates(answer) * bool(_unscheduled(answer)) * " or newly Pending")
+    pending = answer.summary.new_pods_pending
+    no_effect = NO_EFFECT.removesuffix(_creates(answer) * bool(pending) * " or newly Pending")
     said = ", ".join(filter(None, [*([] if with_nodes else of_class), _on_added_nodes(answer), *wanted]))
     if less and with_nodes and effects:
         said = "" if all(arrival.op == "lost" for arrival in answer.simulation.world.arrivals) else said
@@ -205,7 +206,7 @@ def _lost_replicas(losing: Sequence[WorkloadCount]) -> str:
 
 def _starting(answer: Answer, pending: Sequence[WorkloadCount]) -> str:
     """The other Pending Pods of these workloads, without those that `_created` counts; "" for none."""
-    created = _unscheduled(answer) if _creates(answer) else 0
+    created = answer.summary.new_pods_pending if _creates(answer) else 0
     more, known = sum(each.not_started for each in pending) - created, answer.summary.new_workloads if created else ()
     names = named(each.workload for each in pending if each.workload not in known)
     return f"{plural(more, 'more Pod')}{names and f' of {names}'} Pending" if more > 0 else ""
@@ -337,13 +338,9 @@ def _creates(answer: Answer) -> bool:
     return answer.upgrade is None and answer.new_nodes is None and bool(answer.summary.new_pods)
 
 
-def _unscheduled(answer: Answer) -> int:
-    return answer.summary.new_pods - answer.summary.new_pods_running
-
-
 def _created(answer: Answer) -> str:
     """What becomes of the new Pods; "" without any. Of a blocked rollout, that first."""
-    summary, is_blocked = answer.summary, answer.restarts and bool(_unscheduled(answer) or answer.over_quota)
+    summary, is_blocked = answer.summary, answer.restarts and bool(answer.summary.new_pods_pending or answer.over_quota)
     names = summary.new_workloads or [row.group for row in summary.missing]
     if not (_creates(answer) or is_blocked):
         return ""
@@ -363,11 +360,11 @@ def _created(answer: Answer) -> str:
 
 def _counts_of_new(summary: Summary, total: int, whose: str) -> str:
     """How many new Pods run at the end, and what becomes of the others. `whose`: "" for a Pod without controller."""
-    pending, ended = summary.new_pods - summary.new_pods_running, summary.new_pods_ended
+    pending, ended = summary.new_pods_pending, summary.new_pods_ended
     if total == 1:
         what = f"1 new Pod of {whose}" if whose else f"Pod {named(summary.new_workloads)}"
         return f"{what} {'stays Pending' if pending else 'is preempted or deleted again' if ended else 'runs'}"
-    counts = f"{summary.new_pods_running - ended} of {plural(total, 'new Pod')} of {whose} run"
+    counts = f"{summary.new_pods - pending - ended} of {plural(total, 'new Pod')} of {whose} run"
     counts += f", {plural(pending, 'stays Pending', 'stay Pending')}" if pending else ""
     return f"{counts}, {ended} preempted or deleted again" if ended else counts
 

@@ -129,7 +129,9 @@ class Summary(NamedTuple):
     new_workloads: Hidden[Sequence[str]] = ()
     """The display names of the workloads that create new Pods."""
     new_pods_ended: Hidden[int] = 0
-    """New Pods that got a node, and were preempted or deleted later."""
+    """New Pods that were preempted or deleted later."""
+    new_pods_pending: Hidden[int] = 0
+    """New Pods that have no node at the end."""
 
     @in_json
     def preempted(self) -> int:
@@ -179,7 +181,7 @@ def summarize(simulation: Simulation) -> Summary:
     if len(bound) < len(new):  # not those that name their node or another scheduler, which kube-scheduler ignores
         pods, leaves = (state.pod for state in api.pods.values()), simulation.scheduler.leaves
         new -= {pod.key for pod in pods if pod.node_name or leaves(pod)} - bound.keys()
-    left = {pod for pod in bound if (state := api.pods.get(_key_of(pod))) is not None and not state.terminating}
+    states = {pod: state for pod in new if (state := api.pods.get(_key_of(pod))) is not None and not state.terminating}
     completed = {event.pod for event in events if event.event == "succeeded"}
     return Summary(
         evictions=evictions,
@@ -196,7 +198,8 @@ def summarize(simulation: Simulation) -> Summary:
         names=names,
         assumes=_assumptions(simulation),
         new_workloads=[name for name, _ in counted(names.of(origins[pod].workload) for pod in new)],
-        new_pods_ended=len(bound.keys() - left - completed),
+        new_pods_ended=len(new - states.keys() - completed),
+        new_pods_pending=sum(not state.pod.node_name for state in states.values()),
     )
 
 

@@ -95,6 +95,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     pause.obj["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
     (directory / "reserved.json").write_text(cluster_text([make_node("n1").has(cpu="4"), pause]))
     (directory / "volcano.json").write_text(json.dumps(PINNED | {"spec": {**spec, "schedulerName": "volcano"}}))
+    spec = {"priorityClassName": "batch", "restartPolicy": "Never", "containers": PINNED["spec"]["containers"]}
+    early = Made("batch/v1", "Job", "early", "reports").spec(template={"spec": spec}).obj
+    (directory / "events.json").write_text(json.dumps([{"at": 0, "create": early}, {"at": 60, "delete": early}]))
+    names |= {"CREATED_AND_DELETED": "events.json"}
     pdb = {"maxUnavailable": 3, "selector": {"matchLabels": {"app": "web"}}}
     (directory / "pdb.json").write_text(
         json.dumps(Made("policy/v1", "PodDisruptionBudget", "two", "shop").spec(**pdb).obj)
