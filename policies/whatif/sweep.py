@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_
 
 from forewarn.policies.cluster.answer_head import AnswerHead, Result
 from forewarn.policies.documents import Shard, fields_of
-from forewarn.policies.findings import cut, described, plural
+from forewarn.policies.findings import cut, described, plural, quote
 from forewarn.policies.simulation.summary import Levels
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.arrivals import Branch
 from forewarn.policies.whatif.comparison import Losses, pdbs_below_desired, touched
 
 if TYPE_CHECKING:
+    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.questions import Question
@@ -181,7 +182,7 @@ class Tally:
             "violated_pdbs": len(short | simulation.scheduler.violated_pdbs.counts.keys()),
             "settled_at": max(round(simulation.timeline.last, 4), 0.0),
             "settled": simulation.settled,
-            "not_modelled": simulation.storage.not_modelled,
+            "not_modelled": [*simulation.storage.not_modelled, *_of_other_schedulers(changed, simulation)],
         }
 
     def _reserves(self, name: str, simulation: Simulation) -> bool:
@@ -216,9 +217,21 @@ def _names(simulation: Simulation) -> Iterable[str]:
 
 
 def _is_pending(name: str, simulation: Simulation) -> bool:
+    pod = _without_node(name, simulation)
+    return pod is not None and not simulation.scheduler.leaves(pod)
+
+
+def _without_node(name: str, simulation: Simulation) -> Pod | None:
     namespace, _, own = name.partition("/")
     state = simulation.api.pods.get((namespace, own))
-    return state is not None and not (state.terminating or state.pod.terminal or state.pod.node_name)
+    return state.pod if state is not None and state.active and not state.pod.node_name else None
+
+
+def _of_other_schedulers(changed: Iterable[str], simulation: Simulation) -> list[str]:
+    """Return a sentence for each other scheduler that these Pods name."""
+    pods = (pod for name in changed if (pod := _without_node(name, simulation)) is not None)
+    names = {pod.spec.scheduler_name for pod in pods if simulation.scheduler.leaves(pod)}
+    return [f"Pods for another scheduler, {quote(name)}: not simulated" for name in sorted(names)]
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:

@@ -614,3 +614,13 @@ def test_a_command_that_knows_no_node_groups_says_so(capsys: pytest.CaptureFixtu
     assert (status, out) == (2, "")
     assert "--node-templates: " in err
     assert "use `forewarn whatif" in err
+
+
+def test_pods_of_another_scheduler_are_not_pending(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path(SHOWN).read_text()
+    template = "      spec:\n        priorityClassName: batch\n"
+    assert template in text
+    (tmp_path / "cluster.yaml").write_text(text.replace(template, f"{template}        schedulerName: volcano\n"))
+    answer = asked(capsys, "lose", "--each", "zone", "--cluster", str(tmp_path / "cluster.yaml"))
+    assert {(row["fewer"], row["pending"]) for row in answer["rows"]} == {(4, 0)}
+    assert answer["notes"] == ['Pods for another scheduler, "volcano": not simulated']
