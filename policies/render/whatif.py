@@ -74,29 +74,37 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
 
 def _headline(answer: Answer, change: ClassChange | None, less: int) -> str:
     """`less`: 1 without some effects, 2 also without limits of new nodes."""
-    with_nodes, effects = on_new_nodes(answer), effects_of(answer)
+    of_class, removed = on_new_pods(change.changed) if change else [], on_removed_nodes(answer)
+    with_nodes = on_new_nodes(answer)
+    if not with_nodes:
+        return "; ".join(filter(None, (_effects(answer, change, of_class, less), _no_nodes(answer), removed)))
+    end = [f"{with_nodes}{_limits_hit(answer.autoscalers) if less < 2 else ''}", removed]
+    effects = _effects(answer, change, [], less, is_second=True)
+    return "; ".join([*of_class, ", ".join(filter(None, end)), f"without: {effects}"])
+
+
+def _effects(
+    answer: Answer, change: ClassChange | None, of_class: Sequence[str], less: int, *, is_second: bool = False
+) -> str:
+    """The effects without new nodes. `is_second`: the phrase follows another one."""
+    effects = effects_of(answer)
     is_told = change is not None and answer.summary.all_run_at is not None
-    of_class, progress = on_new_pods(change.changed) if change else [], [_progress(answer), *_moved(answer)]
-    wanted = [phrase for phrase in ("" if is_told else _created(answer), *progress) if phrase]
-    pending = answer.summary.new_pods_pending
-    no_effect = NO_EFFECT.removesuffix(_creates(answer) * bool(pending) * " or newly Pending")
-    said = ", ".join(filter(None, [*([] if with_nodes else of_class), _on_added_nodes(answer), *wanted]))
-    if less and with_nodes and effects:
+    wanted = ["" if is_told else _created(answer), _progress(answer), *_moved(answer)]
+    said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer), *wanted]))
+    if less and is_second and effects:
         said = "" if all(arrival.op == "lost" for arrival in answer.simulation.world.arrivals) else said
         effects = effects[: 1 if said else 2]
     unwanted = joined(effects, _EFFECTS - bool(said) - max(less - 1, 0), 1 if less else 2)
-    told = "; ".join(filter(None, (said, unwanted or (no_effect if wanted else ""))))
+    is_pending = _creates(answer) and answer.summary.new_pods_pending
+    no_effect = NO_EFFECT.removesuffix(" or newly Pending" if is_pending else "")
+    told = "; ".join(filter(None, (said, unwanted or (no_effect if any(wanted) else ""))))
     unread = "".join(f", {phrase}" for phrase in unfinished([answer]))
-    nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change else NO_EFFECT
+    nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change and not change.changed else NO_EFFECT
     if not_simulated := answer.not_simulated:
         problems = [problem.partition(". Fix: ")[0] for problem in not_simulated]
         nothing = f"not simulated: {cut(listed(problems, 1), _LONGEST)}"
         unread = (f", {plural(len(not_simulated), 'object')} not simulated" if told else "") + unread
-    text, removed = (told or nothing) + unread, on_removed_nodes(answer)
-    if with_nodes:
-        end = [f"{with_nodes}{_limits_hit(answer.autoscalers) if less < 2 else ''}", removed]
-        return "; ".join([*of_class, ", ".join(filter(None, end)), f"without: {text}"])
-    return "; ".join(filter(None, (text, _no_nodes(answer), removed)))
+    return (told or nothing) + unread
 
 
 def _no_nodes(answer: Answer) -> str:
