@@ -93,18 +93,21 @@ def _effects(
     said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer), *wanted]))
     if less and is_second and effects:
         said = "" if all(arrival.op == "lost" for arrival in answer.simulation.world.arrivals) else said
-        effects = effects[: 1 if said else 2]
+        effects = effects[: max(3 - less - bool(said), 1)]
     unwanted = joined(effects, _EFFECTS - bool(said) - max(less - 1, 0), 1 if less else 2)
     is_pending = _creates(answer) and answer.summary.new_pods_pending
     no_effect = NO_EFFECT.removesuffix(" or newly Pending" if is_pending else "")
     told = "; ".join(filter(None, (said, unwanted or (no_effect if any(wanted) else ""))))
-    unread = "".join(f", {phrase}" for phrase in unfinished([answer]))
-    nothing = f"no workload's new Pods change priority, {NO_EFFECT}" if change and not change.changed else NO_EFFECT
-    if not_simulated := answer.not_simulated:
-        problems = [problem.partition(". Fix: ")[0] for problem in not_simulated]
-        nothing = f"not simulated: {cut(listed(problems, 1), _LONGEST)}"
-        unread = (f", {plural(len(not_simulated), 'object')} not simulated" if told else "") + unread
-    return (told or nothing) + unread
+    unread = [f"{plural(len(answer.not_simulated), 'object')} not simulated"] if told and answer.not_simulated else []
+    return ", ".join([told or _nothing(answer, change), *unread, *unfinished([answer])])
+
+
+def _nothing(answer: Answer, change: ClassChange | None) -> str:
+    """The phrase for an answer without effects."""
+    if answer.not_simulated:
+        problems = [problem.partition(". Fix: ")[0] for problem in answer.not_simulated]
+        return f"not simulated: {cut(listed(problems, 1), _LONGEST)}"
+    return f"no workload's new Pods change priority, {NO_EFFECT}" if change and not change.changed else NO_EFFECT
 
 
 def _no_nodes(answer: Answer) -> str:
