@@ -14,6 +14,7 @@ from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.resources import is_scalar_resource_name
 from forewarn.policies.scheduling.framework import Code, Status
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from forewarn.policies.scheduling.plugins.node_resources_fit import InsufficientResource, NodeResourcesFit
 from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleration
 from forewarn.policies.scheduling.preemption import (
     NO_VICTIMS,
@@ -29,6 +30,7 @@ from forewarn.policies.scheduling.reasons import TOO_SMALL, as_reason, insuffici
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 TOPOLOGY: Final = {HOSTNAME: "host name", ZONE: "zone", REGION: "region"}
@@ -100,12 +102,12 @@ def _why(
     `status`: the rejection to explain. `emptied`: `status` is for the node without all Pods of lower priority.
     """
     if _is_of_anti_affinity(status):
-        return blocking.on(node_name) or (_explained(status, emptied=emptied), "")
+        return blocking.on(node_name) or (_explained(prediction, node_name, status, emptied=emptied), "")
     if emptied and status.plugin == InterPodAffinity.name:
         return "its Pod affinity needs a Pod of lower priority, which preemption would remove", ""
     if status.plugin == TaintToleration.name:
         return _taint(prediction, cluster, node_name), ""
-    return _explained(status, emptied=emptied), ""
+    return _explained(prediction, node_name, status, emptied=emptied), ""
 
 
 def _is_of_anti_affinity(status: Status) -> bool:
@@ -202,12 +204,23 @@ def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> 
     return f"untolerated taint {taint.key}{value}:{taint.effect}"
 
 
-def _explained(status: Status, *, emptied: bool) -> str:
+def _explained(prediction: Prediction, node_name: str, status: Status, *, emptied: bool) -> str:
     """Return a status as a phrase. `emptied`: the status is for the node without all Pods of lower priority."""
     reasons = [as_reason(reason) for reason in status.reasons]
     lacking = [reason.resource for reason in reasons if reason.resource]
-    too_small = TOO_SMALL if status.code == "UnschedulableAndUnresolvable" else ""
-    parts = [f"{too_small}{insufficient(lacking)}"] if lacking else []
-    parts += [reason.short for reason in reasons if not reason.resource]
     resolvable = status.code == "Unschedulable"
+    if lacking and not resolvable:
+        snapshot = prediction.snapshot
+        return f"{TOO_SMALL}{insufficient(_exceeded(prediction, snapshot.node_infos[snapshot.rows[node_name]]))}"
+    parts = [insufficient(lacking)] if lacking else []
+    parts += [reason.short for reason in reasons if not reason.resource]
     return ", ".join(parts) + (" even after preempting all Pods of lower priority" if emptied and resolvable else "")
+
+
+def _exceeded(prediction: Prediction, node_info: NodeInfo) -> dict[str, InsufficientResource]:
+    """Resource -> the request that exceeds what the node can allocate, even without Pods."""
+    framework, name = prediction.framework, NodeResourcesFit.name
+    if name not in framework.profile.at("filter"):
+        return {}
+    lacking = framework.plugin(name).insufficient(prediction.pod, node_info)
+    return {item.resource: item for item in lacking if item.unresolvable}

@@ -53,6 +53,14 @@ NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", ap
             [zoned("n1"), make_pod("as-important").priority(10).request(cpu="3").on("n1")],
             ["insufficient cpu; no Pod of lower priority"],
         ),
+        (
+            make_pod("web").priority(10).request(cpu="5", memory="2Gi", **{"a.example/gpu": "1"}),
+            [
+                make_node("n1").has(cpu="4", memory="4Gi", pods="1", **{"a.example/gpu": "1"}),
+                make_pod("other").request(cpu="1", memory="3Gi", **{"a.example/gpu": "1"}).on("n1"),
+            ],
+            ["too small even when empty: insufficient cpu"],
+        ),
     ],
     ids=[
         "its own, across the zone",
@@ -60,6 +68,7 @@ NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", ap
         "a pod as important",
         "affinity to a victim",
         "full of its like",
+        "too small in one resource, full in the others",
     ],
 )
 def test_the_pod_in_the_way_is_named(asked: Made, there: list[Made], want: list[str]) -> None:
