@@ -183,14 +183,14 @@ DIFFERING: Final = (WRONG, EXPLAINED)
 COMPARED: Final = (MATCHED, *reversed(DIFFERING))
 RESULTS: Final = {
     MATCHED: "kube-scheduler did what was predicted",
-    EXPLAINED: "kube-scheduler did something else, and what the prediction read had changed",
+    EXPLAINED: "kube-scheduler did something else, and the objects that the prediction had read had changed",
     WRONG: "kube-scheduler did something else, and nothing had changed",
     UNKNOWN: "not compared: the Pod was never created, was deleted first, or its decision was not seen",
 }
 """Of Pods, with their meanings."""
 WORKLOAD_RESULTS: Final = {
     MATCHED: "placed, Pending, rejected and preempted Pods as predicted, up to ties",
-    EXPLAINED: "the rollout ended in another way, because of others, timing, ties or an assumption",
+    EXPLAINED: "the rollout ended in another way, because of other changes, timing, ties or an assumption",
     WRONG: "the rollout ended in another way, and nothing explains it",
     INCOMPLETE: "not compared: the prediction was incomplete",
     UNKNOWN: "not compared",

@@ -219,7 +219,9 @@ def whatif(
         if runs > 1 and isinstance(change, Events):
             explored = explore(partial(Simulation, world, progress=progress), runs, change.seed)
             outcomes = [Ending(outcome, summarize(outcome.simulation)) for outcome in explored]
-            answer = answer._replace(alike=(explored[0].count, runs))
+            effects = outcomes[0].summary.effects
+            alike = sum(ending.outcome.count for ending in outcomes if ending.summary.effects == effects)
+            answer = answer._replace(alike=(alike, runs))
     differs_from_start = isinstance(change, Apply | Restart) and bool(answer.preempted)
     notes = [*not_simulated(cache), *notes, *([SETTLED] if differs_from_start else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.scheduling.reasons import in_short
-from forewarn.policies.simulation.summary import Outcome, Summary, unsettled
+from forewarn.policies.simulation.summary import Effects, Outcome, Summary, unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,13 +89,13 @@ def new_pods(summary: Summary, noun: str = "new Pod") -> str:
 def odds(outcomes: Sequence[tuple[Outcome, Summary]]) -> Iterator[str]:
     """The outcomes of several runs, one line for each; none for one outcome."""
     runs = sum(outcome.count for outcome, _ in outcomes)
-    stories: dict[str, int] = {}
-    for outcome, summary in outcomes:
-        text = "; ".join(_brief(summary))
-        stories[text] = stories.get(text, 0) + outcome.count
+    alike = defaultdict[Effects, list[tuple[Outcome, Summary]]](list)
+    for ending in outcomes:
+        alike[ending[1].effects].append(ending)
+    counts = [(sum(outcome.count for outcome, _ in group), group[0][1]) for group in alike.values()]
     if len(outcomes) > 1:
-        for text, count in sorted(stories.items(), key=lambda item: -item[1]):
-            yield f"in {count} of {runs} runs with random ties and races: {text}"
+        for count, summary in sorted(counts, key=lambda item: -item[0]):
+            yield f"in {count} of {runs} runs with random ties and races: {'; '.join(_brief(summary))}"
 
 
 def _brief(summary: Summary) -> Iterator[str]:

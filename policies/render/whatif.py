@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -195,21 +196,27 @@ def _numbers(answer: Answer) -> list[str]:
     victims = dict.fromkeys(key[2] for key, _ in pairs(answer.preempted) if key[2] not in answer.placeholders)
     whose = named(victims) if len(victims) <= NAMED else plural(len(victims), "workload")
     of_victims = "" if {*victims} == {*losers} else f" of {whose}"
+    unchanged = answer.without_change.summary.by_workload if answer.without_change else Counter[str]()
+    also = sum((Counter(each.workload for each in answer.preempted) & unchanged).values())
+    anyway = f" ({also} also without the change)" if also else ""
     effects = [
-        _lost_replicas([each for each in own if each.missed]),
-        f"{plural(preempted, 'Pod')}{of_victims} preempted" if preempted else "",
+        _lost_replicas([each for each in own if each.missed], answer.over_quota),
+        f"{plural(preempted, 'Pod')}{of_victims} preempted{anyway}" if preempted else "",
         _starting(answer, [each for each in own if each.not_started]),
         f"{plural(violations, 'violation')} of PDB{'s' * (len(pdbs) > 1)} {named(pdbs, 'PDB')}" if violations else "",
     ]
     return [effect for effect in effects if effect]
 
 
-def _lost_replicas(losing: Sequence[WorkloadCount]) -> str:
-    """The lost replicas of these workloads, and how many are Pending; "" for none."""
-    lost = sum(each.missed for each in losing)
+def _lost_replicas(losing: Sequence[WorkloadCount], over_quota: int) -> str:
+    """The lost replicas of these workloads, and why they are lost; "" for none. `over_quota`: number of Pods."""
+    lost, failed = sum(each.missed for each in losing), [each for each in losing if each.failure]
     pending = sum(min(each.missed, max(each.pending - each.pending_before, 0)) for each in losing)
+    of_jobs = f"of {plural(len(failed), 'failed Job')}", sum(each.missed for each in failed)
+    counts = dict([("Pending", pending), of_jobs, ("rejected by ResourceQuotas", over_quota)])
     every = "all " if lost > 1 else ""
-    which = f" ({every if pending == lost else f'{pending} '}Pending)" if pending else ""
+    causes = [f"{every if count == lost else f'{count} '}{cause}" for cause, count in counts.items() if count]
+    which = f" ({', '.join(causes)})" if causes else ""
     of = f"{lost} of " if len(losing) == 1 and losing[0].before > 1 else ""
     count = plural(losing[0].before if of else lost, "replica")
     return f"{of}{count} of {named(each.workload for each in losing)} lost{which}" if lost else ""
@@ -238,7 +245,8 @@ def joined(effects: Sequence[str], most: int, left_out: int = 2) -> str:
 
 def effects_of(answer: Answer) -> list[str]:
     """Phrases with the effects that need attention."""
-    effects = [*on_new_pods(answer.new_pods), *_numbers(answer), *other_effects([answer])]
+    loses = _counts(answer, placeholders=False)[2] > 0
+    effects = [*on_new_pods(answer.new_pods), *_numbers(answer), *other_effects([answer], of_lost=not loses)]
     reserving = on_placeholders(*_counts(answer, placeholders=True))
     return [*effects, f"{'' if effects else 'only '}{reserving}"] if reserving else effects
 
@@ -280,11 +288,11 @@ def _step(before: Resolved | None, after: Resolved | None) -> str:
     return f"get priority {_rank(after)} instead of {_rank(before)}"
 
 
-def other_effects(answers: Sequence[Answer]) -> list[str]:
-    """Phrases with the effects that are not in `_numbers`, summed up."""
-    failed = sum(bool(standing.failure) for answer in answers for standing in answer.workloads)
-    pdbs = sum(len(answer.pdbs) for answer in answers)
-    over_quota = sum(answer.over_quota for answer in answers)
+def other_effects(answers: Sequence[Answer], *, of_lost: bool = True) -> list[str]:
+    """Phrases with the effects that are not in `_numbers`, summed up. `of_lost`: also those in `_lost_replicas`."""
+    counts = [each for answer in answers for each in answer.workloads if of_lost or not each.missed]
+    failed, pdbs = sum(bool(each.failure) for each in counts), sum(len(answer.pdbs) for answer in answers)
+    over_quota = sum(answer.over_quota for answer in answers) if of_lost else 0
     effects = [
         f"{plural(failed, 'Job')} failed" if failed else "",
         f"{plural(over_quota, 'Pod')} rejected by ResourceQuotas" if over_quota else "",
@@ -334,7 +342,8 @@ def _progress(answer: Answer) -> str:
         upgrade = answer.upgrade
         done = f"{len(upgrade.done)} of {plural(len(upgrade.steps), 'node')} upgraded"
         if upgrade.complete:
-            return f"{done} in {duration(upgrade.seconds)}"
+            deleted = plural(len(upgrade.forced), "Pod deleted", "Pods deleted") if upgrade.forced else ""
+            return f"{done} in {duration(upgrade.seconds)}{deleted and f', {deleted} after --drain-timeout'}"
         nodes = listed([step.node for step in upgrade.under_way], _FEW)
         return f"{done}, {f'blocked at {nodes} {blocked}' if pdbs else f'{nodes} under way when the simulation ends'}"
     if not answer.drained:

@@ -102,6 +102,9 @@ class Missing(NamedTuple):
     message: str
 
 
+Effects = tuple[frozenset[Any], ...]
+
+
 class Summary(NamedTuple):
     """The result of a run. `waiting`: Pending Pods at the end.
 
@@ -141,6 +144,12 @@ class Summary(NamedTuple):
     def cascade_depth(self) -> int:
         """The highest `level` of all evictions; 0 without evictions."""
         return max((eviction.level for eviction in self.evictions), default=0)
+
+    @property
+    def effects(self) -> Effects:
+        """What happens to the Pods of each workload: not on which nodes, and when."""
+        waiting, missing = ([(row.group, row.pods) for row in rows] for rows in (self.waiting, self.missing))
+        return tuple(map(frozenset, (self.by_workload.items(), waiting, missing, self.violated_pdbs)))
 
     @in_json
     def by_workload(self) -> Counter[str]:

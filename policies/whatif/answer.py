@@ -264,7 +264,7 @@ class Answer(NamedTuple):
     grown: Hidden[Answer | None] = None
     """The answer with `withNewNodes`."""
     alike: Hidden[tuple[int, int] | None] = None
-    """The number of runs with this outcome, and of all, if random ties and races are simulated."""
+    """The number of runs with these effects, and of all, if random ties and races are simulated."""
 
     def __repr__(self) -> str:
         return described(self, self.verdict)
@@ -278,8 +278,11 @@ class Answer(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The change, and the runs with this outcome."""
-        return f"{self.change}, as in {self.alike[0]} of {self.alike[1]} runs" if self.alike else self.change
+        """The change, and the runs with these effects."""
+        if self.alike is None:
+            return self.change
+        alike, runs = self.alike
+        return f"{self.change}, as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs"
 
     @in_json
     def settled(self) -> bool:

@@ -629,14 +629,14 @@ Pods          as predicted: 1 of 3 (33%); explained by changes in between: 1; wr
 
 Whole changes: workloads and Pods without a controller, at the end of the rollout
 matched     0  placed, Pending, rejected and preempted Pods as predicted, up to ties
-explained   0  the rollout ended in another way, because of others, timing, ties or an assumption
+explained   0  the rollout ended in another way, because of other changes, timing, ties or an assumption
 wrong       0  the rollout ended in another way, and nothing explains it
 incomplete  0  not compared: the prediction was incomplete
 unknown     0  not compared
 
 Pods: the first action of kube-scheduler
 matched    1  kube-scheduler did what was predicted
-explained  1  kube-scheduler did something else, and what the prediction read had changed
+explained  1  kube-scheduler did something else, and the objects that the prediction had read had changed
 wrong      1  kube-scheduler did something else, and nothing had changed
 unknown    0  not compared: the Pod was never created, was deleted first, or its decision was not seen
 1 more has no result yet

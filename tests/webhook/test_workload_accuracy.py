@@ -598,7 +598,7 @@ Pods          as predicted: 0 of 0; explained: 0; wrong: 0
 
 Whole changes: workloads and Pods without a controller, at the end of the rollout
 matched     0  placed, Pending, rejected and preempted Pods as predicted, up to ties
-explained   0  the rollout ended in another way, because of others, timing, ties or an assumption
+explained   0  the rollout ended in another way, because of other changes, timing, ties or an assumption
 wrong       1  the rollout ended in another way, and nothing explains it
 incomplete  0  not compared: the prediction was incomplete
 unknown     1  not compared: it was deleted (1)
@@ -606,7 +606,7 @@ unknown     1  not compared: it was deleted (1)
 
 Pods: the first action of kube-scheduler
 matched    0  kube-scheduler did what was predicted
-explained  0  kube-scheduler did something else, and what the prediction read had changed
+explained  0  kube-scheduler did something else, and the objects that the prediction had read had changed
 wrong      0  kube-scheduler did something else, and nothing had changed
 unknown    0  not compared: the Pod was never created, was deleted first, or its decision was not seen
 
