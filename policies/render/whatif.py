@@ -212,10 +212,11 @@ def _lost_replicas(losing: Sequence[WorkloadCount], over_quota: int) -> str:
     """The lost replicas of these workloads, and why they are lost; "" for none. `over_quota`: number of Pods."""
     lost, failed = sum(each.missed for each in losing), [each for each in losing if each.failure]
     pending = sum(min(each.missed, max(each.pending - each.pending_before, 0)) for each in losing)
-    of_jobs = f"of {plural(len(failed), 'failed Job')}", sum(each.missed for each in failed)
-    counts = dict([("Pending", pending), of_jobs, ("rejected by ResourceQuotas", over_quota)])
+    jobs, of_jobs = plural(len(failed), "failed Job"), sum(each.missed for each in failed)
     every = "all " if lost > 1 else ""
-    causes = [f"{every if count == lost else f'{count} '}{cause}" for cause, count in counts.items() if count]
+    causes = [f"{every if pending == lost else f'{pending} '}Pending"] if pending else []
+    causes += [jobs if of_jobs == lost else f"{of_jobs} of {jobs}"] if failed else []
+    causes += [f"{over_quota} rejected by ResourceQuotas"] if over_quota else []
     which = f" ({', '.join(causes)})" if causes else ""
     of = f"{lost} of " if len(losing) == 1 and losing[0].before > 1 else ""
     count = plural(losing[0].before if of else lost, "replica")

@@ -608,6 +608,36 @@ def test_pods_that_a_quota_refuses_are_told_of_in_every_form(
     assert json.loads(run(capsys, *scaled, "-o", "json")[1])["rejectedByQuota"] == {"shop/web": 2}
 
 
+def test_the_first_line_names_why_replicas_are_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": "shop"},
+        "spec": {"hard": {"pods": "1"}},
+        "status": {"hard": {"pods": "1"}, "used": {"pods": "4"}},
+    }
+    (tmp_path / "quota.json").write_text(json.dumps(quota))
+    given = ("--cluster", SHOWN, "--cluster", str(tmp_path / "quota.json"))
+    first = run(capsys, "lose", "node", "a-1", *given)[1].splitlines()[0]
+    lost = "2 replicas of shop/web and reports/nightly lost (1 Pending, 1 rejected by ResourceQuotas)"
+    assert first == f"{lost}: loss of node a-1 with 2 Pods"
+
+
+def test_the_first_line_names_preemptions_that_happen_anyway(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [make_node(name).has(cpu="4", pods="110") for name in ("n1", "n2", "n3")]
+    pods = [
+        make_pod("low").priority(1).request(cpu="4").on("n1"),
+        make_pod("same").priority(5).request(cpu="4").on("n2"),
+        make_pod("lost").priority(5).request(cpu="4").on("n3"),
+        make_pod("urgent").priority(5).request(cpu="4"),
+    ]
+    (tmp_path / "cluster.json").write_text(cluster_text([*nodes, *pods]))
+    out = run(capsys, "lose", "node", "n3", "--cluster", str(tmp_path / "cluster.json"))[1]
+    assert "1 Pod of default/low preempted (1 also without the change)" in out.splitlines()[0], out
+
+
 def test_what_many_workloads_wait_for_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     node = make_node("n1").has(cpu="1", memory="8Gi", pods="110").obj
     pods = [make_pod(name).request(cpu="2").obj for name in ("a", "b", "c")]

@@ -148,6 +148,8 @@ def test_all_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     out = capsys.readouterr().out
     assert "before the upgrade, 1 PDB blocks evictions, on 3 of 3 nodes:" in out
     assert "needs all 3" in out
+    assert "3 of 3 nodes upgraded" in out.splitlines()[0]
+    assert ", 3 Pods deleted after --drain-timeout" in out.splitlines()[0]
     assert "deleted after --drain-timeout: 3 Pods" in out
     assert main([*asked, "-o", "markdown"]) == 0
     assert "| default/web | needs all 3 | 3 |" in capsys.readouterr().out
