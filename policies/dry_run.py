@@ -300,7 +300,8 @@ def check_fields(subject: ReviewedObject, minor: int | None) -> None:
 
 
 def _old(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject:
-    old = subject.old if subject.old is not None else stored_of(kind, cluster, name, namespace)
+    stored = cluster.stored(group_kind(subject.object), namespace, name)
+    old = stored if subject.old is None else subject.old
     if old is None:
         raise RequestRejected(404, f"{kind.resource} {go_quote(name)} not found")
     fault = decode_fault(old, kind.struct)
@@ -318,22 +319,6 @@ def _old(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, name: st
         unchanged |= {key: value for key, value in (at(old, "spec") or {}).items() if key == "schedulingGroup"}
         return {**subject.object, "spec": {**(subject.object.get("spec") or NOTHING), **unchanged}}
     return old
-
-
-def stored_of(kind: Kind, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject | None:
-    """Return the stored object as an API object; None if unknown."""
-    if kind is CLASSES:
-        priority_class = cluster.priority_classes.get(name)
-        return None if priority_class is None else priority_class.to_api()
-    if kind is QUOTAS:
-        quota = cluster.resource_quotas.get((namespace, name))
-        return None if quota is None else quota.to_api()
-    if kind.is_group:
-        groups = cluster.objects.pod_groups if kind.struct.name == "PodGroup" else cluster.objects.group_templates
-        group = groups.get((namespace, name))
-        return None if group is None else group.to_api()
-    pod = cluster.pods.get((namespace, name))
-    return None if pod is None else pod.to_api()
 
 
 def dry_run(
@@ -448,7 +433,8 @@ def _answer_group(request: DecodedRequest) -> Answer:
         check = check_request(request.obj, request.quotas, request.options.limited_resources, evaluator=counted)
         _reject(request, check)
         quotas = check.quotas
-        _check_new(request, stored_of(request.kind, request.cluster, request.name, request.namespace) is not None)
+        stored_group = request.cluster.stored(group_kind(request.obj), request.namespace, request.name)
+        _check_new(request, stored_group is not None)
     return replace(_accepted(request.is_update, quotas=quotas), stored=stored)
 
 
@@ -563,7 +549,7 @@ def _request(
     if kind is PODS and key in cluster.pods:
         stored = cluster.pods[key].to_api()
         return given._replace(object=_patched(stored, given.object, NOTHING), operation=Operation.UPDATE)
-    group = stored_of(kind, cluster, given.ref.name, key[0]) if kind is not None and kind.is_group else None
+    group = cluster.stored(group_kind(given.object), *key) if kind is not None and kind.is_group else None
     if group is not None:
         return given._replace(object=_patched(group, given.object, NOTHING), operation=Operation.UPDATE, old=group)
     is_there = given.ref.name in cluster.priority_classes if kind is CLASSES else key in cluster.resource_quotas

@@ -196,6 +196,18 @@ class ClusterSnapshot:
         """Return the node whose capacity a Pod uses: its own, or the nominated one while it is being bound; or ""."""
         return pod.node_name or (pod.nominated_node_name if being_bound(pod, self.objects.claims) else "")
 
+    def stored(self, kind: str, namespace: str, name: str) -> ApiObject | None:
+        """A PriorityClass, Pod, ResourceQuota, PodGroup or Workload (`group/Kind`) as API object; None if unknown."""
+        key = (namespace, name)
+        found = (
+            (kind == registry.PRIORITY_CLASS and self.priority_classes.get(name))
+            or (kind == registry.POD and self.pods.get(key))
+            or (kind == registry.RESOURCE_QUOTA and self.resource_quotas.get(key))
+            or (kind == registry.POD_GROUP and self.objects.pod_groups.get(key))
+            or (kind == registry.GROUP_TEMPLATES and self.objects.group_templates.get(key))
+        )
+        return found.to_api() if found else None
+
     def quotas_of(self, namespace: str) -> list[ResourceQuota]:
         """Return the ResourceQuotas of a namespace, sorted by name. Raises TooLargeToRetain."""
         self.check_retained(namespace, registry.RESOURCE_QUOTA)

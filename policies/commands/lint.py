@@ -19,19 +19,10 @@ from forewarn.policies.commands.release import add_release_options, names_a_rele
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import Finding, Severity, cut, one_line, plural, printable
 from forewarn.policies.light import NamedTuple, no_collection
-from forewarn.policies.lint.input import (
-    ASSERTION,
-    EXCLUDED,
-    RENDERED,
-    TEMPLATE,
-    LintRequest,
-    RenderRequest,
-    assertion_files,
-    is_excluded,
-)
+from forewarn.policies.lint.input import RENDERED, TEMPLATE, LintRequest, RenderRequest, files_of
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES
 from forewarn.policies.options import KUSTOMIZE_FLAGS
-from forewarn.policies.sources import SourceError, find_files, status_of
+from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.files import STDIN, TEMPLATES
 from forewarn.policies.sources.output_file import append_file, output_file
 from forewarn.policies.terminal import as_markdown, clean, complain, painter, print_notice, wants_color
@@ -577,18 +568,13 @@ def _has_no_answer(given: Input, *, allow_empty: bool) -> bool:
 
 def _status(job: _Job, given: Input, findings: list[Finding]) -> int:
     if given.unreadable:
-        return _of_unreadable(given)
+        return max(map(status_of, given.unreadable))
     if not given.reported and not job.allow_empty:
         return _complain("no .yaml, .yml or .json files found", FAILED)
     if not (given.objects or given.diagnostics or job.allow_empty):
         return _complain("no objects found. Fix: pass --allow-empty to accept that", FAILED)
     threshold = job.fails_at
     return FINDINGS if threshold is not None and any(f.severity <= threshold for f in findings) else OK
-
-
-def _of_unreadable(given: Input) -> int:
-    """The exit status for unreadable files; 0 if there are none."""
-    return max(map(status_of, given.unreadable), default=OK)
 
 
 def _cluster(run: Run, config: Config, release: Release) -> tuple[ClusterSnapshot | None, int | None]:
@@ -631,15 +617,8 @@ def _list_files(request: LintRequest) -> int:
     def print_skipped(path: str, what: str) -> None:
         print_notice(f"skipped: {path} ({what})")
 
-    files = list(find_files(request.paths, omitted=print_skipped, as_git=request.gitignore))
-    assertions = assertion_files(files)
-    for file in files:
-        if os.path.normpath(file.path) in assertions:
-            print_skipped(file.path, ASSERTION)
-        elif is_excluded(file.path, request.config.options.exclude):
-            print_skipped(file.path, EXCLUDED)
-        else:
-            print(clean(file.name, color=False))  # noqa: T201
+    for file in files_of(request, print_skipped):
+        print(clean(file.name, color=False))  # noqa: T201
     return OK
 
 

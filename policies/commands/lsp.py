@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+from bisect import bisect_right
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,11 +22,11 @@ from forewarn.policies.evaluation.foreign_rules import with_rules
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments
 from forewarn.policies.findings import Finding, Location, Severity, cut, one_line, printable
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
-from forewarn.policies.lint.fixes import Edit, class_names, edits_of
+from forewarn.policies.lint.fixes import Edit, class_names, defined_classes, edits_of
 from forewarn.policies.lint.input import Input, LintRequest, read_input, wanted_kinds, with_schemas
 from forewarn.policies.manifests import read
 from forewarn.policies.manifests.groups import Member
-from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.terminal import columns, complain
 
@@ -98,8 +99,7 @@ class _Session:
 
     def forget(self, uri: str) -> None:
         """Cancel the scheduled check of a text."""
-        waiting = self._waiting.pop(uri, None)
-        if waiting is not None:
+        if waiting := self._waiting.pop(uri, None):
             waiting.cancel()
 
     def check(self, uri: str) -> Checked | None:
@@ -154,11 +154,7 @@ class _Session:
         if position.line >= len(lines):
             return 1
         units, text = self.server.workspace.position_codec.client_num_units, lines[position.line]
-        low, high = 0, len(text)
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if units(text[:middle]) <= position.character else (low, middle - 1)
-        return low + 1
+        return bisect_right(range(len(text) + 1), position.character, key=lambda end: units(text[:end]))
 
     def class_field(self, uri: str, position: types.Position) -> tuple[Checked | None, ClassField | None]:
         """The checked text, and its field for a class name at a position; None for both if there is none."""
@@ -402,15 +398,10 @@ class Workspace:
         """Return the linter's input for the directory, with this text in place of the file."""
         files, own = self._read(), os.path.realpath(path)
         reading = read(text, path, wanted_kinds(self.config), namespace=NAMESPACE)
-        mine = [Member.of(subject, path) for subject in reading.subjects]
-        given, place = Input(), None
-        for member in files.members:
-            if self._real[member.file] == own:
-                place = len(given.members) if place is None else place
-            else:
-                given.members.append(member._replace(reported=False))
-        at = len(given.members) if place is None else place
-        given.members[at:at] = mine
+        at = next((at for at, member in enumerate(files.members) if self._real[member.file] == own), len(files.members))
+        given = Input()
+        given.members = [m._replace(reported=False) for m in files.members if self._real[m.file] != own]
+        given.members[at:at] = [Member.of(subject, path) for subject in reading.subjects]
         given.kustomizations = files.kustomizations
         given.reported, given.objects = [path], reading.objects
         given.diagnostics = list(reading.diagnostics)
@@ -491,12 +482,7 @@ def _name_at(checked: Checked, line: int, column: int) -> str:
 
 def _classes(given: Input) -> Iterator[tuple[PriorityClass, str]]:
     yield from ((system_class, "every cluster") for system_class in SYSTEM_CLASSES)
-    for member in given.members:
-        if group_kind(member.subject.object) == PRIORITY_CLASS:
-            try:
-                yield PriorityClass.from_api(member.subject.object), member.file
-            except InvalidObject:
-                continue  # a finding says so
+    yield from defined_classes(given)
 
 
 def _class_line(of: PriorityClass, file: str) -> str:

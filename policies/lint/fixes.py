@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _NUMBER: Final = re.compile(r"([ ]*)priority:[ \t]*-?[0-9]+[ \t]*(?:#.*)?\r?")
 _PINNED: Final = ("pinned-priority", "priority-mismatch")
 _KEY: Final = re.compile(r"[A-Za-z]+")
+_NEAR: Final = 99
+"""Maximum lines before and after a finding that are read."""
 
 FIXED: Final = {
     "unknown-priority-class": "corrects the name, if exactly one class of the input, cluster or Kubernetes is similar",
@@ -103,7 +105,7 @@ def edits_of(findings: Iterable[Finding], data: bytes, classes: Collection[str])
     for finding in findings:
         number = finding.location.line
         if 0 < number <= len(lines):
-            around = _near(lines, number - 1, -1), _near(lines, number - 1, 1)
+            around = _first(reversed(lines[: number - 1][-_NEAR:])), _first(lines[number:][:_NEAR])
             edit = edit_of(finding, lines[number - 1], classes, around)
             if edit is not None:
                 edits[number, 0 if edit.new is None else finding.location.column] = finding, edit
@@ -135,12 +137,9 @@ def _lines(data: bytes) -> list[str] | None:
         return None
 
 
-def _near(lines: list[str], at: int, step: int) -> str:
-    """Return the next line in direction `step` that is not blank or a comment, within 100 lines; or ""."""
-    for index in range(at + step, max(-1, min(at + 100 * step, len(lines))) if step > 0 else max(-1, at - 100), step):
-        if lines[index].strip() and not lines[index].lstrip().startswith("#"):
-            return lines[index]
-    return ""
+def _first(lines: Iterable[str]) -> str:
+    """The first line that is not blank or a comment; or ""."""
+    return next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
 
 
 class FixedFile(NamedTuple):
@@ -155,12 +154,16 @@ class FixedFile(NamedTuple):
 def class_names(given: Input, cluster: ClusterSnapshot | None) -> set[str]:
     """Return the names of the PriorityClasses that fixes may write."""
     classes = {**(cluster.priority_classes if cluster else {})}
+    classes |= {defined.name: defined for defined, _ in defined_classes(given)}
+    return {name for name, names in classes.items() if is_recommended(names)}
+
+
+def defined_classes(given: Input) -> Iterator[tuple[PriorityClass, str]]:
+    """The valid PriorityClasses of an input, each with its file."""
     for member in given.members:
         if group_kind(member.subject.object) == PRIORITY_CLASS:
             with suppress(InvalidObject):  # a finding says so
-                defined = PriorityClass.from_api(member.subject.object)
-                classes[defined.name] = defined
-    return {name for name, names in classes.items() if is_recommended(names)}
+                yield PriorityClass.from_api(member.subject.object), member.file
 
 
 def fixed(
@@ -187,13 +190,8 @@ def fixed(
 
 def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:
     """Report whether the fixed text has as many objects and parse errors as before."""
-    wanted = wanted_kinds(config)
-    old, new = read(before, name, wanted), read(after, name, wanted)
-    return (old.objects, len(old.subjects), len(old.diagnostics)) == (
-        new.objects,
-        len(new.subjects),
-        len(new.diagnostics),
-    )
+    readings = (read(data, name, wanted_kinds(config)) for data in (before, after))
+    return len({(each.objects, len(each.subjects), len(each.diagnostics)) for each in readings}) == 1
 
 
 def write(files: Sequence[FixedFile]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain, islice
@@ -18,10 +18,8 @@ from forewarn.policies.kinds.registry import (
     GROUP_TEMPLATES,
     LINTED,
     ONLY_LINTED,
-    POD,
     POD_GROUP,
     PRIORITY_CLASS,
-    RESOURCE_QUOTA,
 )
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests import BROKEN, NO_KIND, Fault, is_definition, is_typed, named_kinds, read, values
@@ -34,7 +32,7 @@ from forewarn.policies.sources.files import TEMPLATES, File, real_directory
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
-    from forewarn.policies.findings import Finding, Location, ObjectRef
+    from forewarn.policies.findings import Finding, Location
     from forewarn.policies.lint.templates import Engine
     from forewarn.policies.manifests import Reading
 
@@ -271,21 +269,27 @@ class LintRequest(NamedTuple):
     before: Mapping[tuple[str, str], ApiObject] = {}
 
 
+def files_of(request: LintRequest, omitted: Callable[[str, str], None]) -> Iterator[File]:
+    """Yield the files to check. `omitted`: called with each skipped file or directory, and the reason."""
+    listed = list(find_files(request.paths, omitted=omitted, as_git=request.gitignore))
+    assertions = assertion_files(listed)
+    for file in listed:
+        if os.path.normpath(file.path) in assertions:
+            omitted(file.path, ASSERTION)
+        elif is_excluded(file.path, request.config.options.exclude):
+            omitted(file.path, EXCLUDED)
+        else:
+            yield file
+
+
 def read_input(request: LintRequest) -> Input:
     """Read all files. Unreadable files are recorded in the result."""
     given, config = Input(), request.config
     wanted, namespace, files = wanted_kinds(config), request.namespace or DEFAULT_NAMESPACE, []
-    listed = list(find_files(request.paths, omitted=given.leave_out, as_git=request.gitignore))
-    assertions = assertion_files(listed)
-    for file in listed:
-        if os.path.normpath(file.path) in assertions:
-            given.leave_out(file.path, ASSERTION)
-        elif is_excluded(file.path, config.options.exclude):
-            given.leave_out(file.path, EXCLUDED)
-        else:
-            named = request.stdin_filename and file.path == "-"
-            file = file._replace(data=request.changed.get(file.path, file.data))
-            files.append(file._replace(called=request.stdin_filename) if named else file)
+    for file in files_of(request, given.leave_out):
+        named = request.stdin_filename and file.path == "-"
+        file = file._replace(data=request.changed.get(file.path, file.data))
+        files.append(file._replace(called=request.stdin_filename) if named else file)
     ahead: dict[str, Reading] = {}
     if len(files) > 1:
         from forewarn.policies.lint.ahead import read_ahead
@@ -614,28 +618,12 @@ def as_updates(group: Group, cluster: ClusterSnapshot | None) -> Group:
 
 def as_update(subject: ReviewedObject, cluster: ClusterSnapshot | None) -> ReviewedObject:
     """Return the subject as kubectl would send it: an update if the cluster has the object."""
-    kind, ref = group_kind(subject.object), subject.ref
-    old: ApiObject | None = None
-    if subject.old is not None:
+    if cluster is None or subject.old is not None:
         return subject
-    if cluster is not None and kind == PRIORITY_CLASS and ref.name in cluster.priority_classes:
-        old = cluster.priority_classes[ref.name].to_api()
-    elif cluster is not None and kind == POD:
-        pod = cluster.pods.get((ref.namespace, ref.name))
-        old = pod.to_api() if pod else None
-    elif cluster is not None and kind == RESOURCE_QUOTA:
-        quota = cluster.resource_quotas.get((ref.namespace, ref.name))
-        old = quota.to_api() if quota else None
-    elif cluster is not None and kind in (POD_GROUP, GROUP_TEMPLATES):
-        old = _stored_group(kind, ref, cluster)
+    kind, ref = group_kind(subject.object), subject.ref
+    namespace = ref.namespace or (DEFAULT_NAMESPACE if kind in (POD_GROUP, GROUP_TEMPLATES) else "")
+    old = cluster.stored(kind, namespace, ref.name)
     return subject if old is None else subject._replace(operation=Operation.UPDATE, old=old)
-
-
-def _stored_group(kind: str, ref: ObjectRef, cluster: ClusterSnapshot) -> ApiObject | None:
-    """The stored PodGroup or Workload as an API object; None if it does not exist."""
-    groups = cluster.objects.pod_groups if kind == POD_GROUP else cluster.objects.group_templates
-    group = groups.get((ref.namespace or DEFAULT_NAMESPACE, ref.name))
-    return group.to_api() if group else None
 
 
 def read_by_schema(given: Input, config: Config, namespace: str, more: Sequence[str], *, every: bool) -> None:

@@ -548,9 +548,7 @@ def _parts(
 
 def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:
     """Return a built object with its positions in patches and bases; with suppressions, in the rendered text."""
-    metadata = subject.object.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    if isinstance(annotations, dict) and ANNOTATION in annotations:
+    if at(subject.object, "metadata", "annotations", ANNOTATION) is not None:
         return subject
     return subject._replace(source=OverlaySource(subject.source, subject.object, origins.of(subject)))
 
