@@ -30,9 +30,9 @@ def load_limited_resources(path: Path | str) -> tuple[LimitedResource, ...]:
     fields = dict(entry.items())
     _expect(entry, fields, "kind", ("AdmissionConfiguration",))
     _expect(entry, fields, "apiVersion", _OUTER)
-    fields = dict(entry.items(("apiVersion", "kind", "plugins")))
+    fields = entry.fields(("apiVersion", "kind", "plugins"))
     for plugin in fields["plugins"].elements() if "plugins" in fields else ():
-        given = dict(plugin.items(("name", "path", "configuration")))
+        given = plugin.fields(("name", "path", "configuration"))
         if "name" in given and given["name"].text() == "ResourceQuota":
             return _plugin(given, file.parent)
     return ()
@@ -52,13 +52,13 @@ def _configuration(entry: ConfigNode) -> tuple[LimitedResource, ...]:
     fields = dict(entry.items())
     version = _expect(entry, fields, "apiVersion", tuple(_INNER))
     _expect(entry, fields, "kind", (_INNER[version],))
-    fields = dict(entry.items(("apiVersion", "kind", "limitedResources")))
+    fields = entry.fields(("apiVersion", "kind", "limitedResources"))
     return tuple(map(limited_resource, fields["limitedResources"].elements())) if "limitedResources" in fields else ()
 
 
 def limited_resource(entry: ConfigNode) -> LimitedResource:
     """Parse one entry of limitedResources. Raises ConfigError."""
-    fields = dict(entry.items(("apiGroup", "resource", "matchContains", "matchScopes")))
+    fields = entry.fields(("apiGroup", "resource", "matchContains", "matchScopes"))
     resource = fields["resource"].text() if "resource" in fields else ""
     if not resource:
         raise entry.fault("resource is missing. Fix: set the limited resource, such as pods")
@@ -71,10 +71,7 @@ def limited_resource(entry: ConfigNode) -> LimitedResource:
 
 
 def _scope(entry: ConfigNode) -> ScopeSelector:
-    fields = dict(entry.items(("scopeName", "operator", "values")))
-    for key in ("scopeName", "operator"):
-        if key not in fields:
-            raise entry.fault(f"{key} is missing")
+    fields = entry.fields(("scopeName", "operator", "values"), required=("scopeName", "operator"))
     return ScopeSelector(
         fields["scopeName"].text(),
         fields["operator"].word(_OPERATORS, "operator"),

@@ -66,6 +66,14 @@ class ConfigNode:
             seen.add(key)
             yield key, ConfigNode(self.file, value_node, f"{self.path}.{key}".lstrip("."))
 
+    def fields(self, names: Collection[str], required: Collection[str] = ()) -> dict[str, ConfigNode]:
+        """The entries of a mapping by key. Raises ConfigError for an unknown key, and if a required one is missing."""
+        given = dict(self.items(names))
+        for key in required:
+            if key not in given:
+                raise self.fault(f"{key} is missing")
+        return given
+
     def elements(self) -> Iterator[ConfigNode]:
         """The entries of a list."""
         if self._empty():

@@ -208,10 +208,7 @@ def _exemption(entry: ConfigNode) -> Exemption:
 def _break_glass(entry: ConfigNode) -> BreakGlass:
     given: dict[str, Any] = {}
     for key, value in entry.items(("groups", "maxDuration")):
-        if key == "groups":
-            given["groups"] = value.texts()
-        else:
-            given["max_duration"] = _duration(value)
+        given |= {"groups": value.texts()} if key == "groups" else {"max_duration": _duration(value)}
     return BreakGlass(**given)
 
 
@@ -261,7 +258,7 @@ def _promise(entry: ConfigNode, number: int) -> Promise:
     name = given["name"].text()
     if not 0 < len(name) <= _LONGEST_NAME:
         raise given["name"].fault(f"must have between 1 and {_LONGEST_NAME} characters")
-    expected = dict(given["expect"].items((*_CONDITIONS, *_SIMULATED)))
+    expected = given["expect"].fields((*_CONDITIONS, *_SIMULATED))
     for key in _SIMULATED:
         if key in expected:
             raise expected[key].fault("not supported in the configuration. Fix: use `forewarn test`")
@@ -298,7 +295,7 @@ def _conditions(entry: ConfigNode, own: str) -> dict[str, Any]:
 
 
 def _selector(entry: ConfigNode) -> LabelSelector | None:
-    keys = dict(entry.items(("matchLabels", "matchExpressions")))
+    keys = entry.fields(("matchLabels", "matchExpressions"))
     try:
         selector = parse_label_selector({key: value.plain() for key, value in keys.items()})
     except InvalidSelector as fault:
@@ -309,20 +306,14 @@ def _selector(entry: ConfigNode) -> LabelSelector | None:
 
 
 def _groups(entry: ConfigNode) -> tuple[NamedGroup, ...]:
-    groups = []
-    for element in entry.elements():
-        given = dict(element.items(("name", "paths")))
-        for key in ("name", "paths"):
-            if key not in given:
-                raise element.fault(f"{key} is missing")
-        groups.append(NamedGroup(given["name"].text(), given["paths"].texts()))
-    return tuple(groups)
+    keys = NamedGroup._fields
+    given = (element.fields(keys, required=keys) for element in entry.elements())
+    return tuple(NamedGroup(fields["name"].text(), fields["paths"].texts()) for fields in given)
 
 
 def _rendered(entry: ConfigNode) -> Rendering:
-    given = dict(entry.items(("paths", "namespace", "release", "values", "set", "kustomizeFlags", "network")))
-    if "paths" not in given:
-        raise entry.fault("paths is missing")
+    keys = ("paths", "namespace", "release", "values", "set", "kustomizeFlags", "network")
+    given = entry.fields(keys, required=("paths",))
     fields: dict[str, Any] = {key: given[key].texts() for key in ("paths", "values", "set") if key in given}
     for key in ("namespace", "release"):
         if key in given and not _LABEL.fullmatch(given[key].text()):
@@ -344,10 +335,7 @@ def _suppressions(config: Config, entry: ConfigNode) -> Config:
 
 
 def _ignored(entry: ConfigNode, foreign: tuple[str, ...]) -> Ignored:
-    given = dict(entry.items(("rules", "paths", "objects", "reason", "until")))
-    for key in ("rules", "reason"):
-        if key not in given:
-            raise entry.fault(f"{key} is missing")
+    given = entry.fields(("rules", "paths", "objects", "reason", "until"), required=("rules", "reason"))
     for rule in given["rules"].elements():
         rule.word((*_RULES, *foreign), "rule")
     if not given["reason"].text():

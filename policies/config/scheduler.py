@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.config.document import ConfigNode, contents, parse
 from forewarn.policies.config.model import ConfigError
+from forewarn.policies.findings import Path as FieldPath
+from forewarn.policies.findings import field_path
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Path as FieldPath
     from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
     from forewarn.policies.releases.profiles import SchedulerConfiguration
     from forewarn.policies.releases.semantics import Semantics
@@ -123,12 +124,6 @@ def _at(entry: ConfigNode, path: FieldPath) -> ConfigNode:
         else:
             inner = []
         if not inner:
-            return ConfigNode(entry.file, entry.node, _joined(path))
+            return ConfigNode(entry.file, entry.node, field_path(path))
         entry = inner[0]
     return entry
-
-
-def _joined(path: FieldPath) -> str:
-    from forewarn.policies.findings import field_path
-
-    return field_path(path)
