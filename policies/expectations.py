@@ -127,12 +127,7 @@ def _expectation(entry: Any, line: int) -> Expectation:
 
 
 def _checked(expectation: Expectation) -> Expectation:
-    if (
-        expectation.run is None
-        and expectation.pending is None
-        and expectation.preempted is None
-        and expectation.fit is None
-    ):
+    if not _needs_more(expectation) and expectation.fit is None:
         raise ValueError("expect must have one of run, noPending, noPreemption, fit")
     if expectation.within is not None and expectation.run is None:
         raise ValueError("within needs run")

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from forewarn.policies.application.cluster import Cluster, Progress
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
-    from forewarn.policies.forecast.impact import NewNodes
-    from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
 MIN_BATCHES: Final = 6
@@ -111,19 +109,14 @@ def audited(
     assumes: Sequence[str] = ()
     new_nodes = None
     if autoscaling is not None and autoscaling.node_delay is not None:
+        from forewarn.policies.whatif.arrivals import added_for
+
         assumes = autoscaling.assumes_of_arrivals  # no time passes in which nodes may be removed
-        new_nodes = partial(_new_nodes, cluster=cluster, autoscaling=autoscaling) if autoscaling.grows else None
+        new_nodes = partial(added_for, cluster=cluster, autoscaling=autoscaling) if autoscaling.grows else None
     simulations = Simulations(simulated, None if all_restarts else MAX_SIMULATED_PODS, new_nodes)
     result = _audit(cluster, config, disclose, simulations)
     head = result.head
     return result._replace(head=replace(head, assumes=(*head.assumes, *assumes)))
-
-
-def _new_nodes(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling) -> NewNodes:
-    """Return the nodes that autoscalers add for the Pending Pods of these predictions."""
-    from forewarn.policies.whatif.arrivals import added_for
-
-    return added_for(predictions, cluster, autoscaling)
 
 
 def audited_within(cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool], max_work: int) -> Audit:

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from forewarn.policies.findings import cut, one_line
+from forewarn.policies.objects.fields import at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,17 +50,11 @@ class _Place(NamedTuple):
 
     def is_own(self, comment: Any) -> bool:
         """Whether forewarn may have written a comment: contributors can copy the marker."""
-        if not str(_field(comment, "body")).startswith(MARKER) or not isinstance(_field(comment, "id"), int):
+        if not str(at(comment, "body")).startswith(MARKER) or not isinstance(at(comment, "id"), int):
             return False
         if self.author is not None:
-            return bool(_field(comment, "author", "id") == self.author)
-        return _field(comment, "user", "type") == "Bot" or _field(comment, "author_association") in _TRUSTED
-
-
-def _field(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
+            return bool(at(comment, "author", "id") == self.author)
+        return at(comment, "user", "type") == "Bot" or at(comment, "author_association") in _TRUSTED
 
 
 def post(markdown: str, environment: Mapping[str, str], *, is_needed: bool) -> str:
@@ -105,7 +100,7 @@ def _on_gitlab(environment: Mapping[str, str]) -> _Place:
     headers = {"PRIVATE-TOKEN": _token(environment, "GITLAB_TOKEN")}
     notes = f"{api}/projects/{project}/merge_requests/{request}/notes"
     user = _answer("GET", f"{api}/user", headers)
-    return _Place(notes, notes, "PUT", headers, _field(user, "id") or 0)
+    return _Place(notes, notes, "PUT", headers, at(user, "id") or 0)
 
 
 def _url(environment: Mapping[str, str], name: str) -> str:
@@ -138,4 +133,4 @@ def _answer(method: str, url: str, headers: Mapping[str, str], body: Mapping[str
 
 
 def _address(comment: Any) -> str:
-    return cut(one_line(str(_field(comment, "html_url") or "posted")), 300)
+    return cut(one_line(str(at(comment, "html_url") or "posted")), 300)

@@ -17,7 +17,7 @@ from forewarn.policies.config import Config, read_config
 from forewarn.policies.documents import info, to_dict
 from forewarn.policies.evaluation.audit import audit, stored_objects
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
-from forewarn.policies.evaluation.foreign_rules import guarded
+from forewarn.policies.evaluation.foreign_rules import Guarded
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments, suppress
 from forewarn.policies.findings import Finding, Severity, cut, quote
 from forewarn.policies.lint.fixes import FIXED, NOT_FIXED
@@ -269,7 +269,7 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
     phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
     subjects = [reviewed(subject, example, cluster) for subject in reading.subjects]
     (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
-    config = config if rule in RULES else config._replace(foreign=(guarded(rule),))
+    config = config if rule in RULES else config._replace(foreign=(Guarded(rule),))
     diagnostics = tuple(by_directory(reading.diagnostics, {FILE: engine_of(example.yaml.encode())}))
     findings = evaluate(
         EvaluationRequest(ChangeSet(tuple(subjects), diagnostics), cluster, config, phase=phase, now=NOW)

@@ -10,7 +10,7 @@ import io
 import os
 import re
 import sys
-from fnmatch import translate
+from fnmatch import filter as matching
 from functools import partial
 from glob import iglob
 from importlib import import_module
@@ -205,13 +205,7 @@ def _contexts(given: Sequence[str]) -> Iterator[Cluster]:
     contexts = contexts_of(LIVE)
     chosen: dict[str, None] = {}
     for name in given:
-        if name in contexts:
-            matches = [name]
-        elif is_pattern(name):
-            fits = re.compile(translate(name)).match
-            matches = [item for item in contexts if fits(item)]
-        else:
-            matches = []
+        matches = [name] if name in contexts else matching(contexts, name)
         if not matches:
             word = "".join(character for character in name if character not in "*?[]")
             near = nearest(word, contexts) or suggested(word, contexts)

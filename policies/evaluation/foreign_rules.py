@@ -83,14 +83,10 @@ def _checked(entry: EntryPoint, name: str) -> Rule:
     if not callable(rule.check):
         raise ValueError("check must be a function")
     documentation_of(rule)
-    return guarded(rule)
+    return Guarded(rule)
 
 
-def guarded(rule: Any) -> Rule:
-    return _Guarded(rule)
-
-
-class _Guarded(Rule):
+class Guarded(Rule):
     """A wrapper of a rule that yields only valid problems, and reports the rule's exceptions as a problem."""
 
     def __init__(self, rule: Any) -> None:

@@ -139,10 +139,6 @@ def suppress(
     """
     faults = {id(s): fault for s in suppressions if (fault := _fault(s, today))}
     valid = [s for s in suppressions if id(s) not in faults]
-    by_rule: dict[str, list[Suppression]] = {}
-    for suppression in valid:
-        for rule in suppression.rules:
-            by_rule.setdefault(rule, []).append(suppression)
     unsuppressed: list[Finding] = []
     used: set[tuple[int, str]] = set()
     by_place = _Places(valid)
@@ -152,9 +148,8 @@ def suppress(
         if not covering:
             unsuppressed.append(finding)
     count = len(findings) - len(unsuppressed)
-    unsuppressed += _reported(
-        invalid_suppression, ((s, faults[id(s)]) for s in suppressions if id(s) in faults), severity
-    )
+    invalid = ((s, faults[id(s)]) for s in suppressions if id(s) in faults)
+    unsuppressed += _reported(invalid_suppression, invalid, severity)
     silent = {rule.ID for rule in RULES if severity(rule) is None and linter_severity(rule) is not None}
     silent |= _silent(with_cluster=with_cluster, with_release=with_release)
     unused = ((s, _UNUSED.format(", ".join(idle))) for s in valid if (idle := _idle(s, used, silent, read)))
@@ -243,6 +238,10 @@ def path_of(file: str) -> str:
     return printable(os.path.abspath(path) if path.startswith(os.pardir) else path)
 
 
+_KEYS: Final = ("rule", "file", "kind", "namespace", "name", "field")
+"""The keys of a baseline's entry for the parts of `identity`."""
+
+
 def identity(finding: Finding) -> tuple[str, ...]:
     """Return the key of a finding that does not change when lines move: rule, file, object and field.
 
@@ -258,8 +257,7 @@ def identity(finding: Finding) -> tuple[str, ...]:
 def baseline_of(findings: Iterable[Finding]) -> dict[str, Any]:
     """Return the contents of a baseline file: the number of findings by rule, file, object and field, without lines."""
     counted = Counter(map(identity, findings))
-    keys = ("rule", "file", "kind", "namespace", "name", "field")
-    entries = [{**dict(zip(keys, key, strict=True)), "count": count} for key, count in sorted(counted.items())]
+    entries = [{**dict(zip(_KEYS, key, strict=True)), "count": count} for key, count in sorted(counted.items())]
     return {"version": 1, "findings": entries}
 
 
@@ -275,7 +273,7 @@ def less_baseline(findings: Sequence[Finding], baseline: Mapping[str, Any]) -> t
     for entry in entries:
         if not isinstance(entry, dict) or not isinstance(entry.get("count", 1), int):
             raise ValueError("an entry is malformed. Fix: write the baseline again with --write-baseline")
-        key = tuple(str(entry.get(k, "")) for k in ("rule", "file", "kind", "namespace", "name", "field"))
+        key = tuple(str(entry.get(k, "")) for k in _KEYS)
         suppressed[key] += entry.get("count", 1)
     new = []
     for finding in findings:

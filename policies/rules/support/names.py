@@ -198,26 +198,22 @@ def meant_elsewhere(name: str, context: Context) -> str:
     options = context.options
     if name in options.input_classes:
         return ""
-    meant = context.once(_Defined).nearest_name(name)
+    meant = context.once(_defined).nearest_name(name)
     if meant and is_misspelt(name, meant):
         return meant
-    often = context.once(_Used).nearest_name(name)
+    often = context.once(_used).nearest_name(name)
     is_rarer = options.class_uses.get(name, 0) < options.class_uses.get(often, 0)
     return often if often and is_rarer and is_one_edit(name, often) else ""
 
 
-class _Defined(Names):
+def _defined(context: Context) -> Names:
     """The classes that other directories of the input define."""
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context.options.input_classes - context.classes.keys())
+    return Names(context.options.input_classes - context.classes.keys())
 
 
-class _Used(Names):
+def _used(context: Context) -> Names:
     """The names that the input uses several times."""
-
-    def __init__(self, context: Context) -> None:
-        super().__init__({name for name, count in context.options.class_uses.items() if count >= _OFTEN})
+    return Names({name for name, count in context.options.class_uses.items() if count >= _OFTEN})
 
 
 class Recommended:

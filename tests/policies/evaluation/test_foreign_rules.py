@@ -16,7 +16,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.commands.explain import findings_of
 from forewarn.policies.config import ConfigError
 from forewarn.policies.config.load import read_config
-from forewarn.policies.evaluation.foreign_rules import GROUP, guarded
+from forewarn.policies.evaluation.foreign_rules import GROUP, Guarded
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 TEMPLATE = Path(__file__).parents[3] / "docs/examples/rule"
@@ -145,7 +145,7 @@ def test_a_rule_that_fails_is_reported_and_the_others_go_on(
 def test_a_rule_cannot_change_the_object_for_other_rules_and_files(packages: Path) -> None:
     (packages / "changing_rule.py").write_text(rule_with("subject.object['metadata']['name'] = 'x'; return []"))
     sys.modules.pop("changing_rule", None)
-    rule: Any = guarded(import_module("changing_rule"))
+    rule: Any = Guarded(import_module("changing_rule"))
     subject = ReviewedObject({"metadata": {"name": "gold"}})
     assert list(rule.check(subject, None)) == []
     assert subject.object["metadata"]["name"] == "gold"
