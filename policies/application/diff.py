@@ -552,17 +552,13 @@ def _autoscaled(
         if after is None or not (name in scaled_down or any(field.name == "replicas" for field in changed.fields)):
             continue
         scaler, obj = by_target.get((group_kind(after.object), changed.namespace, changed.name), ("", NOTHING))
-        replicas, least, most = (
-            at(each, "spec", key) for each, key in zip((after.object, obj, obj), _SIZES, strict=True)
-        )
+        replicas = at(after.object, "spec", "replicas")
+        least, most = at(obj, "spec", "minReplicas"), at(obj, "spec", "maxReplicas")
         replicas, least = 1 if replicas is None else replicas, 1 if least is None else least
         if not (isinstance(replicas, int) and isinstance(least, int) and isinstance(most, int) and replicas):
             continue
         if name in scaled_down or not least <= replicas <= most:
             yield Autoscaled(name, scaler, replicas, least, most)
-
-
-_SIZES: Final = ("replicas", "minReplicas", "maxReplicas")
 
 
 def _pruned(concerned: Iterable[Difference], cluster: Cluster) -> Iterator[Pruned]:
@@ -640,17 +636,13 @@ def _affected(
         "new_priority": changed,
         "placeholders": victims[True],
         "replaced": replaced,
-        "pruned": _by_namespace(pruned),
+        "pruned": Counter(name.partition("/")[0] for item in pruned for name in item.names),
     }
     affected = [
         AffectedNamespace(name, owner(name), **{field: counter[name] for field, counter in counters.items()})
         for name in {name for counter in counters.values() for name in +counter} - {""}
     ]
     return sorted(affected, key=lambda item: (-_counted(item), -item.placeholders, item.namespace))
-
-
-def _by_namespace(pruned: Iterable[Pruned]) -> Counter[str]:
-    return Counter(name.partition("/")[0] for item in pruned for name in item.names)
 
 
 def _counted(item: AffectedNamespace) -> int:
@@ -698,9 +690,9 @@ def concerning(
         directory = difference.changed.directory
         if named := {name for name, patterns in configured if is_in(directory, patterns)}:
             return cluster in named
-        if (among := nearest(difference.changed.directory, deployed)) is not None:
+        if (among := nearest(directory, deployed)) is not None:
             return cluster in among
-        steps = difference.changed.directory.split("/")
+        steps = directory.split("/")
         return cluster in steps or not any(step in clusters for step in steps)
 
     return [difference for difference in changed if concerns(difference)]

@@ -126,18 +126,12 @@ def headroom(
         results = []
         for obj, room in zip(objects, rooms, strict=True):
             own = buffers.of(obj, request.placeholders)
-            reserve = _placeholders(cluster, obj, room, request, autoscaling.cutoff, own.provisioned if own else 0)
+            buffered, reserve = own.provisioned if own else 0, None
+            if wanted := request.placeholders:
+                reserve = placeholders(cluster, obj, room, wanted, request.options, autoscaling.cutoff, buffered)
             results.append(ObjectHeadroom(room, reserve, own))
     head = head_of(cluster, (clause for room in rooms for clause in room.assumes))
     return HeadroomResult(head, cluster, results, faults, not_counted)
-
-
-def _placeholders(
-    cluster: ClusterSnapshot, obj: ApiObject, room: Headroom, request: HeadroomRequest, cutoff: int, buffered: int
-) -> Placeholders | None:
-    if not request.placeholders:
-        return None
-    return placeholders(cluster, obj, room, request.placeholders, request.options, cutoff, buffered)
 
 
 def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:

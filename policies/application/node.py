@@ -121,10 +121,8 @@ def node_pressure(cache: Cache, node_pods: NodePods, request: PressureRequest) -
     node_named(cache.snapshot(), request.node)
     head = head_of(cache.snapshot())
     if request.signal and not request.stats:
-        raise SourceError(
-            request.node,
-            f"order not predicted: the kubelet ranks Pods by their usage. {_FIX_OF_STATS}",
-        )
+        problem = "order not predicted: the kubelet ranks Pods by their usage"
+        raise SourceError(request.node, f"{problem}. {_FIX_OF_STATS}")
     pods = [read_pod(obj) for _, obj in sorted(node_pods.stored.items())]
     return NodePressure(
         head,
@@ -142,14 +140,8 @@ def _evicted(request: PressureRequest, pods: Sequence[KubeletPod]) -> Order:
     stats = _stats(request.stats, request.node)
     # Apart: what is tied with one that the kubelet passes over is not tied with the one before that.
     evicted, never = (
-        rank(
-            (pod for pod in pods if pod.critical is critical),
-            stats,
-            request.signal,
-            inodes=request.inodes,
-            images=request.images,
-        )
-        for critical in (False, True)
+        rank(those, stats, request.signal, inodes=request.inodes, images=request.images)
+        for those in ([pod for pod in pods if pod.critical is critical] for critical in (False, True))
     )
     amount = inodes if request.inodes else processes if request.signal == "pids" else size
     what = f"{request.signal}{' inodes' if request.inodes else ''}"
@@ -215,10 +207,7 @@ def _why(usage: Usage | None, amount: Callable[[int], str]) -> str:
 
 def size(number: int) -> str:
     """A number of bytes as text, for example `1.5Gi`."""
-    for unit, factor in _UNITS:
-        if number >= factor:
-            return f"{number / factor:.3g}{unit}"
-    return str(number)
+    return next((f"{number / factor:.3g}{unit}" for unit, factor in _UNITS if number >= factor), str(number))
 
 
 def processes(number: int) -> str:

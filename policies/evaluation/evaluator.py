@@ -56,10 +56,6 @@ _RULES_BY_TARGET: Final[Mapping[Target, tuple[Rule, ...]]] = {
 }
 
 
-def _ignored(_: Impact) -> None:
-    """Ignore the prediction: the default of `EvaluationRequest.predicted`."""
-
-
 class EvaluationRequest(NamedTuple):
     """The input of `evaluate`.
 
@@ -81,7 +77,7 @@ class EvaluationRequest(NamedTuple):
     phase: Phase
     now: datetime
     expired: Callable[[], bool] = never
-    predicted: Callable[[Impact], object] = _ignored
+    predicted: Callable[[Impact], object] = lambda _: None
     recall: Recall | None = None
     disclose: Disclose = Disclose.NAMES
     shown: Callable[[], Shown] = lambda: EXACT

@@ -325,13 +325,8 @@ class _Renderer:
         if generated := _generated(failure.why):
             self._failures[_GENERATED].append((file, failure._replace(why=generated)))
             return
-        is_known = _DEPENDENCIES.search(failure.why)
-        cause = (
-            "missing in charts/"
-            if is_known
-            else _fix_of(failure.why) or _VARIES.sub("", failure.why.rpartition(": ")[2])
-        )
-        self._failures[cause].append((file, failure))
+        known = "missing in charts/" if _DEPENDENCIES.search(failure.why) else _fix_of(failure.why)
+        self._failures[known or _VARIES.sub("", failure.why.rpartition(": ")[2])].append((file, failure))
 
     def report_failures(self) -> None:
         """Add a finding for each cause of failures, at the first directory that fails for it."""
@@ -343,10 +338,8 @@ class _Renderer:
             message = failure.why
             fix = _fix_of(message) or _FIX
             if (missing := _DEPENDENCIES.search(message)) is not None:
-                message, fix = (
-                    f"missing in charts/: {missing[1]}",
-                    f"run `helm dependency build {os.path.dirname(file)}`",
-                )
+                message = f"missing in charts/: {missing[1]}"
+                fix = f"run `helm dependency build {os.path.dirname(file)}`"
             others = plural(len(failures) - 1, "more directory", "more directories")
             more = f" (and {others})" if len(failures) > 1 else ""
             message, fix = cut(f"cannot render: {message}", _MESSAGE) + more, cut(fix, _MESSAGE)

@@ -169,10 +169,8 @@ def other_names(content: bytes, file: str, subjects: Sequence[ReviewedObject]) -
 
     `subjects`: the objects of the file that rules read.
     """
-    text, done = (
-        as_utf8(content).decode("utf-8", "replace"),
-        {line for subject in subjects for line in _read_lines(subject)},
-    )
+    text = as_utf8(content).decode("utf-8", "replace")
+    done = {line for subject in subjects for line in _read_lines(subject)}
     embedded = {name for subject in subjects if subject.within for name in _name_in(subject)}
     for match in _OTHER_NAME.finditer(text):
         group = 2 if match[2] else 4

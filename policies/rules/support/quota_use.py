@@ -221,19 +221,16 @@ class QuotaUse:
         if context.phase is Phase.LINT and (_runs(subject) or subject.is_patched or _is_patch(subject, template)):
             return None
         is_update = template is not None and not template.is_template and subject.operation is Operation.UPDATE
-        pod = (
-            pod_of(subject, template, context)
-            if template and not is_update and not self._is_created_by(subject)
-            else None
-        )
-        if template is None or pod is None:
+        if template is None or is_update or self._is_created_by(subject):
+            return None
+        pod = pod_of(subject, template, context)
+        if pod is None:
             return None
         at_start = self.quotas_of(subject.effective_namespace)
-        old = self._stored(subject) if template.is_template else None
-        named = _in_namespace(subject)
-        coming = (
-            arrivals(named, template.object, old, self._context.cluster_to_be) if template.is_template else Arrivals()
-        )
+        old, named, coming = None, _in_namespace(subject), Arrivals()
+        if template.is_template:
+            old = self._stored(subject)
+            coming = arrivals(named, template.object, old, context.cluster_to_be)
         if old is not None and template == pod_template_of(old, context.options.pod_template_paths):
             coming = coming._replace(surge=0)  # no rollout
         if old is None or self._is_alone:  # what fits beside its present pods fits: they need not be looked for

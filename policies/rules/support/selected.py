@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -28,24 +29,21 @@ class Labelled(NamedTuple):
     labels: Mapping[str, Any]
 
 
-class _Workloads:
+def _by_namespace(context: Context) -> Mapping[str, Sequence[Labelled]]:
     """The workloads and Pods of a change set, by namespace."""
-
-    def __init__(self, context: Context) -> None:
-        self.by_namespace: dict[str, list[Labelled]] = {}
-        for subject in context.change_set.subjects:
-            with suppress(InvalidObject):
-                template = None if subject.part else context.template(subject)
-                if template:
-                    labels = mapping(template.object, "metadata", "labels") or {}
-                    self.by_namespace.setdefault(subject.effective_namespace, []).append(
-                        Labelled(subject, template, labels)
-                    )
+    labelled = defaultdict[str, list[Labelled]](list)
+    for subject in context.change_set.subjects:
+        with suppress(InvalidObject):
+            template = None if subject.part else context.template(subject)
+            if template:
+                labels = mapping(template.object, "metadata", "labels") or {}
+                labelled[subject.effective_namespace].append(Labelled(subject, template, labels))
+    return labelled
 
 
 def workloads_in(namespaces: Collection[str], context: Context) -> Iterator[Labelled]:
     """Yield the first workloads and Pods of the change set in these namespaces."""
-    by_namespace = context.once(_Workloads).by_namespace
+    by_namespace = context.once(_by_namespace)
     return islice((w for namespace in namespaces for w in by_namespace.get(namespace, ())), MAX_WORKLOADS)
 
 
