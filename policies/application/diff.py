@@ -636,13 +636,17 @@ def _affected(
         "new_priority": changed,
         "placeholders": victims[True],
         "replaced": replaced,
-        "pruned": Counter(name.partition("/")[0] for item in pruned for name in item.names),
+        "pruned": _by_namespace(pruned),
     }
     affected = [
         AffectedNamespace(name, owner(name), **{field: counter[name] for field, counter in counters.items()})
         for name in {name for counter in counters.values() for name in +counter} - {""}
     ]
     return sorted(affected, key=lambda item: (-_counted(item), -item.placeholders, item.namespace))
+
+
+def _by_namespace(pruned: Iterable[Pruned]) -> Counter[str]:
+    return Counter(name.partition("/")[0] for item in pruned for name in item.names)
 
 
 def _counted(item: AffectedNamespace) -> int:

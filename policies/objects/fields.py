@@ -113,6 +113,12 @@ def text_at(obj: ApiObject, *path: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def list_at(obj: ApiObject, *path: str | int) -> Sequence[Any]:
+    """The list at a path of an object; empty for other types and absent fields."""
+    value = at(obj, *path)
+    return value if isinstance(value, list) else ()
+
+
 def has_controller(obj: ApiObject) -> bool:
     """True if one of the owner references is that of a controller; false for other types."""
     references = at(obj, "metadata", "ownerReferences")

@@ -59,11 +59,7 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
     Fix: recreate the class with the priority of these Pods as its value, or move their workloads to another class.
     """
     names = {name for name, _ in context.pod_counts_by_priority if name and not context.is_known(name)}
-    pods: dict[str, list[Pod]] = {name: [] for name in sorted(names)}
-    for pod in context.pods if names else ():
-        if pod.priority_class_name in names and not pod.terminal:
-            pods[pod.priority_class_name].append(pod)
-    for name, users in pods.items():
+    for name, users in sorted(_pods_of(names, context).items()):
         ref = ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", name)
         yield Problem(PodsOfMissingClass(name, users), object=ref)
 
@@ -212,7 +208,7 @@ def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Probl
     named = {*by_workloads, *_named_by_groups(cluster), *_named_by_namespaces(cluster)}
     left = [c for name, c in sorted(cluster.priority_classes.items()) if name not in named | SYSTEM_NAMES]
     left = [c for c in left if not c.global_default]
-    pods = _pods_of({c.name for c in left}, cluster)
+    pods = _pods_of({c.name for c in left}, context)
     for unused in left:
         users = pods[unused.name]
         if not users or (len(users) == 1 and users[0].owner is None):
@@ -244,10 +240,10 @@ def _named_by_namespaces(cluster: ClusterSnapshot) -> Iterator[str]:
         yield namespace.annotations.get(DEFAULT_CLASS_ANNOTATION, "")
 
 
-def _pods_of(names: set[str], cluster: ClusterSnapshot) -> Mapping[str, list[Pod]]:
+def _pods_of(names: set[str], context: Context) -> Mapping[str, list[Pod]]:
     pods: dict[str, list[Pod]] = {name: [] for name in names}
-    if any(name in names for name, _ in cluster.pod_counts_by_priority):
-        for pod in cluster.pods.values():
+    if any(name in names for name, _ in context.pod_counts_by_priority):
+        for pod in context.pods:
             if pod.priority_class_name in names and not pod.terminal:
                 pods[pod.priority_class_name].append(pod)
     return pods

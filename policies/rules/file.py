@@ -22,7 +22,7 @@ from forewarn.policies.kube_apiserver.validation.strict import (
     unknown_fields,
 )
 from forewarn.policies.light import later
-from forewarn.policies.objects.fields import ApiObject, at, group_kind, json_type
+from forewarn.policies.objects.fields import ApiObject, at, group_kind, json_type, list_at
 from forewarn.policies.rules.support.context import Context, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
 from forewarn.policies.rules.support.rule_text import diagnostics, is_template_variable
@@ -248,10 +248,8 @@ def _not_integers(subject: ReviewedObject, template: PodTemplate, context: Conte
     numbers: list[tuple[Path, object, str]] = []
     if template.path == ("spec", "template"):
         numbers.append((("spec", "replicas"), at(subject.object, "spec", "replicas"), "Spec.replicas"))
-    containers = template.spec.get(_CONTAINERS)
-    for index, container in enumerate(containers if isinstance(containers, list) else ()):
-        ports = at(container, "ports")
-        for place, port in enumerate(ports if isinstance(ports, list) else ()):
+    for index, container in enumerate(list_at(template.spec, _CONTAINERS)):
+        for place, port in enumerate(list_at(container, "ports")):
             path = template.at(_CONTAINERS, index, "ports", place, "containerPort")
             numbers.append((path, at(port, "containerPort"), "ContainerPort.containerPort"))
     for path, value, field in numbers:
@@ -262,8 +260,7 @@ def _not_integers(subject: ReviewedObject, template: PodTemplate, context: Conte
 
 def _in_containers(template: PodTemplate) -> Iterator[Problem]:
     for holder in ("initContainers", "containers", "ephemeralContainers"):
-        containers = template.spec.get(holder)
-        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+        for index, container in enumerate(list_at(template.spec, holder)):
             for path, value, field in _wrong_words(container) if isinstance(container, Mapping) else ():
                 text = f"cannot unmarshal {json_type(value)} into Go struct field {field} of type string"
                 yield Problem(text, template.at(holder, index, *path), "quote the value")
@@ -271,8 +268,7 @@ def _in_containers(template: PodTemplate) -> Iterator[Problem]:
 
 def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
     holders = [(template.at(*path), value) for path, value in _with_quantities(template.spec)]
-    claims = at(subject.object, "spec", "volumeClaimTemplates")
-    for index, claim in enumerate(claims if isinstance(claims, list) else ()):
+    for index, claim in enumerate(list_at(subject.object, "spec", "volumeClaimTemplates")):
         holders.append((("spec", "volumeClaimTemplates", index, *_OF_CLAIM), at(claim, *_OF_CLAIM)))
     for path, amounts in holders:
         for name, value in amounts.items() if isinstance(amounts, Mapping) else ():
@@ -289,12 +285,10 @@ def _with_quantities(spec: ApiObject) -> Iterator[tuple[Path, object]]:
     if "resources" in spec:
         yield from ((("resources", kind), at(spec, "resources", kind)) for kind in _AMOUNTS)
     for holder in ("initContainers", "containers"):
-        containers = spec.get(holder)
-        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+        for index, container in enumerate(list_at(spec, holder)):
             if isinstance(container, Mapping) and "resources" in container:
                 yield from (((holder, index, "resources", kind), at(container, "resources", kind)) for kind in _AMOUNTS)
-    volumes = spec.get("volumes")
-    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
+    for index, volume in enumerate(list_at(spec, "volumes")):
         if (limit := at(volume, "emptyDir", "sizeLimit")) is not None:
             yield ("volumes", index, "emptyDir"), {"sizeLimit": limit}
 
@@ -325,14 +319,12 @@ def _quantity_fix(text: str) -> str:
 
 def _wrong_words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
     """Yield the fields of a container that must be strings and are not: path, value, and the field's name in Go."""
-    variables = container.get("env")
-    for place, variable in enumerate(variables if isinstance(variables, list) else ()):
+    for place, variable in enumerate(list_at(container, "env")):
         value = variable.get("value") if isinstance(variable, Mapping) else None
         if value is not None and not isinstance(value, str):
             yield ("env", place, "value"), value, "EnvVar.value"
     for field in ("command", "args"):
-        words = container.get(field)
-        for place, word in enumerate(words if isinstance(words, list) else ()):
+        for place, word in enumerate(list_at(container, field)):
             if word is not None and not isinstance(word, str):
                 yield (field, place), word, f"Container.{field}"
 
@@ -581,8 +573,7 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
     for field, fix in REMOVED_SCHEDULER_FIELDS.items():
         if field in given:
             yield Problem(f"no field {quote(field)} since v1beta1", (field,), fix)
-    profiles = given.get("profiles")
-    for number, profile in enumerate(profiles[:_MAX_PROFILES] if isinstance(profiles, list) else ()):
+    for number, profile in enumerate(list_at(given, "profiles")[:_MAX_PROFILES]):
         if not _preempts(at(profile, "plugins")):
             name = cut(str(at(profile, "schedulerName") or "default-scheduler"), _LONGEST_PROFILE)
             message = (
@@ -596,8 +587,7 @@ def _preempts(plugins: Any) -> bool:
     """Report whether a profile runs DefaultPreemption or another PostFilter. Source: `expandMultiPointPlugins`."""
 
     def names(point: str, field: str) -> set[object]:
-        entries = at(plugins, point, field)
-        return {str(at(entry, "name")) for entry in (entries if isinstance(entries, list) else ())}
+        return {str(at(entry, "name")) for entry in list_at(plugins, point, field)}
 
     if names("postFilter", "enabled"):
         return True  # this plugin, or one that takes its place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,7 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.kube_apiserver.priority import already_default
 from forewarn.policies.light import later
-from forewarn.policies.objects.fields import ApiObject, at, group_kind
+from forewarn.policies.objects.fields import ApiObject, at, group_kind, list_at
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     POLICIES,
@@ -68,11 +69,9 @@ def _of_apply(context: Context) -> int:
 
 def _flags(deployment: ApiObject) -> Iterator[int]:
     """The values of the cutoff flag in a Deployment's containers: `--flag=-20`, or `--flag` and the next argument."""
-    containers = at(deployment, "spec", "template", "spec", "containers")
-    for container in containers if isinstance(containers, list) else ():
+    for container in list_at(deployment, "spec", "template", "spec", "containers"):
         for field in ("command", "args"):
-            words = at(container, field)
-            words = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+            words = [word for word in list_at(container, field) if isinstance(word, str)]
             for word, following in zip(words, (*words[1:], ""), strict=False):
                 flag, equals, value = word.partition("=")
                 if flag in (_FLAG, _FLAG[1:]):
@@ -771,7 +770,7 @@ def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Pr
     Fix: remove one of the classes, or change a value.
     """
     new = class_of(subject)
-    others = context.once(_ByValue).names.get((new.value, new.preemption_policy), [])
+    others = context.once(_by_value).get((new.value, new.preemption_policy), [])
     names = [name for name in others if name != new.name]
     if names:
         yield Problem(
@@ -781,10 +780,10 @@ def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Pr
         )
 
 
-class _ByValue:
+def _by_value(context: Context) -> Mapping[tuple[int, str], list[str]]:
     """The names of all classes by value and policy."""
 
-    def __init__(self, context: Context) -> None:
-        self.names: dict[tuple[int, str], list[str]] = {}
-        for name, priority_class in sorted(context.classes.items()):
-            self.names.setdefault((priority_class.value, priority_class.preemption_policy), []).append(name)
+    names = defaultdict[tuple[int, str], list[str]](list)
+    for name, priority_class in sorted(context.classes.items()):
+        names[priority_class.value, priority_class.preemption_policy].append(name)
+    return names

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from forewarn.policies.documents import Hidden, optional_in_json
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind, moment_of
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind, list_at, moment_of
 
 MAX_PARTS: Final = 64
 """Maximum conditions, containers, finalizers and taints that are read of one object."""
@@ -275,8 +275,7 @@ def _target_node(obj: ApiObject) -> str:
 
 
 def _list(obj: ApiObject, *path: str) -> list[Any]:
-    value = at(obj, *path)
-    return value[:MAX_PARTS] if isinstance(value, list) else []
+    return [*list_at(obj, *path)[:MAX_PARTS]]
 
 
 def _objects(obj: ApiObject, *path: str) -> list[ApiObject]:

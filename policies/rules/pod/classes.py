@@ -179,7 +179,7 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     Fix: create the class first, or use an existing class.
     """
     name = text_at(subject.object, *_KUEUE_LABEL)
-    names = context.once(_WorkloadClasses) if name else None
+    names = context.once(_workload_classes) if name else None
     if names is None or not names.sorted or name in names.sorted or is_template_variable(name, subject, context):
         return
     meant = names.nearest_name(name)
@@ -195,14 +195,9 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
     )
 
 
-class _WorkloadClasses(Names):
+def _workload_classes(context: Context) -> Names:
     """The names of the WorkloadPriorityClasses in the change set."""
-
-    def __init__(self, context: Context) -> None:
-        subjects = context.change_set.subjects
-        super().__init__(
-            {name_of(subject) for subject in subjects if group_kind(subject.object) == registry.WORKLOAD_PRIORITY_CLASS}
-        )
+    return Names({name_of(subject) for subject in context.of_kind(registry.WORKLOAD_PRIORITY_CLASS)})
 
 
 class _Use(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.findings import Action, Path, Problem, Severity, Text
 from forewarn.policies.forecast.impact import Impact, victims_of
 from forewarn.policies.metering import CutShort, each
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.workload import PodTemplate, is_fragment
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Phase, Target, rule
@@ -517,8 +517,7 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
 
 def _satisfying(term: Any, subject: ReviewedObject, context: Context) -> list[Labelled]:
     """The workloads that a term selects; none if its own Pods satisfy it, or with a namespaceSelector (unknown)."""
-    given = at(term, "namespaces")
-    names = [name for name in (given if isinstance(given, list) else ()) if isinstance(name, str)]
+    names = [name for name in list_at(term, "namespaces") if isinstance(name, str)]
     namespaces = () if at(term, "namespaceSelector") is not None else names or [subject.effective_namespace]
     workloads = selected(at(term, "labelSelector"), namespaces, context)
     return [] if any(workload.subject is subject for workload in workloads) else workloads
@@ -573,8 +572,7 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
     own = resolved(template, context)
     if own is None or own.priority < _HIGH or own.preemption_policy == PREEMPT_NEVER:
         return
-    holders = (template.spec.get(field) for field in ("initContainers", "containers"))
-    parts = [template.spec, *(part for holder in holders if isinstance(holder, list) for part in holder)]
+    parts = [template.spec, *list_at(template.spec, "initContainers"), *list_at(template.spec, "containers")]
     if len(parts) > 1 and not any(map(_requests, parts)) and not context.limit_ranges_of(subject.effective_namespace):
         message = f"priority {own.priority}, but no requests: it preempts no Pods for cpu or memory"
         yield Problem(message, template.at("containers"), "set requests for cpu and memory")
