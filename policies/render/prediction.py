@@ -31,7 +31,7 @@ from forewarn.policies.rules.wording.phrases import violating
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.responsible import why_group_not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction, explanation_of
-from forewarn.policies.why.why_not import ending_on_nominated_node, explanations, on_no_node, waits_for, why_not
+from forewarn.policies.why.why_not import cause, ending_on_nominated_node, explanations, waits_for, why_not
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -98,16 +98,15 @@ def _of_object(
 def _heading(placement: Placement, result: PredictResult, applied: Applied | None, paint: Painter) -> Iterator[str]:
     """The counts of the object's new Pods, unless one prediction says it all."""
     if len(placement.predictions) != 1 or placement.existing or placement.rollout or placement.rejected:
-        overview, missing = _overview(placement, result, applied), _missing(placement)
-        yield paint(f"{placement.name}: {overview}{missing and f': {missing}'}", "bold")
+        overview, why = _overview(placement, result, applied), _cause(placement, result.cluster)
+        yield paint(f"{placement.name}: {overview}{why and f': {why}'}", "bold")
     if placement.rejected:
         yield f"  rejected: {placement.rejection}"
 
 
-def _missing(placement: Placement) -> str:
-    """A phrase with the resources that no node has, if these keep the Pods Pending; "" otherwise."""
-    pending = (prediction for prediction in placement.predictions if prediction.outcome == "pending")
-    return next(map(on_no_node, pending), "")
+def _cause(placement: Placement, cluster: ClusterSnapshot) -> str:
+    """The one cause of the Pending Pods, which have the same template; "" without one."""
+    return next((cause(p, cluster) for p in placement.predictions if p.outcome == "pending"), "")
 
 
 def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
@@ -144,7 +143,8 @@ def _together(result: PredictResult, paint: Painter) -> Iterator[str]:
     new = f"{plural(len(predictions) + rejected, 'new Pod')}, one after the other: {counts}"
     rollouts = len(placements) - len(in_turn)
     more = f"; {plural(rollouts, 'rollout')}, evaluated without the other objects" if rollouts else ""
-    more += "".join(f"; {missing}" for missing in dict.fromkeys(map(_missing, placements)) if missing)
+    causes = [f"{placement.name}: {why}" for placement in placements if (why := _cause(placement, result.cluster))]
+    more += f"; {listed(causes, 1)}" if causes else ""
     yield paint(f"{len(placements)} objects, {new}{more}", "bold")
     for placement in placements:
         yield from _of_object(placement, result, paint, applied)
@@ -329,8 +329,8 @@ def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
         return joined(prediction.pre_filter.reasons, "; ").short
     if prediction.error:
         return cycle_error(prediction)
-    if missing := on_no_node(prediction):
-        return missing
+    if found := cause(prediction, cluster):
+        return found
     if prediction.preemption.ineligible_reason:
         return f"fits on no node and may not preempt: {in_short(prediction.preemption.ineligible_reason)}"
     return "fits on no current node, even after preempting all Pods of lower priority"

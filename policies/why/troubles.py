@@ -43,7 +43,7 @@ from forewarn.policies.scheduling.preemption import Candidate, may_be_preempted,
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.why.evidence import DEADLINE, LONG, PREEMPTED, TAINT, PodRecord, Trouble, shown_time
-from forewarn.policies.why.why_not import ending_on_nominated_node, on_no_node, waits_for
+from forewarn.policies.why.why_not import cause, ending_on_nominated_node, waits_for
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -965,8 +965,8 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     if prediction.pre_filter is not None:
         why = joined(prediction.pre_filter.reasons, "; ").short
         return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix_of(reasons_of([prediction])))
-    if missing := on_no_node(prediction):
-        return Trouble("fits-nowhere", f"{missing}{then}", "add nodes that have it, or correct the request")
+    if found := cause(prediction, cluster):
+        return Trouble("fits-nowhere", f"{found}{then}", fix_of([(found, 0)]))
     reserves = is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
     volumes = volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:

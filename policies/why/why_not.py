@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import cut, listed, plural
 from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.objects.node import HOSTNAME, REGION, ZONE, untolerated_taint
 from forewarn.policies.objects.pod_spec import AffinityTerm, merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.objects.resources import is_scalar_resource_name
+from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.scheduling.framework import Code, Status
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from forewarn.policies.scheduling.plugins.node_affinity import REASON, NodeAffinity
 from forewarn.policies.scheduling.plugins.node_resources_fit import InsufficientResource, NodeResourcesFit
 from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleration
 from forewarn.policies.scheduling.preemption import (
@@ -25,7 +27,7 @@ from forewarn.policies.scheduling.preemption import (
     victims_below,
     victims_by_importance,
 )
-from forewarn.policies.scheduling.reasons import TOO_SMALL, as_reason, insufficient, joined
+from forewarn.policies.scheduling.reasons import TOO_SMALL, Reason, as_reason, insufficient, joined
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -35,6 +37,13 @@ if TYPE_CHECKING:
 
 TOPOLOGY: Final = {HOSTNAME: "host name", ZONE: "zone", REGION: "region"}
 """Topology keys -> their usual names."""
+_UNITS: Final = {CPU: (1000, ""), MEMORY: (2**30, "Gi"), EPHEMERAL_STORAGE: (2**30, "Gi")}
+"""Resource -> (divisor, unit) of its amounts in messages."""
+_ADD_NODES: Final = "add nodes that have it, or correct the request"
+_MATCHES: Final = "matches its node selector or affinity"
+_CAPACITY: Final = attrgetter("capacity")
+_LONGEST: Final = 200
+_NO_CAUSE: Final = Reason("")
 
 
 def ending_on_nominated_node(prediction: Prediction) -> list[Pod]:
@@ -55,14 +64,66 @@ def waits_for(ending: Sequence[Pod], node: str) -> str:
     return f"waits for {pods} ({listed([victim.key for victim in ending])})"
 
 
-def on_no_node(prediction: Prediction) -> str:
-    """A phrase with the insufficient extended resources that no node has at all; "" for none."""
-    reasons = {as_reason(reason) for status in prediction.statuses.values() for reason in status.reasons}
-    existing = {
-        name for info in prediction.snapshot.node_infos for name, has in info.node.allocatable.scalars.items() if has
-    }
-    missing = {reason.resource for reason in reasons if is_scalar_resource_name(reason.resource)} - existing
-    return f"no node has {listed(sorted(missing))}" if missing else ""
+def cause(prediction: Prediction, cluster: ClusterSnapshot) -> Reason:
+    """Return the one cause that keeps a Pending Pod off all nodes, or off all that have what it needs, whatever Pods
+    run there; "" without such a cause.
+    """
+    if prediction.error or not prediction.statuses:
+        return _NO_CAUSE
+    infos, scarce = prediction.snapshot.node_infos, set[str]()
+    large: list[NodeInfo] = []
+    on_all = _exceeded(prediction, infos[0])
+    for info in infos:
+        found = _exceeded(prediction, info)
+        scarce |= found.keys()
+        large += () if found else (info,)
+        on_all = {name: max(item, found[name], key=_CAPACITY) for name, item in on_all.items() if name in found}
+    enough = f"enough {' and '.join(sorted(scarce))}"
+    if on_all or not large:
+        return _cause(_more_than_any_node_has(on_all) if on_all else f"no node has {enough}", _ADD_NODES)
+    if prediction.pod.spec.node_affinity.only_node:  # it may be of a DaemonSet, whose Pods have different causes
+        return _NO_CAUSE
+    return _of_constraints(prediction, cluster, large, f" with {enough}" if scarce else "")
+
+
+def _more_than_any_node_has(exceeded: Mapping[str, InsufficientResource]) -> str:
+    if missing := sorted(name for name, item in exceeded.items() if not item.capacity):
+        return f"no node has {listed(missing)}"
+    requests = " and ".join(f"{_amount(name, item.requested)} {name}" for name, item in exceeded.items())
+    most = " and ".join(_amount(name, item.capacity) for name, item in exceeded.items())
+    return f"requests {requests}, more than any node has ({most})"
+
+
+def _amount(resource: str, amount: int) -> str:
+    """An amount in kube-scheduler's units as text, with enough digits to compare a request with a node."""
+    if resource not in _UNITS:
+        return str(amount)
+    divisor, unit = _UNITS[resource]
+    return f"{amount / divisor:g}{unit}"
+
+
+def _of_constraints(prediction: Prediction, cluster: ClusterSnapshot, large: Sequence[NodeInfo], which: str) -> Reason:
+    """Return the cause apart from resources. `large`: the nodes with enough resources, `which` as a phrase."""
+    static, affinity = prediction.framework.plan.static, prediction.pod.spec.node_affinity
+    matching = [
+        info for info in large if NodeAffinity.name not in static or affinity.matches(info.node.labels, info.name)
+    ]
+    if not matching:
+        return _cause(f"no node{which} {_MATCHES}", *joined(REASON.reasons).fixes)
+    statuses = {info.name: prediction.statuses[info.name] for info in matching}
+    reasons = {joined(status.reasons) for status in statuses.values()}
+    if len(reasons) > 1 or any(status.plugin not in static for status in statuses.values()):
+        return _NO_CAUSE
+    blocking = BlockingPods(prediction)
+    whys = {_why(prediction, cluster, *item, blocking, emptied=False)[0] for item in statuses.items()}
+    (reason,) = reasons
+    why = reason.short if len(whys) > 1 else whys.pop()
+    which += f" that {_MATCHES}" if len(matching) < len(large) else ""
+    return _cause(f"fits on no node{which}: {why}", *reason.fixes)
+
+
+def _cause(text: str, *fixes: str) -> Reason:
+    return Reason(cut(text, _LONGEST), "", *fixes)
 
 
 def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int, str]]:

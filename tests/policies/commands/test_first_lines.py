@@ -72,6 +72,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (directory / "review.json").write_text(json.dumps(REVIEW))
     (directory / "web.yaml").write_text(WEB)
     (directory / "gpu.json").write_text(json.dumps(GPU))
+    picky = make_pod("picky", "shop").spec(priority=100000, priorityClassName="gold", nodeSelector={"disk": "ssd"})
+    (directory / "picky.json").write_text(json.dumps(picky.obj))
     job = Made("batch/v1", "Job", "import", "reports").spec(template={"spec": {"containers": []}})
     (directory / "job.json").write_text(cluster_text([job]))
     (directory / "pinned.json").write_text(json.dumps(PINNED))
@@ -89,6 +91,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PINNED": "pinned.json",
         "SYSTEM": "system.json",
         "GPU": "gpu.json",
+        "PICKY": "picky.json",
         "JOB": "job.json",
     }
     pause = make_pod("pause").priority(-5).request(cpu="4").on("n1")

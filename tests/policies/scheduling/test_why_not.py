@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from forewarn.policies.forecast.placement import place
-from forewarn.policies.why.why_not import explanations, why_not
-from tests.builders import Made, cluster, make_budget, make_node, make_pod
+from forewarn.policies.why.why_not import cause, explanations, why_not
+from tests.builders import Made, MadePod, cluster, make_budget, make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -74,6 +74,74 @@ NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", ap
 def test_the_pod_in_the_way_is_named(asked: Made, there: list[Made], want: list[str]) -> None:
     found = cluster(*there)
     assert [why for _, why in why_not(place(found, asked.obj).predictions[0], found)] == want
+
+
+GPU = "nvidia.com/gpu"
+
+
+def node(name: str, cpu: str = "8", gpu: str = "0", *, memory: str = "8Gi", pool: str = "b", taint: str = "") -> Made:
+    made = make_node(name).has(cpu=cpu, memory=memory).has_of(GPU, gpu).label("pool", pool)
+    return made.taint(taint) if taint else made
+
+
+def asking(cpu: str = "1", gpu: str = "0", memory: str = "1Gi", **spec: Any) -> MadePod:
+    return make_pod("web").request(cpu=cpu, memory=memory).request_of(GPU, gpu).spec(**spec)
+
+
+SELECTOR = "matches its node selector or affinity"
+LONG = f"no node has {'b' * 60}.{'c' * 60}.{'d' * 60}.eeee…"
+IN_A: dict[str, Any] = {"nodeSelector": {"pool": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "nodes", "want"),
+    [
+        (asking("12"), [node("n1", "7920m"), node("n2", "1")], "requests 12 cpu, more than any node has (7.92)"),
+        (
+            asking("12", memory="256Gi"),
+            [node("n1", memory="262043Mi")],
+            "requests 12 cpu and 256Gi memory, more than any node has (8 and 255.901Gi)",
+        ),
+        (asking(gpu="8"), [node("n1", gpu="4"), node("n2")], f"requests 8 {GPU}, more than any node has (4)"),
+        (asking(gpu="8"), [node("n1")], f"no node has {GPU}"),
+        (asking("12", "8"), [node("n1", "16"), node("n2", gpu="8")], f"no node has enough cpu and {GPU}"),
+        (asking(**IN_A), [node("n1"), node("n2", taint="other")], f"no node {SELECTOR}"),
+        (asking("4", **IN_A), [node("n1"), node("n2", "2", pool="a")], f"no node with enough cpu {SELECTOR}"),
+        (asking(), [node("n1").spec(unschedulable=True)], "fits on no node: cordoned"),
+        (asking(), [node("n1", taint="x"), node("n2", taint="x")], "fits on no node: untolerated taint x:NoSchedule"),
+        (asking(), [node("n1", taint="x"), node("n2", taint="y")], "fits on no node: untolerated taint"),
+        (
+            asking(gpu="1"),
+            [node("n1"), node("n2", gpu="4", taint="x"), node("n3", taint="y")],
+            f"fits on no node with enough {GPU}: untolerated taint x:NoSchedule",
+        ),
+        (
+            asking(**IN_A),
+            [node("n1"), node("n2", taint="x", pool="a")],
+            f"fits on no node that {SELECTOR}: untolerated taint x:NoSchedule",
+        ),
+        (asking(), [node("n1", taint="x"), node("n2").spec(unschedulable=True)], ""),
+        (asking("4"), [node("n1", taint="x"), node("n2", "4"), make_pod("a").request(cpu="1").on("n2")], ""),
+        (asking().request_of(f"{'b' * 60}.{'c' * 60}.{'d' * 60}.{'e' * 60}/a", "1"), [node("n1")], LONG),
+    ],
+)
+def test_one_cause_for_all_nodes_is_named(asked: Made, nodes: list[Made], want: str) -> None:
+    found = cluster(*nodes)
+    assert cause(place(found, asked.obj).predictions[0], found) == want
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "fix"),
+    [
+        (asking("12"), node("n1"), "add nodes that have it, or correct the request"),
+        (asking(**IN_A), node("n1"), "change nodeSelector or nodeAffinity"),
+        (asking(), node("n1", taint="x"), "add a toleration"),
+        (asking(), node("n1").spec(unschedulable=True), "uncordon the node"),
+    ],
+)
+def test_the_cause_has_a_fix(asked: Made, there: Made, fix: str) -> None:
+    found = cluster(there)
+    assert cause(place(found, asked.obj).predictions[0], found).fixes == (fix,)
 
 
 def said(asked: Made, *there: Made) -> list[str]:
