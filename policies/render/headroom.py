@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.findings import cut, first_of, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.table import left_out, limited
@@ -116,11 +116,12 @@ def with_limits(count: Count, zones: str = "") -> str:
 
 
 def size_of(pod: Pod) -> str:
-    """A phrase with a Pod's requests, for example `0.5 cpu and 6Gi memory each`."""
+    """A phrase with a Pod's requests, for example `0.5 cpu, 6Gi memory and 1 nvidia.com/gpu each`."""
     asks = pod.occupies.resource
     parts = [f"{cpu(asks.milli_cpu)} cpu"] if asks.milli_cpu else []
     parts += [f"{memory(asks.memory)} memory"] if asks.memory else []
-    return f"{' and '.join(parts)} each" if parts else "no cpu or memory request"
+    parts += [f"{amount} {cut(name, _LONGEST)}" for name, amount in asks.scalars.items() if amount]
+    return f"{first_of(parts, 'resource')} each" if parts else "no cpu or memory request"
 
 
 def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:

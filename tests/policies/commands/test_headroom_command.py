@@ -180,6 +180,12 @@ def test_stranded_capacity_is_beside_what_the_scheduler_lacks(
         ({"memory": "1Gi"}, "priority 0, 1Gi memory each)"),
         ({"cpu": "1" + "0" * 400}, "priority 0, 9223372036854775 cpu each)"),
         ({"cpu": "999999500m"}, "priority 0, 999999 cpu each)"),
+        ({"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "4"}, "4 cpu, 16Gi memory and 4 nvidia.com/gpu each)"),
+        (
+            {"cpu": "1"} | dict.fromkeys(("a/a", "a/b", "a/c", "a/d"), "2"),
+            "1 cpu, 2 a/a, 2 a/b and 2 more resources each)",
+        ),
+        ({f"{'a' * 60}/b": "2"}, f"priority 0, 2 {'a' * 39}… each)"),
         ({}, "priority 0, no cpu or memory request)"),
     ],
 )
