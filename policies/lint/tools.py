@@ -42,8 +42,6 @@ _MAX_UNPACKED: Final = 100 << 20
 """Maximum bytes of a packed chart's files, as in helm."""
 _MAX_NESTED: Final = 8
 _SCHEMA: Final = "values.schema.json"
-_TEMPLATES: Final = (".yaml", ".yml", ".tpl", ".txt", ".json")
-_RANDOM: Final = re.compile(rb"\brand(?:Alpha|AlphaNum|Ascii|Numeric)\b")
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef", "$schema")
 _BUILT_IN: Final = ("#", "http://json-schema.org/", "https://json-schema.org/")
 
@@ -188,8 +186,6 @@ class Stage:
                 if _refers_elsewhere(schema := stream.read()):
                     return
                 changed = io.BytesIO(schema)
-            elif name.endswith(_TEMPLATES):
-                changed = io.BytesIO(_repeatable(stream.read()))
             with open(copy, "xb") as target:
                 shutil.copyfileobj(changed, target)
 
@@ -221,7 +217,6 @@ class Stage:
                     continue
                 if name.endswith(".tgz") and posixpath.basename(directory) == "charts":
                     data = self._repacked(data, nested + 1)
-                data = _repeatable(data) if name.endswith(_TEMPLATES) else data
                 entry = tarfile.TarInfo(member_name)
                 entry.size = len(data)
                 target.addfile(entry, io.BytesIO(data))
@@ -233,11 +228,6 @@ class Stage:
             raise Outside(f"a chart with more than {_MAX_FILES:,} files or {_MAX_BYTES >> 20} MiB")
         if time.monotonic() > self._until:
             raise Outside(f"copying the chart takes more than {_MAX_SECONDS:.0f} s")
-
-
-def _repeatable(template: bytes) -> bytes:
-    """Replace random texts of a template by digits of the same length, so that names are equal in each run."""
-    return _RANDOM.sub(rb"printf `%0[1]*[1]d`", template)
 
 
 def _refers_elsewhere(schema: bytes) -> bool:

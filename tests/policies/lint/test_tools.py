@@ -40,12 +40,6 @@ def _staged(tree: Path, tmp_path: Path) -> dict[str, bytes]:
     return {str(path.relative_to(copy)): path.read_bytes() for path in copy.rglob("*") if path.is_file()}
 
 
-def test_random_names_of_templates_are_equal_in_each_run(tree: Path, tmp_path: Path) -> None:
-    (tree / "c/templates/job.yaml").write_text("name: web-{{ randAlphaNum 5 | lower }}-{{ (randNumeric 3) }}\n")
-    changed = b"name: web-{{ printf `%0[1]*[1]d` 5 | lower }}-{{ (printf `%0[1]*[1]d` 3) }}\n"
-    assert _staged(tree, tmp_path)["templates/job.yaml"] == changed
-
-
 @pytest.mark.parametrize(
     ("link", "target"),
     [
