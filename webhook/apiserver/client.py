@@ -786,7 +786,8 @@ def _user_of(path: str, context: str) -> Any:
 def current_context() -> str:
     """The name of the kubeconfig's current context; "" without a kubeconfig or current context."""
     with suppress(Exception):  # as malformed as what could not be loaded
-        return str(_merged(_kubeconfig())["current-context"])
+        current = _merged(_kubeconfig())["current-context"]
+        return next((name for name in contexts() if name == current), "")
     return ""
 
 

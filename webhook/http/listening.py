@@ -18,8 +18,9 @@ def bind(host: str, port: int) -> socket.socket:
     """
     host = _ANY_IPV4 if host == _ANY and not socket.has_dualstack_ipv6() else host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    dualstack = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=host == _ANY)
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=dualstack)
     except OSError as error:
         if host == _ANY and error.errno == errno.EADDRNOTAVAIL:
             return bind(_ANY_IPV4, port)

@@ -44,7 +44,14 @@ def _reached(listening: socket.socket) -> list[str]:
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6")
 @pytest.mark.parametrize(
     ("host", "reached"),
-    [("::", ["127.0.0.1", "::1"]), ("0.0.0.0", ["127.0.0.1"]), ("::1", ["::1"]), ("127.0.0.1", ["127.0.0.1"])],
+    [
+        ("::", ["127.0.0.1", "::1"]),
+        ("::0", ["127.0.0.1", "::1"]),
+        ("::ffff:127.0.0.1", ["127.0.0.1"]),
+        ("0.0.0.0", ["127.0.0.1"]),
+        ("::1", ["::1"]),
+        ("127.0.0.1", ["127.0.0.1"]),
+    ],
 )
 def test_the_address_of_all_of_ipv6_is_that_of_ipv4_too(host: str, reached: list[str]) -> None:
     """Whatever net.ipv6.bindv6only says: a pod's addresses are of the one kind, the other, or both."""
