@@ -94,7 +94,8 @@ def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
     if known[1:]:
         is_same = all(outcome.verdict == known[0].verdict for outcome in known)
         first = f"{_FIRST.get(command, 'most affected')} of {len(known)} clusters{others}: {name_of(known[0])}"
-        which = f"all {len(known)} clusters{others}" if is_same else first
+        every = "both" if len(known) == 2 else f"all {len(known)}"
+        which = f"{every} clusters{others}" if is_same else first
     return f"{which}: {cut(one_line(known[0].verdict), _LONGEST_VERDICT)}"
 
 

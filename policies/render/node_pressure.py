@@ -9,6 +9,7 @@ from forewarn.policies.findings import cut, duration, first_of, listed, one_line
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import MAX_ROWS, text_of
 from forewarn.policies.render.table import left_out, markdown_table
+from forewarn.policies.render.whatif import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -56,9 +57,10 @@ def evicted_first(order: Order, node: str) -> str:
     """The Pods that the kubelet evicts first, as a phrase."""
     places = order.places
     ties = next((n for n, place in enumerate(places) if n and not place.tied), len(places))
-    first = listed([cut(place.pod.key, 100) for place in places[:ties]]) or "no Pod"
-    later = f", {plural(len(places) - ties, 'Pod')} later" if places[ties:] else ""
-    return f"{first} evicted first{' (tied)' if ties > 1 else ''}{later}: {order.what} pressure on node {node}"
+    first = listed([cut(place.pod.key, 100) for place in places[:ties]])
+    later = f", then {plural(len(places) - ties, 'other Pod')}" if places[ties:] else ""
+    evicts = f"{first} first{' (tied)' if ties > 1 else ''}{later}" if first else "no Pod"
+    return f"the kubelet evicts {evicts}: {order.what} pressure on node {node}"
 
 
 def shutdown_time(groups: Sequence[Group], node: str) -> str:
@@ -187,7 +189,7 @@ def resize_lines(result: ResizeResult) -> Iterator[str]:
         pods: dict[str, list[str]] = {}
         for resized in result.pods:
             pods.setdefault(_verdict(resized).partition("; ")[0], []).append(resized.pod)
-        counts = "; ".join(f"{len(names)} {verdict} ({first_of(names, 'Pod')})" for verdict, names in pods.items())
+        counts = "; ".join(f"{len(names)} {verdict} ({named(names, 'Pod')})" for verdict, names in pods.items())
         yield f"{counts}: resize of {len(result.pods)} Pods"
     for resized in result.pods:
         yield from _resized(resized)

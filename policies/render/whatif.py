@@ -307,8 +307,8 @@ def _on_added_nodes(answer: Answer) -> str:
     nodes = plural(len(answer.new_nodes.nodes) if answer.new_nodes else 0, "new node")
     if answer.until_scheduled:
         ends = {workload.workload: workload.pending for workload in answer.workloads}
-        pending = sum(ends.values())
         without = answer.without_change.summary.waiting if answer.without_change else ()
+        pending = sum(min(ends.get(each.group, 0), each.pods) for each in without)
         left = f", {plural(pending, 'Pod stays', 'Pods stay')} Pending" if pending else ""
         if answer.new_nodes is None:
             return f"no new nodes {'help' if pending else 'needed'}{left or ', no Pod is Pending'}"

@@ -86,7 +86,7 @@ def test_the_first_line_names_files_that_are_left_out(
     (manifests / "other.yaml").write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
     _, out, _ = run(capsys, "lint", str(manifests), "--clusters", f"{snapshots}/prod-[ab].yaml")
     counts = "1 file, 0 objects checked, 1 object of other kinds skipped, 1 unreadable file without a kind left out"
-    assert out.partition("\n")[0] == f"all 2 clusters: no findings; {counts}"
+    assert out.partition("\n")[0] == f"both clusters: no findings; {counts}"
 
 
 @pytest.mark.parametrize("command", COMMAND_LINES)

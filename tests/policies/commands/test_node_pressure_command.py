@@ -473,7 +473,7 @@ def test_a_comment_has_a_table_of_each_that_was_asked(capsys: pytest.CaptureFixt
     status, out, err = run(capsys, *NODE, *ALL, "-o", "markdown")
     assert (status, err) == (0, "")
     assert without_head(out.replace("\\", "")).splitlines() == [
-        "### shop/web-1 evicted first, 2 Pods later: memory pressure on node a-1",
+        "### the kubelet evicts shop/web-1 first, then 2 other Pods: memory pressure on node a-1",
         "",
         "",
         "| order | Pod | priority | uses | requests | reason |",
@@ -526,7 +526,7 @@ def test_a_page_has_what_the_other_forms_have(capsys: pytest.CaptureFixture[str]
     _, out, _ = run(capsys, *NODE, *ALL, "-o", "html")
     texts = [text for _, text in check_alone(out).texts]
     for told_too in (
-        "shop/web-1 evicted first, 2 Pods later: memory pressure on node a-1",
+        "the kubelet evicts shop/web-1 first, then 2 other Pods: memory pressure on node a-1",
         TIED,
         (
             "kube-system/agent: insufficient capacity on a-1 (missing 0.6 cpu, 128Mi memory): "
