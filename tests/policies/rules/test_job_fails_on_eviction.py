@@ -105,4 +105,4 @@ def test_whatif_says_that_the_job_fails(
         assert ("BackoffLimitExceeded" in out) is fails
         fix = "for new Jobs, ignore DisruptionTarget in the first podFailurePolicy rule"
         assert (fix in out) is fails
-        assert ("1 Job failed" in out) is fails
+        assert ("1 failed Job" in out) is fails
