@@ -306,15 +306,7 @@ def _on_added_nodes(answer: Answer) -> str:
     """How many Pods are scheduled on added nodes, or how many nodes Pending Pods need; "" for other events."""
     nodes = plural(len(answer.new_nodes.nodes) if answer.new_nodes else 0, "new node")
     if answer.until_scheduled:
-        ends = {workload.workload: workload.pending for workload in answer.workloads}
-        without = answer.without_change.summary.waiting if answer.without_change else ()
-        pending = sum(min(ends.get(each.group, 0), each.pods) for each in without)
-        left = f", {plural(pending, 'Pod stays', 'Pods stay')} Pending" if pending else ""
-        if answer.new_nodes is None:
-            return f"no new nodes {'help' if pending else 'needed'}{left or ', no Pod is Pending'}"
-        names = named(each.group for each in without if ends.get(each.group, 0) < each.pods)
-        started = plural(sum(each.pods for each in without) - pending, "Pending Pod")
-        return f"{nodes} needed for {started} of {names}{left}"
+        return _needed(answer, nodes)
     if answer.new_nodes is None:
         return ""
     daemons = sum(each.pods for each in answer.new_nodes.scheduled if each.daemon)
@@ -323,6 +315,18 @@ def _on_added_nodes(answer: Answer) -> str:
     counts = [f"{plural(others, 'Pod')} of {names}"] if others else []
     counts += [f"{plural(daemons, 'DaemonSet Pod')}"] if daemons else []
     return f"{' and '.join(counts) or 'no Pod'} scheduled on {nodes}"
+
+
+def _needed(answer: Answer, nodes: str) -> str:
+    """A phrase with the new nodes that the Pods need that are Pending without these."""
+    ends = {workload.workload: workload.pending for workload in answer.workloads}
+    without = answer.without_change.summary.waiting if answer.without_change else ()
+    pending = sum(min(ends.get(each.group, 0), each.pods) for each in without)
+    left = f", {plural(pending, 'Pod stays', 'Pods stay')} Pending" if pending else ""
+    if answer.new_nodes is None:
+        return f"no new nodes {'help' if pending else 'needed'}{left or ', no Pod is Pending'}"
+    names = named(each.group for each in without if ends.get(each.group, 0) < each.pods)
+    return f"{nodes} needed for {plural(sum(each.pods for each in without) - pending, 'Pending Pod')} of {names}{left}"
 
 
 def _moved(answer: Answer) -> list[str]:
