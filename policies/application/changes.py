@@ -313,7 +313,7 @@ class ChangeClass:
         title += f"; then {_title(self.manifests)} applied" if objects else ""
         if selected:
             title += f"; {plural(len(selected), 'workload')} of {listed([*self.workloads])} with this class"
-            if jobs := first_of(questions.jobs_of(before, self.workloads, self.namespace), "Job"):
+            if jobs := first_of(questions.jobs_of(before, self.workloads, self.namespace, self.name), "Job"):
                 title += f", not {jobs} (immutable template)"
         change = change._replace(restarted=not objects)
         return Question(title, objects or class_change.restarts(change), class_change=change)

@@ -321,20 +321,24 @@ def _labelled(cluster: ClusterSnapshot, selector: str, namespace: str) -> list[t
     kinds = {_kind_of(kind) for kind in _CLASSED.values()}
     keys = _inside(cluster, kinds, pattern, labels)
     if not keys:
+        what = f"no workload in namespace {quote(pattern)} matches {quote(selector)}"
         hint = "" if _inside(cluster, kinds, pattern, {}) else namespace_not_found(cluster, pattern)
         if _inside(cluster, {registry.JOB}, pattern, labels):
-            hint = " except Jobs, whose template is immutable"
+            what = f"{quote(selector)} matches only Jobs in namespace {quote(pattern)}, whose template is immutable"
+            hint = ""
         hint = hint or ". Fix: pass KIND/NAME, or labels that workloads have"
-        raise InvalidInput(f"no workload in namespace {quote(pattern)} matches {quote(selector)}{hint}")
+        raise InvalidInput(f"{what}{hint}")
     return keys
 
 
-def jobs_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str) -> list[str]:
-    """Return the Jobs that the labels in these arguments also select, as `namespace/name`: their template is
-    immutable.
+def jobs_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str, class_name: str) -> list[str]:
+    """Return the Jobs with another class that the labels in these arguments also select, as `namespace/name`: their
+    template is immutable.
     """
+    path = ("spec", "template", "spec", "priorityClassName")
     given = (_labels_of(cluster, argument, namespace) for argument in which if "=" in argument)
-    return sorted({"/".join(key[1:]) for selected in given for key in _inside(cluster, {registry.JOB}, *selected)})
+    keys = {key for selected in given for key in _inside(cluster, {registry.JOB}, *selected)}
+    return sorted("/".join(key[1:]) for key in keys if text_at(cluster.workloads[key].object, *path) != class_name)
 
 
 def _labels_of(cluster: ClusterSnapshot, selector: str, namespace: str) -> tuple[str, Mapping[str, str]]:

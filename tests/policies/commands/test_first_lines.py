@@ -75,7 +75,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     picky = make_pod("picky", "shop").spec(priority=100000, priorityClassName="gold", nodeSelector={"disk": "ssd"})
     (directory / "picky.json").write_text(json.dumps(picky.obj))
     job = Made("batch/v1", "Job", "import", "reports").spec(template={"spec": {"containers": []}})
-    (directory / "job.json").write_text(cluster_text([job]))
+    spec = {"priorityClassName": "gold", "containers": []}
+    gold = Made("batch/v1", "Job", "export", "reports").spec(template={"spec": spec})
+    (directory / "job.json").write_text(cluster_text([job, gold]))
     (directory / "pinned.json").write_text(json.dumps(PINNED))
     spec = {name: value for name, value in PINNED["spec"].items() if name != "nodeName"}
     (directory / "system.json").write_text(json.dumps(PINNED | {"spec": spec}))

@@ -25,6 +25,7 @@ FILES = {
     "broken": "a: [1\n",
     "empty": "",
     "events": "- {at: 1, drian: a-1}\n",
+    "job": "{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: shop, labels: {app: j}}}\n",
     "json.json": '{"a": 1}\n',
     "misplaced": f"{POD}], priority: {{class: gold}}, image: i}}}}\n".replace("i}]]", "i}]"),
     "misspelt": f"{POD}, priorityClasName: gold}}}}\n",
