@@ -220,16 +220,16 @@ def not_admitted(
     ref, classes, is_group = ref_of(obj, "default"), cluster.priority_classes, group_kind(obj) == POD_GROUP
     try:
         template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+        job = cluster.workload(JOB, ref.namespace, ref.name)
+        old = before.get(id(obj), job and job.object)
+        if old and group_kind(obj) == JOB:
+            check_job_update(applied_to(old, obj), old, ref, cluster.semantics)
         stored: Mapping[tuple[str, str], object] = cluster.objects.pod_groups if is_group else cluster.pods
         where = template.path if template else ()
         if not (template or is_group) or (not (where or id(obj) in before) and _key(obj) in stored):
             return None
         spec = mapping(obj, *where, "spec")
         int32(obj, *where, "spec", "priority")
-        job = cluster.workload(JOB, ref.namespace, ref.name)
-        old = before.get(id(obj), job and job.object)
-        if old and group_kind(obj) == JOB:
-            check_job_update(applied_to(old, obj), old, ref, cluster.semantics)
         for field in ("priorityClassName", "preemptionPolicy"):
             text(obj, *where, "spec", field)
         if is_group:

@@ -203,14 +203,22 @@ def test_an_event_recreates_a_job_that_an_earlier_one_deletes(
     assert (problem in answer.stderr, "4 → 2" in answer.stdout) == (True, not problem)
 
 
-@pytest.mark.parametrize(("class_name", "status"), [("batch", 0), ("web", 3)])
-def test_the_template_of_a_job_that_an_event_creates_cannot_change(
-    class_name: str, status: int, tmp_path: Path
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({}, 0),
+        ({"parallelism": 1}, 0),
+        ({"completions": 2}, 3),
+        ({"template": {"spec": {"priorityClassName": "batch"}}}, 0),
+        ({"template": {"spec": {"priorityClassName": "web"}}}, 3),
+    ],
+)
+def test_immutable_fields_of_a_job_that_an_event_creates_cannot_change(
+    change: dict[str, Any], status: int, tmp_path: Path
 ) -> None:
-    jobs = []
-    for name in ("batch", class_name):
-        spec = {"restartPolicy": "Never", "priorityClassName": name, "containers": [{"name": "c", "image": "c"}]}
-        jobs.append(Made("batch/v1", "Job", "new", "reports").spec(template={"spec": spec}).obj)
+    spec = {"restartPolicy": "Never", "priorityClassName": "batch", "containers": [{"name": "c", "image": "c"}]}
+    specs = ({"completions": 1, "template": {"spec": spec}}, change)
+    jobs = [Made("batch/v1", "Job", "new", "reports").spec(**each).obj for each in specs]
     (tmp_path / "events.json").write_text(json.dumps([{"at": 0, "create": jobs[0]}, {"at": 60, "update": jobs[1]}]))
     given = ("--events", tmp_path / "events.json", "--cluster", "webhook/sample/cluster.yaml")
     answer = forewarn("whatif", "events", *given)
