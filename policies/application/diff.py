@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.manifests import arrivals_of
-from forewarn.policies.application.places import Rejected, is_of_pods
+from forewarn.policies.application.places import PodsRejected, Rejected
 from forewarn.policies.application.simulated import not_admitted
 from forewarn.policies.application.whatif import WhatIf, conditions_of, whatif
 from forewarn.policies.cluster.cache import key_of
@@ -328,7 +328,8 @@ def _on_cluster(
         absent = [*dict.fromkeys(str(item.changed) for item in lacking)]
         without_class = [*_without_class(lacking, concerned, cluster)]
         if not (concerned := present):
-            return OnCluster(name, [], [], absent, rejected_pods=without_class)
+            rejected, of_pods = _reasons(without_class, of_pods=False), _reasons(without_class, of_pods=True)
+            return OnCluster(name, rejected, [], absent, rejected_pods=of_pods)
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
         answer, not_predicted = _predicted(whatif(cluster, change, until=request.until))
@@ -344,12 +345,12 @@ def _on_cluster(
         affected = _affected(answer, lasting, pruned, lambda namespace: labels.get(namespace) or owners.of(namespace))
         return OnCluster(
             name,
-            _reasons(answer.faults, of_pods=False),
+            _reasons([*answer.faults, *without_class], of_pods=False),
             affected,
             absent,
             answer.answer.placeholders,
             scaled_down,
-            rejected_pods=[*_reasons(answer.faults, of_pods=True), *without_class],
+            rejected_pods=_reasons([*answer.faults, *without_class], of_pods=True),
             differing=differing,
             autoscaled=autoscaled,
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
@@ -381,8 +382,10 @@ def _found(
     return found, omitted, [item for item in gone if item.changed.identity not in used]
 
 
-def _without_class(lacking: Iterable[Difference], changed: Iterable[Difference], cluster: Cluster) -> Iterator[str]:
-    """Yield the error of each workload that the cluster lacks, if the Priority plugin rejects its Pods."""
+def _without_class(
+    lacking: Iterable[Difference], changed: Iterable[Difference], cluster: Cluster
+) -> Iterator[InvalidObject]:
+    """Yield the error of each workload that the cluster lacks, if kube-apiserver rejects it or its Pods."""
     cache = cluster.cache.copy()
     for item in changed:
         if item.after is not None and group_kind(item.after.object) == registry.PRIORITY_CLASS:
@@ -390,7 +393,7 @@ def _without_class(lacking: Iterable[Difference], changed: Iterable[Difference],
     for item in lacking:
         obj = _placed(item.after.object, item.changed.namespace) if item.after else NOTHING
         fault = not_admitted(cache.snapshot(), obj)
-        yield from [one_line(str(fault))] if fault else []
+        yield from [fault] if fault else []
 
 
 def _distinct(differences: Iterable[Difference]) -> list[Difference]:
@@ -418,7 +421,7 @@ def _content(obj: ApiObject) -> ApiObject:
 
 
 def _reasons(faults: Iterable[Exception], *, of_pods: bool) -> list[str]:
-    return [one_line(str(fault)) for fault in faults if is_of_pods(fault) is of_pods]
+    return [one_line(str(fault)) for fault in faults if isinstance(fault, PodsRejected) is of_pods]
 
 
 def _present(

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from forewarn.policies.findings import ObjectRef, cut, field_path
-from forewarn.policies.kube_apiserver.validation.job import IMMUTABLE
 from forewarn.policies.objects.fields import InvalidObject
 
 if TYPE_CHECKING:
@@ -28,6 +27,10 @@ class Rejected(InvalidObject):
     def __init__(self, faults: Sequence[Exception]) -> None:
         super().__init__(str(faults[-1]))
         self.faults = faults
+
+
+class PodsRejected(InvalidObject):
+    """kube-apiserver accepts the object, and the Priority plugin rejects its Pods."""
 
 
 class Places:
@@ -67,17 +70,10 @@ def rejections_of(faults: Iterable[Exception]) -> list[str]:
     """The objects that kube-apiserver rejects, or whose Pods it rejects, with the reason."""
     reasons = {fault: fault.problem.removeprefix("rejected: ") for fault in filter(is_rejection, faults)}
     return [
-        f"{'Pods of ' if is_of_pods(fault) else ''}{fault.ref} ({cut(re.split('. Fix: |; known: ', why)[0], _LONGEST)})"
+        f"{'Pods of ' * isinstance(fault, PodsRejected)}{fault.ref} "
+        f"({cut(re.split('. Fix: |; known: ', why)[0], _LONGEST)})"
         for fault, why in reasons.items()
     ]
-
-
-def is_of_pods(fault: Exception) -> bool:
-    """Report whether the API server accepts the object, and rejects its Pods."""
-    if not is_rejection(fault) or fault.ref is None or fault.ref.kind in ("Pod", "PodGroup", "PriorityClass"):
-        return False
-    is_of_object = fault.problem.startswith((IMMUTABLE, "must be "))
-    return fault.path[-1] in ("priorityClassName", "priority", "preemptionPolicy") and not is_of_object
 
 
 def refs_of(faults: Iterable[Exception]) -> list[str]:

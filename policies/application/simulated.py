@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.application.places import PodsRejected
 from forewarn.policies.findings import ObjectRef, duration, listed, plural
 from forewarn.policies.kinds.registry import (
     APPLIED,
@@ -196,12 +197,10 @@ def _of_group(obj: ApiObject, rejected_groups: Collection[tuple[str, str]]) -> I
     from forewarn.policies.objects.workload import pod_template_of
 
     template, ref = pod_template_of(obj, POD_TEMPLATE_PATHS), ref_of(obj, "default")
-    field = ("spec", "schedulingGroup", "podGroupName")
-    name = text_at(template.object, *field) if template else ""
+    name = text_at(template.object, "spec", "schedulingGroup", "podGroupName") if template else ""
     if (ref.namespace, name) not in rejected_groups:
         return None
-    problem = f"kube-apiserver rejects PodGroup {name}. Fix: correct the PodGroup"
-    return InvalidObject(problem, (*template.path, *field) if template else field, ref)
+    return InvalidObject(f"kube-apiserver rejects PodGroup {name}. Fix: correct the PodGroup", (), ref)
 
 
 def not_admitted(
@@ -244,8 +243,16 @@ def not_admitted(
             fix = suggested(text(obj, *path), classes)
         else:
             fix = f". Fix: {'set' if at(obj, *path) is None else 'remove'} {path[-1]}"
-        return InvalidObject(f"{fault}{fix}", path, ref)
+        return (PodsRejected if where and _is_valid(spec) else InvalidObject)(f"{fault}{fix}", path, ref)
     return None
+
+
+def _is_valid(spec: ApiObject) -> bool:
+    """Report whether kube-apiserver accepts the priority fields of a Pod template (`ValidatePodSpec`)."""
+    from forewarn.policies.kube_apiserver.validation.priority_class import name_faults, policy_fault
+
+    name = text(spec, "priorityClassName")
+    return not (policy_fault(spec.get("preemptionPolicy")) or (name and name_faults(name)))
 
 
 def is_deleted_first(cluster: ClusterSnapshot, obj: ApiObject) -> bool:

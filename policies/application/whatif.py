@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.application.changes import Apply, Change, ChangeClass, Events, MaxReplicas, Restart, Scale, Start
 from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, require_nodes
-from forewarn.policies.application.places import Places, Rejected, rejections_of
+from forewarn.policies.application.places import Places, Rejected, is_rejection, refs_of, rejections_of
 from forewarn.policies.application.simulated import (
     DEFAULT_UNTIL,
     admit_at_once,
@@ -285,6 +285,8 @@ def _without_rejected(question: Question, cache: DumpCache, places: Places) -> t
         f"{'update of ' * (id(obj) in updates)}{name}" for obj, fault in entries for name in rejections_of([fault])
     ]
     without = f"; rejected: {listed(omitted)}" if omitted else ""
+    not_predicted = refs_of(fault for _, fault in entries if not is_rejection(fault))
+    without += f"; not predicted: {listed(not_predicted)}" if not_predicted else ""
     created = new_classes(before, cache.snapshot())
     noun = "PriorityClass" if len(created) == 1 else "PriorityClasses"
     classes = f" with new {noun} {listed(created, 1)}" if created else ""

@@ -944,6 +944,16 @@ def test_live_values_are_for_those_who_may_see_names(
         assert text.count("(requests.cpu 3 → 1)") == count
 
 
+@pytest.mark.parametrize("name", ["one", "new"])
+def test_a_workload_with_an_invalid_policy_is_rejected(
+    name: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 2, ("one", 2, "low"))
+    sides = versions({"web.yaml": [deployment(name)]}, {"web.yaml": [deployment(name, preemptionPolicy="Sometimes")]})
+    answer = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
+    assert ": 1 changed object rejected" in answer.stdout.partition("\n")[0]
+
+
 def test_a_change_whose_objects_are_all_rejected_has_an_answer(
     versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:

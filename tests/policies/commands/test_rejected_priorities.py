@@ -56,23 +56,45 @@ def test_a_mutated_pod_is_rejected_with_its_position_and_a_fix(command: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("pod", "problem"),
+    ("pod", "what", "problem"),
     [
-        ({"priority": 6}, NOT_OF_CLASS.format(6, 5)),
-        ({"priorityClassName": "", "priority": 6}, NOT_OF_CLASS.format(6, 0)),
-        ({"priorityClassName": "never", "preemptionPolicy": "PreemptLowerPriority"}, "Fix: remove preemptionPolicy"),
-        ({"priorityClassName": "class-6", "priority": 6}, "no PriorityClass with name class-6 was found; known: "),
-        ({"priority": 2**40}, "spec.template.spec.priority: 1099511627776 does not fit into 32 bits"),
-        ({"priorityClassName": ["a"]}, "spec.template.spec.priorityClassName: must be a string, not array"),
+        ({"priority": 6}, "Pods of Deployment", NOT_OF_CLASS.format(6, 5)),
+        ({"priorityClassName": "", "priority": 6}, "Pods of Deployment", NOT_OF_CLASS.format(6, 0)),
+        (
+            {"priorityClassName": "never", "preemptionPolicy": "PreemptLowerPriority"},
+            "Pods of Deployment",
+            "Fix: remove preemptionPolicy",
+        ),
+        (
+            {"priorityClassName": "class-6", "priority": 6},
+            "Pods of Deployment",
+            "no PriorityClass with name class-6 was found; known: ",
+        ),
+        ({"priority": 2**40}, "Deployment", "spec.template.spec.priority: 1099511627776 does not fit into 32 bits"),
+        (
+            {"priorityClassName": ["a"]},
+            "Deployment",
+            "spec.template.spec.priorityClassName: must be a string, not array",
+        ),
+        ({"priorityClassName": "Class_6"}, "Deployment", "no PriorityClass with name Class_6 was found; known: "),
+        ({"preemptionPolicy": "Sometimes"}, "Deployment", "Fix: remove preemptionPolicy"),
     ],
 )
-def test_a_workload_whose_pods_are_rejected_is_left_out(pod: dict[str, Any], problem: str, tmp_path: Path) -> None:
+def test_a_workload_whose_pods_are_rejected_is_left_out(
+    pod: dict[str, Any], what: str, problem: str, tmp_path: Path
+) -> None:
     new = [deployment("bad", **pod), deployment("good")]
     predicted = asked(tmp_path, "predict", new)
     assert predicted.returncode == 3
     assert predicted.stdout.startswith("default/good-0 (priority 5): fits on n1")
+    assert f"; rejected: {what} default/bad (" in predicted.stdout.partition("\n")[0]
     assert problem in predicted.stderr
     assert predicted.stderr.startswith(f"forewarn predict: {tmp_path / 'new.json'}:2:")
+
+
+def test_a_class_beside_the_template_is_an_error_of_the_workload(tmp_path: Path) -> None:
+    predicted = asked(tmp_path, "predict", [deployment("bad").spec(priorityClassName="never"), deployment("good")])
+    assert "; rejected: Deployment default/bad (unknown field: " in predicted.stdout.partition("\n")[0]
 
 
 @pytest.mark.parametrize("command", ["headroom", "predict", "whatif apply"])
@@ -135,10 +157,10 @@ def test_pods_of_a_rejected_pod_group_are_left_out(command: str, first: str, tmp
     new = [deployment("bad", schedulingGroup={"podGroupName": "train"}), group(6), deployment("good")]
     answer = asked(tmp_path, command, new)
     _, of_pods = answer.stderr.splitlines()
-    path = "spec.template.spec.schedulingGroup.podGroupName"
-    assert f": Deployment default/bad: {path}: kube-apiserver rejects PodGroup train. Fix: " in of_pods
+    assert ": Deployment default/bad: kube-apiserver rejects PodGroup train. Fix: " in of_pods
     assert answer.stdout.startswith(first)
     assert "; rejected: PodGroup default/train (" in answer.stdout.partition("\n")[0]
+    assert answer.stdout.partition("\n")[0].endswith("; not predicted: Deployment default/bad")
 
 
 @pytest.mark.parametrize(
