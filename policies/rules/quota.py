@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """kube-apiserver rejects this ResourceQuota, for example because of its scopes.
 
-    Why: of the standard resources, a ResourceQuota with the scope PriorityClass may limit only pods, cpu and memory.
+    Why: a ResourceQuota with the scope PriorityClass may not limit standard resources such as services or storage.
     The operators `In` and `NotIn` require values. `Exists` and `DoesNotExist` forbid values. The rule also reports
     invalid names and amounts.
 

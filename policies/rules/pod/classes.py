@@ -231,7 +231,7 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     use a class that no entry names. The rule checks users and groups when a user creates a Pod or workload, or changes
     its class or the default of a Namespace. When a built-in controller creates Pods, the rule checks only the
     namespace. To enforce `users` and `groups` for workloads, set `actions: {class-not-allowed: deny}`. If the result
-    depends on unknown users or labels, the linter's summary only counts the object.
+    depends on unknown users or labels, the linter reports no finding, and counts the object as not checked.
 
     Options:
 
