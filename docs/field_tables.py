@@ -21,8 +21,8 @@ sys.path.insert(0, str(ROOT))
 from forewarn.policies.kinds.registry import GROUP_TEMPLATES, KINDS, LINTED, OPTIONAL, POD_GROUP, POD_TEMPLATE_PATHS  # noqa: E402
 from forewarn.policies.releases.minors import CHECKED_WITH  # noqa: E402
 
-GROUP_VERSIONS = ("v1alpha2", "v1beta1")
-"""The versions of PodGroups and Workloads, of Kubernetes 1.36 and 1.37. v1alpha3 of 1.37 has the names of v1beta1."""
+GROUP_VERSIONS = ("v1alpha1", "v1alpha2", "v1alpha3", "v1beta1")
+"""The versions of PodGroups and Workloads. v1alpha3 has the fields of v1beta1; their types are those of v1beta1."""
 Types = dict[str, dict[str, str]]
 """Type -> field -> what it holds: a type, `[` and the type of its items, `{` and that of its values, or nothing."""
 
@@ -62,8 +62,9 @@ def types_of(definitions: dict[str, Any], kinds: dict[str, str]) -> Types:
         for kind in definition.get("x-kubernetes-group-version-kind", ()):
             of_kind = "/".join(filter(None, (kind["group"], kind["version"], kind["kind"])))
             if of_kind in wanted and not definition["description"].startswith("DeleteOptions"):
-                kinds[of_kind] = _short(name)
-                to_do.append(name)
+                own = name.replace(".scheduling.v1alpha3.", ".scheduling.v1beta1.")
+                kinds[of_kind] = _short(own)
+                to_do.append(own)
     homes: dict[str, str] = {}
     while to_do:
         name = to_do.pop()
@@ -121,7 +122,9 @@ def _short(name: str) -> str:
     package, _, short = name.rpartition(".")
     if ".api.resource." in name:
         return f"resource.{short}"
-    return f"scheduling.{short}" if package.rpartition(".")[2] in GROUP_VERSIONS and ".scheduling." in name else short
+    if ".scheduling.v1alpha1." in name:  # its PodGroup is another type
+        return f"scheduling.v1alpha1.{short}"
+    return f"scheduling.{short}" if package.endswith((".scheduling.v1alpha2", ".scheduling.v1beta1")) else short
 
 
 if __name__ == "__main__":

@@ -253,12 +253,14 @@ REMOVED: Final = {
     "autoscaling/v2beta2/HorizontalPodAutoscaler": Removed("autoscaling/v2", 26),
 }
 """`apiVersion/kind` -> its replacement, for kinds that the linter reads, except PriorityClasses."""
-_V1BETA1: Final = "scheduling.k8s.io/v1beta1"
 REMOVED_BY_SUPPORTED: Final = {
     "scheduling.k8s.io/v1alpha1/Workload": Removed(
-        _V1BETA1, 36, " (Kubernetes 1.36: v1alpha2), and podGroupTemplates for podGroups"
+        "scheduling.k8s.io/v1alpha2", 36, ", and podGroupTemplates for podGroups"
     ),
-    **{f"scheduling.k8s.io/v1alpha2/{kind}": Removed(_V1BETA1, 37) for kind in ("PodGroup", "Workload")},
+    **{
+        f"scheduling.k8s.io/v1alpha2/{kind}": Removed("scheduling.k8s.io/v1beta1", 37)
+        for kind in ("PodGroup", "Workload")
+    },
 }
 """The same for versions that an earlier supported minor version serves."""
 
@@ -266,4 +268,7 @@ REMOVED_BY_SUPPORTED: Final = {
 def removed_version(api_version: object, kind: object, minor: int | None = None) -> Removed | None:
     """The replacement of a version that `minor` (None: every supported one) lacks; None for other versions."""
     removed = REMOVED_BY_SUPPORTED.get(key := f"{api_version}/{kind}")
-    return removed if removed and minor and removed.minor <= minor else REMOVED.get(key)
+    if not removed or not minor or removed.minor > minor:
+        return REMOVED.get(key)
+    later = removed_version(removed.replacement, kind, minor)
+    return removed._replace(replacement=later.replacement) if later else removed

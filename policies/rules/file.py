@@ -385,6 +385,8 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
         return
     version, kind = subject.object.get("apiVersion"), subject.object.get("kind")
     removed = removed_version(version, kind, context.minor)
+    if removed and removed.also:  # what else the replacement lacks, removed-api-version reports
+        return
     obj = {**subject.object, "apiVersion": removed.replacement} if removed else subject.object
     if not removed and type_of(obj) and not type_of(obj, context.minor):
         message = f"no {kind} in version {quote(str(version))} in Kubernetes 1.{context.minor}: kubectl rejects it"
