@@ -362,8 +362,9 @@ def _is_selected(selector: PodPattern, pod: WorkloadCount | Bound | Preemption, 
 
 def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
     for standing in answer.workloads:
-        if standing.lost > standing.with_node and _is_selected(selector, standing, answer):
+        if standing.before - standing.after > standing.with_node and _is_selected(selector, standing, answer):
             reason = in_short(standing.message) or standing.failure or sentence(standing.again, standing.kind)
+            reason = reason or (standing.left and "new Pods of another scheduler are not simulated") or ""
             why = f": {reason}" if reason else ""
             yield f"{standing.workload}: {standing.before} → {standing.after} running Pods{why}"
         elif within is not None and standing.not_started and _is_selected(selector, standing, answer):

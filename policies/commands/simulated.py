@@ -45,7 +45,7 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     from forewarn.policies.render.simulation import cascade, settled, summary_lines
     from forewarn.policies.simulation.dump import not_simulated
     from forewarn.policies.simulation.simulation import Simulation
-    from forewarn.policies.simulation.summary import summarize
+    from forewarn.policies.simulation.summary import of_other_schedulers, summarize
 
     simulation = Simulation(world_with(cache, [*applied(paths, namespace, places, cache.snapshot())], DEFAULT_UNTIL))
     simulation.run()
@@ -53,6 +53,7 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     yield cascade(summary)
     yield f"aftermath: {settled(summary)}"
     yield from (f"  {line}" for line in summary_lines(summary))
+    yield from (f"  not simulated: {line}" for line in of_other_schedulers(simulation, summary.names))
     yield from (f"  note: {line}" for line in (*simulation.storage.not_modelled, *not_simulated(cache)))
 
 

@@ -103,7 +103,9 @@ def verdict(risks: Risks) -> str:
     node = "".join(f", {count} with a lost {what}" for count, what in counts[1:])
     losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
     worst = f"; highest priority: {one_line(worst_loss(losing[:1]))}" if losing else ""
-    return f"{lose}{node}{fail}{worst}{_with_new_nodes(risks)}"
+    unread = len({problem.partition(": ")[0] for problem in risks.not_predicted})
+    unknown = f", {plural(unread, 'workload')} not predicted" if unread else ""
+    return f"{lose}{node}{fail}{unknown}{worst}{_with_new_nodes(risks)}"
 
 
 def has_new_nodes(risks: Risks) -> bool:

@@ -103,8 +103,10 @@ def _nothing(sweep: Sweep) -> str:
 def verdict(sweep: Sweep, rows: list[Row]) -> str:
     """A phrase about the cases that do harm, the `rows`."""
     cases = plural(len(sweep.rows), sweep.sweep)
+    left = max((row.not_simulated or 0 for row in sweep.rows), default=0)
+    unread = f", {plural(left, 'new Pod')} of other schedulers not simulated" if left else ""
     if not rows:
-        return f"{cases}: {_nothing(sweep)} if one is lost"
+        return f"{cases}: {_nothing(sweep)} if one is lost{unread}"
     worst = rows[0]
     (fewer, pending, preempted), (reserving, waiting, lost) = worst.others, worst.placeholders or (0, 0, 0)
     more, names = pending - sweep.before.pending, named(worst.workloads)
@@ -118,7 +120,9 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
     ]
     end = with_nodes(worst)
     cost = joined([effect for effect in effects if effect], 3) + (f"; with new nodes {end}" if end else "")
-    return f"{len(rows)} of {cases} {'does' if len(rows) == 1 else 'do'} harm if lost; worst: {worst.case}: {cost}"
+    return (
+        f"{len(rows)} of {cases} {'does' if len(rows) == 1 else 'do'} harm if lost; worst: {worst.case}: {cost}{unread}"
+    )
 
 
 def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:

@@ -476,7 +476,8 @@ def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
 
 def _lost(answer: Answer) -> str:
     """Return the parts of the difference between the running Pods before and after; "" if there is only one part."""
-    gone = answer.fewer + answer.daemon_pods_of_lost_nodes + answer.scaled_down
+    left = sum(max(each.before - each.after, 0) - each.lost for each in answer.workloads)
+    gone = answer.fewer + answer.daemon_pods_of_lost_nodes + answer.scaled_down + left
     started = gone - (answer.running_before - answer.running_after)
     reserving, fewer = _counts(answer, placeholders=True)[2], _counts(answer, placeholders=False)[2]
     completed = any(event.event == "succeeded" for event in answer.simulation.timeline.events)
@@ -487,6 +488,7 @@ def _lost(answer: Answer) -> str:
         f"{plural(reserving, 'placeholder Pod')} lost" if reserving else "",
         lost if daemons else "",
         f"{answer.scaled_down} scaled down{' or completed' if completed else ''}" if answer.scaled_down else "",
+        f"{plural(left, 'replacement')} not simulated" if left else "",
         f"{started} more of other workloads" if started else "",
     ]
     found = [part for part in parts if part]

@@ -8,11 +8,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.documents import Hidden, in_json, optional_in_json
-from forewarn.policies.findings import duration, listed, plural
+from forewarn.policies.findings import duration, listed, plural, quote
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.simulation.clock import BY_WORKLOAD, Event, Origin
 
 if TYPE_CHECKING:
+    from forewarn.policies.controllers.view import PodState
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.simulation import Simulation
 
@@ -305,6 +306,32 @@ def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
         if not state.pod.node_name and (why := _why_group_pending(simulation, state.pod)):
             messages[state.pod.key] = why
     return [_of_group(origins, group, pods, messages) for group, pods in sorted(groups.items())]
+
+
+def of_other_schedulers(simulation: Simulation, names: Names) -> Iterator[str]:
+    """Yield a sentence for each workload with new Pods of another scheduler, of which it is not predicted whether they
+    run.
+    """
+    found = Counter[tuple[str, str]]()
+    for key in sorted(touched(simulation)):
+        state = simulation.api.pods.get(_key_of(key))
+        if state is not None and is_left_to_another_scheduler(state, simulation):
+            found[names.of(simulation.timeline.origins[key].workload), state.pod.spec.scheduler_name] += 1
+    for (name, scheduler), pods in found.items():
+        yield f"{name}: {plural(pods, 'new Pod')} for another scheduler, {quote(scheduler)}"
+
+
+def touched(simulation: Simulation) -> set[str]:
+    """Return the keys of all Pods that may have changed since time 0."""
+    found = {event.pod for event in simulation.timeline.events if event.pod}
+    found.update(state.pod.key for state in simulation.api.strays())
+    return found
+
+
+def is_left_to_another_scheduler(state: PodState, simulation: Simulation) -> bool:
+    """Report whether a Pod is new and another scheduler decides whether it runs."""
+    pod, is_waiting = state.pod, state.active and not state.pod.node_name
+    return is_waiting and simulation.scheduler.leaves(pod) and not simulation.timeline.origins[pod.key].before
 
 
 def _why_group_pending(simulation: Simulation, pod: Pod) -> str:

@@ -56,16 +56,18 @@ class WorkloadCount(NamedTuple):
     """The reason why the Pods' Job fails; "" if it does not."""
     unwanted: Hidden[int] = 0
     """The number of replicas that the change itself removes."""
+    left: Hidden[int] = 0
+    """The number of new Pods that another scheduler may bind."""
 
     @property
     def lost(self) -> int:
-        """By how much the number of running Pods decreases; 0 if it does not."""
-        return max(self.before - self.after, 0)
+        """By how much the number of running Pods decreases, if those of other schedulers run; 0 if it does not."""
+        return max(self.before - self.after - self.left, 0)
 
     @property
     def unreplaced(self) -> int:
         """The number of Pods that were Pending before, no longer exist, and are not replaced."""
-        gone = self.before + self.pending_before - self.after - self.pending - self.lost
+        gone = self.before + self.pending_before - self.after - self.left - self.pending - self.lost
         return max(gone, 0) if self.failure or self.again is not Recreator.CONTROLLER else 0
 
     @property

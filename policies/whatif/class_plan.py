@@ -307,4 +307,5 @@ def void(_: object) -> None:
 
 
 def _pending(simulation: Simulation) -> int:
-    return sum(1 for s in simulation.api.pods.values() if not s.pod.node_name and s.active)
+    pods = (state.pod for state in simulation.api.pods.values() if state.active)
+    return sum(not (pod.node_name or simulation.scheduler.leaves(pod)) for pod in pods)

@@ -12,7 +12,7 @@ from forewarn.policies.controllers.cron_job import next_start
 from forewarn.policies.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import Key, PodState, WorkloadState, controller_of
-from forewarn.policies.findings import duration, plural, quote
+from forewarn.policies.findings import duration
 from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMESPACE, DISRUPTION_BUDGET, JOB, POD
 from forewarn.policies.objects.fields import ApiObject, at, group_kind, int32, ref_of, string_map
 from forewarn.policies.objects.pod import Owner, Pod
@@ -20,7 +20,16 @@ from forewarn.policies.objects.pod_loss import PodLoss, losses_of, named_loss
 from forewarn.policies.objects.workload import backoff_limit, wanted_active
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.simulation import Simulation, forbidden_by, remaining_on
-from forewarn.policies.simulation.summary import Levels, Names, Summary, names_in, summarize
+from forewarn.policies.simulation.summary import (
+    Levels,
+    Names,
+    Summary,
+    is_left_to_another_scheduler,
+    names_in,
+    of_other_schedulers,
+    summarize,
+    touched,
+)
 from forewarn.policies.whatif import MAX_UNTIL, autoscalers, new_nodes
 from forewarn.policies.whatif.answer import Answer, BeforeAfter, Bound, Preemption, Runs, WithoutChange, WorkloadCount
 from forewarn.policies.whatif.upgrade import DrainBlocker, blockers_of
@@ -117,7 +126,7 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
             *sorted(simulation.controllers.unreadable.values()),
             *_starting_later(question, simulation.world),
             *_on_named_nodes(question, simulation.timeline.origins),
-            *_of_other_schedulers(simulation, summary.names),
+            *of_other_schedulers(simulation, summary.names),
         ],
         not_modelled=simulation.storage.not_modelled,
         bound=_bound(simulation, summary.names),
@@ -162,19 +171,6 @@ def _on_named_nodes(question: Question, origins: Mapping[str, Origin]) -> Iterat
         if node and origin is not None and not origin.before:
             fix = "pass it to forewarn whatif pressure NODE --admit"
             yield f"{ref}: spec.nodeName bypasses kube-scheduler, and the kubelet decides. Fix: {fix}"
-
-
-def _of_other_schedulers(simulation: Simulation, names: Names) -> Iterator[str]:
-    """Yield a sentence for each workload with new Pods of another scheduler, of which it is not predicted whether they
-    run.
-    """
-    found = Counter[tuple[str, str]]()
-    for pod in (state.pod for state in simulation.api.pods.values() if state.active and not state.pod.node_name):
-        origin = simulation.timeline.origins[pod.key]
-        if simulation.scheduler.leaves(pod) and not origin.before:
-            found[names.of(origin.workload), pod.spec.scheduler_name] += 1
-    for (name, scheduler), pods in found.items():
-        yield f"{name}: {plural(pods, 'new Pod')} for another scheduler, {quote(scheduler)}"
 
 
 def _starting_later(question: Question, world: World) -> Iterator[str]:
@@ -224,8 +220,8 @@ def _seconds(answer: Answer) -> float:
 class Losses:
     """Counts replicas that no longer run, compared with the start of the given simulation.
 
-    Ignores DaemonSet Pods on deleted nodes. `names`: the displayed names of the workloads. `running`: number of running
-    Pods at the start.
+    Ignores DaemonSet Pods on deleted nodes, and lost Pods whose replacements another scheduler may bind. `names`: the
+    displayed names of the workloads. `running`: number of running Pods at the start.
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -253,7 +249,7 @@ class Losses:
                 lost[self._workloads[name]] += 1
             namespace, _, own = name.partition("/")
             state = api.pods.get((namespace, own))
-            if state is not None and _runs(state, simulation):
+            if state is not None and (_runs(state, simulation) or is_left_to_another_scheduler(state, simulation)):
                 lost[origins[name].workload] -= 1
         return Counter({workload: lost[workload] for workload in sorted(lost, key=_by_name) if lost[workload] > 0})
 
@@ -268,13 +264,6 @@ def _by_name(workload: tuple[str, str]) -> tuple[str, str]:
     return workload[1], workload[0]
 
 
-def touched(simulation: Simulation) -> set[str]:
-    """Return the keys of all Pods that may have changed since time 0."""
-    found = {event.pod for event in simulation.timeline.events if event.pod}
-    found.update(state.pod.key for state in simulation.api.strays())
-    return found
-
-
 def _is_daemon(state: PodState) -> bool:
     controller = controller_of(state.pod)
     return controller is not None and controller[0] == DAEMON_SET
@@ -286,10 +275,12 @@ def _runs(state: PodState, simulation: Simulation) -> bool:
 
 
 class Count:
-    """The number of Pods of one workload, running and Pending. `daemons`: number of running DaemonSet Pods by node."""
+    """The number of Pods of one workload, running and Pending. `daemons`: number of running DaemonSet Pods by node.
+    `left`: number of new Pods that kube-scheduler leaves to another scheduler.
+    """
 
     def __init__(self, origin: Origin) -> None:
-        self.origin, self.running, self.pending = origin, 0, 0
+        self.origin, self.running, self.pending, self.left = origin, 0, 0, 0
         self.daemons: Counter[str] = Counter()
 
 
@@ -308,6 +299,7 @@ def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
             count = found[origin.workload] = Count(origin)
         if not state.pod.node_name:
             count.pending += not simulation.scheduler.leaves(state.pod)
+            count.left += is_left_to_another_scheduler(state, simulation)
         elif state.pod.node_name in nodes:
             count.running += 1
             if _is_daemon(state):
@@ -372,6 +364,7 @@ def _compared(
                 with_node=sum(pods for node, pods in one.daemons.items() if node not in simulation.api.nodes),
                 failure=failures.get(workload, ""),
                 unwanted=scaled_down[workload],
+                left=other.left,
             )
             found.append(standing)
     return sorted(found, key=lambda s: (not (s.missed or s.pending), -s.priority, -s.missed, -s.pending, s.workload))

@@ -21,7 +21,7 @@ from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.preemption import pod_priority
 from forewarn.policies.scheduling.responsible import NodeFilters
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import missing
+from forewarn.policies.simulation.summary import missing, of_other_schedulers
 from forewarn.policies.whatif.arrivals import Branch, last_scheduled
 from forewarn.policies.whatif.autoscalers import Autoscaling, not_predicted
 from forewarn.policies.whatif.comparison import Losses
@@ -198,7 +198,10 @@ class Tried:
             "settled": simulation.settled,
             "stopped": simulation.stopped,
             "at": simulation.clock.now,
-            "unread": sorted(simulation.controllers.unreadable.values()),
+            "unread": [
+                *sorted(simulation.controllers.unreadable.values()),
+                *of_other_schedulers(simulation, names),
+            ],
             "notModelled": [*simulation.storage.not_modelled, *(not_predicted(growth.reaction) if growth else ())],
             "withNodes": growth and _after(by_name, growth.result),
         }

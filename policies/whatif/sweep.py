@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_
 from forewarn.policies.cluster.answer_head import AnswerHead, Result
 from forewarn.policies.documents import Shard, fields_of
 from forewarn.policies.findings import cut, described, plural, quote
-from forewarn.policies.simulation.summary import Levels
+from forewarn.policies.simulation.summary import Levels, is_left_to_another_scheduler, touched
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.arrivals import Branch
-from forewarn.policies.whatif.comparison import Losses, pdbs_below_desired, touched
+from forewarn.policies.whatif.comparison import Losses, pdbs_below_desired
 
 if TYPE_CHECKING:
+    from forewarn.policies.controllers.view import PodState
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.whatif.autoscalers import Autoscaling
@@ -63,6 +64,7 @@ class Row(NamedTuple):
     - `nodeGroups`: the nodes that autoscalers would add; absent if no autoscaler is simulated.
     - `placeholders`: how many of these Pods are placeholder Pods; absent if none is.
     - `workloads`: the other workloads that lose replicas, those of the highest priority first.
+    - `notSimulated`: number of new Pods that another scheduler may bind; absent if there is none.
     """
 
     case: str
@@ -75,6 +77,7 @@ class Row(NamedTuple):
     node_groups: Needs | None = None
     placeholders: PlaceholderPods | None = None
     workloads: Sequence[str] = ()
+    not_simulated: int | None = None
 
     @property
     def others(self) -> tuple[int, int, int]:
@@ -182,7 +185,8 @@ class Tally:
             "violated_pdbs": len(short | simulation.scheduler.violated_pdbs.counts.keys()),
             "settled_at": max(round(simulation.timeline.last, 4), 0.0),
             "settled": simulation.settled,
-            "not_modelled": [*simulation.storage.not_modelled, *_of_other_schedulers(changed, simulation)],
+            "not_simulated": len(left := _left(changed, simulation)) or None,
+            "not_modelled": [*simulation.storage.not_modelled, *_of_other_schedulers(left)],
         }
 
     def _reserves(self, name: str, simulation: Simulation) -> bool:
@@ -217,20 +221,25 @@ def _names(simulation: Simulation) -> Iterable[str]:
 
 
 def _is_pending(name: str, simulation: Simulation) -> bool:
-    pod = _without_node(name, simulation)
-    return pod is not None and not simulation.scheduler.leaves(pod)
+    state = _state_of(name, simulation)
+    is_waiting = state is not None and state.active and not state.pod.node_name
+    return state is not None and is_waiting and not simulation.scheduler.leaves(state.pod)
 
 
-def _without_node(name: str, simulation: Simulation) -> Pod | None:
+def _state_of(name: str, simulation: Simulation) -> PodState | None:
     namespace, _, own = name.partition("/")
-    state = simulation.api.pods.get((namespace, own))
-    return state.pod if state is not None and state.active and not state.pod.node_name else None
+    return simulation.api.pods.get((namespace, own))
 
 
-def _of_other_schedulers(changed: Iterable[str], simulation: Simulation) -> list[str]:
+def _left(changed: Iterable[str], simulation: Simulation) -> list[Pod]:
+    """Return those of the Pods that are new and of another scheduler."""
+    states = [state for name in changed if (state := _state_of(name, simulation)) is not None]
+    return [state.pod for state in states if is_left_to_another_scheduler(state, simulation)]
+
+
+def _of_other_schedulers(pods: Iterable[Pod]) -> list[str]:
     """Return a sentence for each other scheduler that these Pods name."""
-    pods = (pod for name in changed if (pod := _without_node(name, simulation)) is not None)
-    names = {pod.spec.scheduler_name for pod in pods if simulation.scheduler.leaves(pod)}
+    names = {pod.spec.scheduler_name for pod in pods}
     return [f"Pods for another scheduler, {quote(name)}: not simulated" for name in sorted(names)]
 
 

@@ -211,6 +211,13 @@ def test_pods_that_pending_pods_preempt_before_the_first_step_are_counted_apart(
     assert any("before step 1, Pending Pods preempt 1 Pod:" in line for line in render_plan(found))
 
 
+def test_pending_pods_of_another_scheduler_are_not_counted() -> None:
+    pending = make_pod("high").priority(100).request(cpu="3").spec(schedulerName="volcano")
+    low = [deployment("low", 1, "3", "gold"), *running("low", ["n1"], "3", 0, "gold")]
+    found = planned(cache_of([PriorityClass("gold", 0)], [*OUTAGE[:1], *low, pending]), [PriorityClass("gold", 1000)])
+    assert (found.pending_before, {step.pending for step in found.steps}) == (0, {0})
+
+
 def test_the_cascade_of_a_pending_pod_counts_before_the_first_step() -> None:
     """`high` preempts the Pod of `middle` on n1, and the replacement Pod preempts `low` on n2 after time 0."""
     made: list[Made] = [make_node(name).has(cpu="4", memory="8Gi", pods="10").label("n", name) for name in ("n1", "n2")]

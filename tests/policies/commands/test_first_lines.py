@@ -109,6 +109,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         json.dumps(Made("policy/v1", "PodDisruptionBudget", "two", "shop").spec(**pdb).obj)
     )
     names |= {"RESERVED": "reserved.json", "VOLCANO": "volcano.json", "TWO_PDBS": "pdb.json"}
+    template = "      spec:\n        priorityClassName: batch\n"
+    of_another_scheduler = template + "        schedulerName: volcano\n"
+    shown = Path("docs/examples/whatif/cluster.yaml").read_text()
+    (directory / "others.yaml").write_text(shown.replace(template, of_another_scheduler))
+    names |= {"OTHERS": "others.yaml"}
     names |= {"FIRST": "part-0.json", "SECOND": "part-1.json"}
     return {word: str(directory / name) for word, name in names.items()}
 

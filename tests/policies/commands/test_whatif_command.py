@@ -758,6 +758,8 @@ def test_a_rollout_without_a_line_for_each_pod_says_its_basis_and_why(
     rows = list(map(json.loads, run(capsys, *given, "-o", "json", command="predict")[1].splitlines()))
     assert outcome in {row["outcome"] for row in rows}
     assert {row["basis"] for row in rows} == {"rollout"}
+    settled = run(capsys, *given, "--cascade", command="predict")[1].partition("aftermath: ")[2]
+    assert ("not simulated: shop/web: " in settled) == bool(reason)
     assert all("counts cover the new Pods" in " ".join(row["standing"]) for row in rows)
     assert reason in " ".join(rows[-1]["standing"])
 
