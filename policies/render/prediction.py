@@ -205,7 +205,9 @@ def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction], r
     texts = {outcome: f"{count} {OUTCOMES[outcome]}" for outcome, count in counts.items()}
     if "preempts" in texts and preempting:
         head = f"{counts['preempts']} would preempt"
-        texts["preempts"] = _victims_text(head, preempting, victims_of(preempting), result)
+        own = {victim.identity for p in preempting for victim in p.victims if not victim.terminating}
+        victims = [victim for victim in victims_of(preempting) if victim.identity in own]
+        texts["preempts"] = _victims_text(head, preempting, victims, result)
     return ", ".join(texts.values())
 
 
@@ -252,7 +254,8 @@ def _victims_text(head: str, preempting: tuple[Prediction, ...], victims: Sequen
 
 def _preempts(title: str, prediction: Prediction, result: PredictResult, paint: Painter) -> Iterator[str]:
     victims = prediction.victims
-    text = _victims_text(_WAITS if waits_for_victims(prediction) else "would preempt", (prediction,), victims, result)
+    going = [victim for victim in victims if not victim.terminating]
+    text = _victims_text("would preempt" if going else _WAITS, (prediction,), going or victims, result)
     yield f"{title}: {paint(text, 'warning')}"
     yield from _about_victims(victims, prediction.num_pdb_violations, result.cluster)
     others = [name for name in prediction.best_nodes if name != prediction.nominated_node]

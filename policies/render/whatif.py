@@ -285,7 +285,7 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
 def _step(before: Resolved | None, after: Resolved | None) -> str:
     if before and after and before.priority == after.priority:
         verb = "can no longer" if after.preemption_policy == "Never" else "can then"
-        return f"{verb} preempt (priority {after.priority})"
+        return f"{verb} preempt Pods below priority {after.priority}"
     return f"get priority {_rank(after)} instead of {_rank(before)}"
 
 

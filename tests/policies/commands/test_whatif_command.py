@@ -638,6 +638,23 @@ def test_the_first_line_names_preemptions_that_happen_anyway(
     assert "1 Pod of default/low preempted (1 also without the change)" in out.splitlines()[0], out
 
 
+def test_predict_counts_each_victim_for_the_first_object_that_preempts_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    low = [make_pod(name).priority(1).request(cpu="2").on("n1") for name in ("low-1", "low-2")]
+    node, high = make_node("n1").has(cpu="4", pods="110"), make_priority_class(9, "high")
+    (tmp_path / "cluster.json").write_text(cluster_text([node, high, *low]))
+    new = [
+        make_pod(name).priority(9).request(cpu="2").spec(priorityClassName="high").obj for name in ("first", "second")
+    ]
+    (tmp_path / "new.yaml").write_text("---\n".join(json.dumps(pod) + "\n" for pod in new))
+    given = ("-f", str(tmp_path / "new.yaml"), "--cluster", str(tmp_path / "cluster.json"))
+    status, out, err = run(capsys, *given, command="predict")
+    assert (status, err) == (0, "")
+    assert ": 2 would preempt 2 Pods on n1: " in out.splitlines()[0]
+    assert out.count("): would preempt 1 Pod on n1: ") == 2
+
+
 def test_what_many_workloads_wait_for_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     node = make_node("n1").has(cpu="1", memory="8Gi", pods="110").obj
     pods = [make_pod(name).request(cpu="2").obj for name in ("a", "b", "c")]
