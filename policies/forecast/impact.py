@@ -282,6 +282,11 @@ def more(shown: Sequence[Any]) -> int:
     return max(len(shown) - MAX_SHOWN, 0)
 
 
+def newly_preempted(predictions: tuple[Prediction, ...]) -> set[str]:
+    """Return the identities of victims that one of these Pods preempts; the others terminate already."""
+    return {victim.identity for each in predictions for victim in each.victims if not victim.terminating}
+
+
 def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
     """Return the victims of all predictions without duplicates, the highest priority first, then by name."""
     victims = {victim.identity: victim for prediction in predictions for victim in prediction.victims}

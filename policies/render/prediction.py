@@ -11,7 +11,7 @@ from forewarn.policies.application.places import is_rejection, refs_of, rejectio
 from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.apply_order import Applied, Attempts
-from forewarn.policies.forecast.impact import victims_of
+from forewarn.policies.forecast.impact import newly_preempted, victims_of
 from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_victims
 from forewarn.policies.objects.pod import Pod, wait_seconds
 from forewarn.policies.objects.pod_loss import Consequences
@@ -205,8 +205,8 @@ def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction], r
     texts = {outcome: f"{count} {OUTCOMES[outcome]}" for outcome, count in counts.items()}
     if "preempts" in texts and preempting:
         head = f"{counts['preempts']} would preempt"
-        own = {victim.identity for p in preempting for victim in p.victims if not victim.terminating}
-        victims = [victim for victim in victims_of(preempting) if victim.identity in own]
+        new = newly_preempted(preempting)
+        victims = [victim for victim in victims_of(preempting) if victim.identity in new]
         texts["preempts"] = _victims_text(head, preempting, victims, result)
     return ", ".join(texts.values())
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Action, Path, Problem, Severity, Text
-from forewarn.policies.forecast.impact import Impact, victims_of
+from forewarn.policies.forecast.impact import Impact, newly_preempted, victims_of
 from forewarn.policies.metering import CutShort, each
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
@@ -178,9 +178,9 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
             yield Problem(GroupPreemption(impact, impact.group, _PREEMPTION_FIX), path)
         return
     preempting, own, path = impact.preempting, impact.own | impact.let_in, template.at("priorityClassName")
-    if own:
-        preempting = tuple(p for p in preempting if any(v.identity not in own for v in p.victims))
-    victims = [victim for victim in victims_of(preempting) if not own or victim.identity not in own]
+    preempting = tuple(p for p in preempting if any(v.identity not in own and not v.terminating for v in p.victims))
+    new = newly_preempted(preempting) - own
+    victims = [victim for victim in victims_of(preempting) if victim.identity in new]
     if waiting := impact.by_waiting:
         fix = "free capacity for the Pending Pods first"
         yield Problem(Preemption(Cause.PENDING_PODS, impact, waiting, victims_of(waiting), fix), path)

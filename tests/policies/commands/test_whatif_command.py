@@ -638,7 +638,7 @@ def test_the_first_line_names_preemptions_that_happen_anyway(
     assert "1 Pod of default/low preempted (1 also without the change)" in out.splitlines()[0], out
 
 
-def test_predict_counts_each_victim_for_the_first_object_that_preempts_it(
+def test_each_victim_counts_for_the_first_object_that_preempts_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     low = [make_pod(name).priority(1).request(cpu="2").on("n1") for name in ("low-1", "low-2")]
@@ -648,8 +648,9 @@ def test_predict_counts_each_victim_for_the_first_object_that_preempts_it(
         make_pod(name).priority(9).request(cpu="2").spec(priorityClassName="high").obj for name in ("first", "second")
     ]
     (tmp_path / "new.yaml").write_text("---\n".join(json.dumps(pod) + "\n" for pod in new))
-    given = ("-f", str(tmp_path / "new.yaml"), "--cluster", str(tmp_path / "cluster.json"))
-    status, out, err = run(capsys, *given, command="predict")
+    manifest, cluster = str(tmp_path / "new.yaml"), ("--cluster", str(tmp_path / "cluster.json"))
+    assert run(capsys, manifest, *cluster, command="lint")[1].count("would preempt 1 Pod on n1: ") == 2
+    status, out, err = run(capsys, "-f", manifest, *cluster, command="predict")
     assert (status, err) == (0, "")
     assert ": 2 would preempt 2 Pods on n1: " in out.splitlines()[0]
     assert out.count("): would preempt 1 Pod on n1: ") == 2
