@@ -75,14 +75,13 @@ class HeadroomLine(NamedTuple):
 class HeadroomResult:
     """The headroom for each object; of several Pods of a PodGroup, only for the first.
 
-    `faults`: errors of the objects that are left out, `not_counted`.
+    `faults`: errors of the objects that are left out.
     """
 
     head: AnswerHead
     cluster: ClusterSnapshot
     objects: Sequence[ObjectHeadroom]
     faults: Sequence[Exception] = ()
-    not_counted: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return described(self, "; ".join(map(repr, self.objects)))
@@ -93,7 +92,7 @@ class HeadroomResult:
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield a JSON object for each object."""
-        yield from (to_dict(HeadroomLine(self.head, obj, self.not_counted)) for obj in self.objects)
+        yield from (to_dict(HeadroomLine(self.head, obj, refs_of(self.faults))) for obj in self.objects)
 
 
 def headroom(
@@ -117,7 +116,7 @@ def headroom(
             objects: Sequence[ApiObject] = workloads_of(cluster, [request.workload], request.namespace)
         else:
             objects, cluster = with_manifests(cluster, request.manifests, request.namespace, places, faults)
-        not_counted, faults = refs_of(faults), [places.located(fault) for fault in faults]
+        faults = [places.located(fault) for fault in faults]
         if not objects:
             raise Rejected(faults)
         objects = _one_of_each_group(objects)
@@ -131,7 +130,7 @@ def headroom(
                 reserve = placeholders(cluster, obj, room, wanted, request.options, autoscaling.cutoff, buffered)
             results.append(ObjectHeadroom(room, reserve, own))
     head = head_of(cluster, (clause for room in rooms for clause in room.assumes))
-    return HeadroomResult(head, cluster, results, faults, not_counted)
+    return HeadroomResult(head, cluster, results, faults)
 
 
 def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.application.places import API_OBJECT, Places
+from forewarn.policies.application.places import API_OBJECT, Places, Rejected, is_rejection
 from forewarn.policies.application.simulated import is_deleted_first, rejected, with_classes
 from forewarn.policies.controllers.applied import later_quotas, with_applied
 from forewarn.policies.controllers.new_pods import check_template
@@ -195,7 +195,9 @@ def with_manifests(
     _collect(faults, unreadable)
     if not objects:
         skipped += Counter(str(obj.get("kind")) for obj in (*classes, *others))
-        raise faults[0] if faults else _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
+        if not faults:
+            raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
+        raise Rejected([*map(places.located, faults)]) if is_rejection(faults[0]) else faults[0]
     return admitted, replace(to_be, later_quotas=later_quotas(in_order, cluster))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from copy import copy
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from forewarn.policies.findings import ObjectRef, cut, field_path
+from forewarn.policies.findings import ObjectRef, cut, field_path, first_of, one_line
 from forewarn.policies.objects.fields import InvalidObject
 
 if TYPE_CHECKING:
@@ -16,8 +18,9 @@ if TYPE_CHECKING:
 
 API_OBJECT: Final = "API object"
 """The name of the file of an API object that is given as a `dict`."""
-_LONGEST: Final = 80
+_LONGEST: Final = 100
 """Maximum characters of a reason."""
+_LONGEST_NAME: Final = 200
 _Named = tuple[str, str, str]
 
 
@@ -58,7 +61,9 @@ class Places:
         where = subject.locate(fault.path)
         text = ": ".join(part for part in (str(fault.ref), field_path(fault.path), fault.problem) if part)
         is_in_file = where.line and where.file != API_OBJECT
-        return type(fault)(f"{where.file}:{where.line}:{where.column}: {text}") if is_in_file else fault
+        located = copy(fault)
+        located.args = (f"{where.file}:{where.line}:{where.column}: {text}",) if is_in_file else fault.args
+        return located
 
 
 def is_rejection(fault: Exception) -> TypeGuard[InvalidObject]:
@@ -66,14 +71,37 @@ def is_rejection(fault: Exception) -> TypeGuard[InvalidObject]:
     return isinstance(fault, InvalidObject) and bool(fault.path and fault.ref)
 
 
+def verdict_on(fault: Exception) -> str:
+    """The first line of an answer that leaves out all objects; "" for another error."""
+    return "; ".join(left_out(fault.faults)) if isinstance(fault, Rejected) else ""
+
+
+def left_out(faults: Sequence[Exception]) -> Iterator[str]:
+    """Yield clauses of a first line about the objects that an answer leaves out."""
+    yield from naming("rejected", rejections_of(faults))
+    others = (fault for fault in filterfalse(is_rejection, faults) if isinstance(fault, InvalidObject) and fault.ref)
+    yield from naming("not predicted", (f"{fault.ref} ({_why(fault)})" for fault in others))
+
+
+def naming(what: str, objects: Iterable[str]) -> Iterator[str]:
+    """Yield a clause with the names of objects, if there are any."""
+    if names := [cut(one_line(name), _LONGEST_NAME) for name in objects]:
+        yield f"{what}: {first_of(names, 'object')}"
+
+
 def rejections_of(faults: Iterable[Exception]) -> list[str]:
-    """The objects that kube-apiserver rejects, or whose Pods it rejects, with the reason."""
-    reasons = {fault: fault.problem.removeprefix("rejected: ") for fault in filter(is_rejection, faults)}
+    """The objects that kube-apiserver rejects, or whose Pods it rejects, with the field and the reason."""
     return [
-        f"{'Pods of ' * isinstance(fault, PodsRejected)}{fault.ref} "
-        f"({cut(re.split('. Fix: |; known: ', why)[0], _LONGEST)})"
-        for fault, why in reasons.items()
+        f"{'Pods of ' * isinstance(fault, PodsRejected)}{fault.ref} ({_why(fault)})"
+        for fault in filter(is_rejection, faults)
     ]
+
+
+def _why(fault: InvalidObject) -> str:
+    why = re.split(". Fix: |; known: ", re.sub("^(rejected|not predicted): ", "", fault.problem))[0]
+    field = field_path(fault.path[-1:])
+    is_named = field.removesuffix("Name").lower() in why.lower()
+    return cut(why if is_named else f"{field}: {why}", _LONGEST)
 
 
 def refs_of(faults: Iterable[Exception]) -> list[str]:

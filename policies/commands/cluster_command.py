@@ -8,9 +8,10 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies.application import NO_ANSWER
+from forewarn.policies.application.places import verdict_on
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
 from forewarn.policies.commands.parser import duration_between, existing, integer_between
-from forewarn.policies.commands.printing import Output
+from forewarn.policies.commands.printing import Output, print_lines
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.forks import cores
@@ -350,6 +351,8 @@ def answered(command: str, output: Output, answer: Callable[[], int], places: Pl
         with output.redirected():
             return answer()
     except NO_ANSWER as fault:
+        if output.form == "text" and (verdict := verdict_on(fault)):
+            print_lines(output, lambda _: [verdict])
         return complain(command, places.located(fault) if places else fault, status_without_answer(fault))
 
 

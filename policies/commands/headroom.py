@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands import cluster_command
@@ -89,29 +89,31 @@ def _lacking(least: Headroom, at_least: int | None, *, preempting: bool) -> list
 
 
 def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, preempting: bool) -> Printed:
+    from forewarn.policies.application.places import left_out
     from forewarn.policies.render import headroom
-    from forewarn.policies.render.head import naming_left_out
     from forewarn.policies.render.markdown import text_of
 
+    clauses = [*left_out(result.faults)]
     asked = [headroom.answer_to_number(obj.headroom, at_least, preempting=preempting) for obj in result.objects]
 
     def lines(paint: Painter) -> Iterator[str]:
         least = result.least(preempting=preempting)
         objects = [list(headroom.render(*each, paint)) for each in zip(result.objects, asked, strict=True)]
         of_least = next(lines for each, lines in zip(result.objects, objects, strict=True) if each.headroom is least)
-        first = [f"{of_least[0]}; least of {len(objects)} objects"] if objects[1:] else []
-        return naming_left_out([*first, *chain.from_iterable(objects)], "not counted", result.not_counted)
+        least_of = [f"least of {len(objects)} objects"] if objects[1:] else []
+        yield "; ".join([of_least[0], *least_of, *clauses])
+        yield from islice(chain.from_iterable(objects), 0 if least_of else 1, None)
 
     def markdown() -> str:
-        lines = "\n".join(map(headroom.markdown, result.objects, asked)).split("\n")
-        return "\n".join(naming_left_out(lines, "not counted", [*map(text_of, result.not_counted)]))
+        first, *rest = "\n".join(map(headroom.markdown, result.objects, asked)).split("\n")
+        return "\n".join(["; ".join([first, *map(text_of, clauses)]), *rest])
 
     def page() -> Page:
         from forewarn.policies.render.html.headroom import report
 
         if len(result.objects) > 1:
             raise InvalidObject(f"{result.objects[1].headroom.name}: -o html takes one object")
-        return report(result.objects[0].headroom, result.cluster, result.not_counted)
+        return report(result.objects[0].headroom, result.cluster, clauses)
 
     return answer_in(output, result.head, lines, result.documents, markdown, page)
 

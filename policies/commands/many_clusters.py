@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies import terminal
 from forewarn.policies.application import NO_ANSWER
-from forewarn.policies.application.places import Places, Rejected
+from forewarn.policies.application.places import Places, Rejected, verdict_on
 from forewarn.policies.commands.cluster_command import LIVE, Run, Several, answered, is_pattern, status_without_answer
 from forewarn.policies.commands.printing import Output, Printed
 from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
@@ -136,6 +136,9 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> dict[st
     except NO_ANSWER as fault:
         located = evaluation.places.located(fault) if evaluation.places else fault
         why = _reason(located).removeprefix(f"{LIVE}:{cluster.name}: ")  # the row names the context
+        if verdict := verdict_on(fault):
+            terminal.print_faults(evaluation.command, [located], errors)
+            why = verdict
         messages = errors.getvalue().splitlines()
         return {"status": status_without_answer(fault), "reason": why, "messages": messages}
     except MemoryError:

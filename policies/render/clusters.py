@@ -20,6 +20,7 @@ MAX_RUNS: Final = 20
 _LONGEST: Final = 120
 """Characters of a cluster's name in a heading."""
 _LONGEST_VERDICT: Final = 300
+_LONGEST_REASON: Final = 150
 
 
 class Outcome(NamedTuple):
@@ -70,7 +71,7 @@ def render(
         yield ""
         yield paint(clean(name_of(outcome)), "bold")
         if outcome.reason:
-            yield clean(f"no answer: {outcome.reason}")
+            yield clean(_why(outcome))
         else:
             yield str(outcome.report).removesuffix("\n") or "no findings"
 
@@ -86,8 +87,8 @@ def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
     known = [outcome for outcome in outcomes if not outcome.reason]
     failed, unknown = sum(outcome.status == 1 for outcome in known), len(outcomes) - len(known)
     if not known:
-        return f"{plural(unknown, 'cluster')} without an answer"
-    parts = [f"{unknown} more without an answer"] if unknown else []
+        return f"{plural(unknown, 'cluster')}{_without_answer(outcomes)}"
+    parts = [f"{unknown} more{_without_answer(outcomes[:unknown])}"] if unknown else []
     parts += [plural(failed, "fails", "fail")] if failed else []
     others = f" ({', '.join(parts)})" if parts else ""
     which = f"{name_of(known[0])}{others}"
@@ -99,6 +100,24 @@ def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
     return f"{which}: {cut(one_line(known[0].verdict), _LONGEST_VERDICT)}"
 
 
+def _without_answer(outcomes: Sequence[Outcome]) -> str:
+    """Why clusters have no result, as a clause: the reason of all, or of the first one with its name."""
+    first, *others = outcomes
+    reason = first.reason.removeprefix(f"{first.source}: ").partition(". Fix: ")[0]
+    reason = cut(one_line(reason), _LONGEST_REASON)
+    if any(other.reason != first.reason for other in others):
+        reason = f"{name_of(first)}: {reason}"
+    return f": {reason}" if all(map(_is_rejection, outcomes)) else f" without an answer: {reason}"
+
+
+def _is_rejection(outcome: Outcome) -> bool:
+    return outcome.reason.startswith("rejected: ")
+
+
+def _why(outcome: Outcome) -> str:
+    return outcome.reason if _is_rejection(outcome) else f"no answer: {outcome.reason}"
+
+
 def name_of(outcome: Outcome) -> str:
     """The name of the cluster in a heading or message."""
     return cut(one_line(outcome.name[: 4 * _LONGEST]), _LONGEST)
@@ -107,9 +126,7 @@ def name_of(outcome: Outcome) -> str:
 def _rows(heads: Sequence[str], outcomes: Sequence[Outcome]) -> list[list[str | int]]:
     unknown: list[str | int] = ["-"] * (len(heads) - 1)
     return [
-        [name_of(outcome), *unknown, f"no answer: {outcome.reason}"]
-        if outcome.reason
-        else [name_of(outcome), *outcome.cells]
+        [name_of(outcome), *unknown, _why(outcome)] if outcome.reason else [name_of(outcome), *outcome.cells]
         for outcome in outcomes
     ]
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.cluster.answer_head import AnswerHead
 from forewarn.policies.cluster.cache import Origin
-from forewarn.policies.findings import cut, first_of, one_line
 from forewarn.policies.render.markdown import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from forewarn.policies.render.html.elements import Page
-
-_LONGEST_NAME: Final = 200
 
 
 def line_of(head: AnswerHead) -> str:
@@ -38,15 +35,6 @@ def after_verdict(lines: Iterable[str], head: AnswerHead) -> Iterator[str]:
         yield line
         if not number:
             yield line_of(head)
-
-
-def naming_left_out(lines: Iterable[str], what: str, objects: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of an answer, the first with the names of the objects that it leaves out. `what`: such as `not
-    predicted`.
-    """
-    which = first_of([cut(one_line(name), _LONGEST_NAME) for name in objects], "object")
-    for number, line in enumerate(lines):
-        yield line if number or not which else f"{line}; {what}: {which}"
 
 
 def below_title(markdown: str, head: AnswerHead) -> str:

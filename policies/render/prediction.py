@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from itertools import filterfalse
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.places import is_rejection, refs_of, rejections_of
+from forewarn.policies.application.places import left_out, naming
 from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.apply_order import Applied, Attempts
@@ -16,7 +15,6 @@ from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_
 from forewarn.policies.objects.pod import Pod, wait_seconds
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.render import Painter, autoscalers, plain
-from forewarn.policies.render.head import naming_left_out
 from forewarn.policies.render.table import MAX_LINES
 from forewarn.policies.rules.support.predictions import (
     CLASS_FOR_DAEMONS,
@@ -49,9 +47,10 @@ NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, spec.managedBy,
 
 def lines(result: PredictResult, paint: Painter = plain) -> Iterator[str]:
     """The result of `forewarn predict` as text lines, without the head."""
-    told = naming_left_out(_lines(result, paint), "with new PriorityClass", result.new_classes)
-    told = naming_left_out(told, "rejected", rejections_of(result.faults))
-    yield from naming_left_out(told, "not predicted", refs_of(filterfalse(is_rejection, result.faults)))
+    first, *rest = _lines(result, paint)
+    noun = "PriorityClass" if len(result.new_classes) == 1 else "PriorityClasses"
+    yield "; ".join([first, *naming(f"with new {noun}", result.new_classes), *left_out(result.faults)])
+    yield from rest
 
 
 def _lines(result: PredictResult, paint: Painter) -> Iterator[str]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import one_line
-from forewarn.policies.render.head import naming_left_out
 from forewarn.policies.render.headroom import answer_of, limits_text, size_of, stranded_text, with_limits
 from forewarn.policies.render.html.elements import (
     Page,
@@ -38,16 +37,16 @@ _MAX_DRAWN = 200_000
 _TILES: Final = ("more Pods fit", "more Pods with preemption")
 
 
-def report(headroom: Headroom, cluster: ClusterSnapshot, not_counted: Sequence[str] = ()) -> Page:
+def report(headroom: Headroom, cluster: ClusterSnapshot, clauses: Sequence[str] = ()) -> Page:
     """Return the page, with the nodes now and after adding Pods until no more fit without preemption.
 
-    `not_counted`: objects that are left out.
+    `clauses`: of the title, about objects that are left out.
     """
     drawn = node_data(NodeBands(Placed(cluster, _new_pods(headroom)), ()), (), between=False)
     below = *_why(headroom), *_classes(headroom), *_groups(headroom), *_where(headroom)
     notes = notes_section("also-title", headroom.notes)
     skip = element("a", "skip to what runs out", href="#why-title", class_="skip")
-    parts = [_header(headroom, not_counted), *below, *notes, nodes(drawn), data("nodes-data", drawn)]
+    parts = [_header(headroom, clauses), *below, *notes, nodes(drawn), data("nodes-data", drawn)]
     return Page(f"headroom: {headroom.name}", parts, skip)
 
 
@@ -63,15 +62,14 @@ def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
             yield pod, node, f"{headroom.name.rpartition(' ')[2]} (new)"
 
 
-def _header(headroom: Headroom, not_counted: Sequence[str]) -> Element:
+def _header(headroom: Headroom, clauses: Sequence[str]) -> Element:
     pod = headroom.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
     first = " and ".join(headroom.stranded[0].insufficient) if headroom.stranded else "-"
     tiles = ((name, _number(count), not count.pods) for name, count in zip(_TILES, headroom.pods, strict=True))
-    (title,) = naming_left_out([f"{answer_of(headroom)}: {headroom.name}"], "not counted", not_counted)
     return page_header(
-        title,
+        "; ".join([f"{answer_of(headroom)}: {headroom.name}", *clauses]),
         (*tiles, ("runs out on most nodes", first, False)),
         f"{named}priority {pod.effective_priority}, {size}",
     )

@@ -73,7 +73,8 @@ def test_the_worst_cluster_is_first_and_a_broken_one_hides_no_other(
         f"no answer: {snapshots}/prod-c.yaml: no Kubernetes objects found. Fix: pass the output of `forewarn snapshot`"
     )
     assert out.count("no answer: ") == 1
-    assert out.startswith("most affected of 2 clusters (1 more without an answer, 1 fails): prod-a: 1 error, ")
+    unknown = "(1 more without an answer: no Kubernetes objects found, 1 fails)"
+    assert out.startswith(f"most affected of 2 clusters {unknown}: prod-a: 1 error, ")
     assert "\n\nprod-a\n1 error, 4 warnings, 2 notes; worst: Deployment reports/ledger: " in out
 
 
@@ -100,10 +101,13 @@ def test_the_report_on_a_cluster_is_that_of_the_command_alone(
     assert (found["version"], found["command"]) == (1, command)
     assert sorted(each["cluster"] for each in found["clusters"]) == ["prod-a", "prod-b"]
     for each in found["clusters"]:
-        status, alone, err = run(capsys, *line, "--cluster", each["source"], "-o", "json")
+        status, alone, _ = run(capsys, *line, "--cluster", each["source"], "-o", "json")
         assert each["status"] == status
         if "reason" in each:  # the example of headroom names a class that one cluster lacks
-            assert err == f"forewarn {command}: {each['reason']}\n"
+            assert f"{each['reason']}\n" == run(capsys, *line, "--cluster", each["source"])[1]
+            assert (
+                each["reason"] == "rejected: Pods of Deployment shop/cache (no PriorityClass with name gold was found)"
+            )
             continue
         documents = [json.loads(alone)] if command in ("audit", "lint") else list(map(json.loads, alone.splitlines()))
         assert each["report"] == (documents if command in SEVERAL_LINES else documents[0])
@@ -464,3 +468,14 @@ def test_reports_that_do_not_belong_together_are_not_merged(
     assert main(["whatif", "merge", first, str(other)]) == 3
     out, err = capsys.readouterr()
     assert (out, reason in err) == ("", True), err
+
+
+def test_a_rejection_in_all_clusters_is_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.yaml").write_text(Path("webhook/sample/cluster.yaml").read_text())
+    for command in (("predict",), ("headroom",), ("whatif", "apply")):
+        line = (*command, "-f", "docs/examples/headroom/cache.yaml", "--clusters", f"{tmp_path}/*")
+        status, out, _ = run(capsys, *line)
+        rejected = "rejected: Pods of Deployment shop/cache (no PriorityClass with name gold was found)"
+        assert (status, out.splitlines()[0]) == (3, f"2 clusters: {rejected}")
+        assert [line.endswith(rejected) for line in out.splitlines()[2:]] == [True, True]

@@ -66,11 +66,12 @@ def test_an_error_is_as_recorded(
         status = int(error.code or 0)
     out, err = capsys.readouterr()
     recorded = {"status": status, "error": err.replace(str(tree), "TMP").splitlines()}
+    recorded |= {"answer": out.splitlines()} if out else {}
     if os.environ.get("UPDATE"):
         mistake.update(recorded)
         RECORDED.write_text(yaml.safe_dump(MISTAKES, sort_keys=False, width=1000))
-    assert {"status": status, "error": recorded["error"]} == {key: mistake[key] for key in ("status", "error")}
-    assert not out
+    assert {"command": mistake["command"], **recorded} == mistake
+    assert all(line.startswith("rejected: ") for line in out.splitlines())
     assert status in (2, 3)
     assert set(tree.iterdir()) == files
 

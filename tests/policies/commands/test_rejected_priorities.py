@@ -52,7 +52,8 @@ def test_a_mutated_pod_is_rejected_with_its_position_and_a_fix(command: str) -> 
     answer = forewarn(*command.split(), "-f", SAMPLE, "--cluster", "webhook/sample/cluster.yaml")
     problem = f"{SAMPLE}:9:13: Pod reports/report-now: {NOT_OF_CLASS.format(1000000, 100)}\n"
     assert answer.stderr == f"forewarn {command.partition(' ')[0]}: {problem}"
-    assert (answer.returncode, answer.stdout) == (3, "")
+    first = "rejected: Pod reports/report-now (the integer value of priority (1000000) must not be provided in"
+    assert (answer.returncode, answer.stdout[: len(first)]) == (3, first)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,9 @@ def test_a_workload_whose_pods_are_rejected_is_left_out(
 
 def test_a_class_beside_the_template_is_an_error_of_the_workload(tmp_path: Path) -> None:
     predicted = asked(tmp_path, "predict", [deployment("bad").spec(priorityClassName="never"), deployment("good")])
-    assert "; rejected: Deployment default/bad (unknown field: " in predicted.stdout.partition("\n")[0]
+    assert (
+        "; rejected: Deployment default/bad (priorityClassName: unknown field: " in predicted.stdout.partition("\n")[0]
+    )
 
 
 @pytest.mark.parametrize("command", ["headroom", "predict", "whatif apply"])
@@ -141,7 +144,7 @@ def test_a_new_pod_group_has_the_priority_of_its_class(command: str, tmp_path: P
         "PodGroup default/train: spec.priority: priority set in the pod group (6) must match the priority computed"
     )
     assert problem in rejected.stderr.splitlines()[0]
-    assert (rejected.returncode, rejected.stdout) == (3, "")
+    assert (rejected.returncode, "rejected: PodGroup default/train (" in rejected.stdout) == (3, True)
     for new, stored in ([group(5), pod], []), ([group(6), pod], [group(6)]):
         assert problem not in asked(tmp_path, command, new, *stored).stderr
 
@@ -160,7 +163,7 @@ def test_pods_of_a_rejected_pod_group_are_left_out(command: str, first: str, tmp
     assert ": Deployment default/bad: kube-apiserver rejects PodGroup train. Fix: " in of_pods
     assert answer.stdout.startswith(first)
     assert "; rejected: PodGroup default/train (" in answer.stdout.partition("\n")[0]
-    assert answer.stdout.partition("\n")[0].endswith("; not predicted: Deployment default/bad")
+    assert "; not predicted: Deployment default/bad" in answer.stdout.partition("\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -278,8 +281,8 @@ def test_lint_ignores_a_job_that_a_tool_recreates(
     [
         ("whatif apply", "no replica lost, no Pod preempted or newly Pending: "),
         ("diff", "no replica lost, no Pod preempted or newly Pending"),
-        ("predict", "not predicted: a tool deletes and recreates the Job. Fix: use `forewarn whatif apply`"),
-        ("headroom", "not predicted: a tool deletes and recreates the Job. Fix: use `forewarn whatif apply`"),
+        ("predict", "not predicted: Job reports/nightly (a tool deletes and recreates the Job)"),
+        ("headroom", "not predicted: Job reports/nightly (a tool deletes and recreates the Job)"),
     ],
 )
 def test_a_job_that_a_tool_recreates_is_not_rejected(command: str, said: str, tmp_path: Path) -> None:
@@ -293,4 +296,4 @@ def test_a_job_that_a_tool_recreates_is_not_rejected(command: str, said: str, tm
         (tmp_path / name / "job.json").write_text(json.dumps(job.obj))
     files = [tmp_path / "old", tmp_path / "new"] if command == "diff" else ["-f", tmp_path / "new"]
     answer = forewarn(*command.split(), *files, "--cluster", "webhook/sample/cluster.yaml")
-    assert said in (answer.stdout or answer.stderr).splitlines()[0]
+    assert said in answer.stdout.splitlines()[0]
