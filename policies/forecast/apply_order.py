@@ -24,7 +24,7 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.queue.pod_info import Key, QueuedPodInfo
+    from forewarn.policies.scheduling.queue.priority_queue import Key, QueuedPodInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 _MAX_TRIES: Final = 5

@@ -18,7 +18,7 @@ from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.pod_group_cycle import NotModelled, predict_pod_group
-from forewarn.policies.scheduling.queue.pod_info import order_of_member
+from forewarn.policies.scheduling.queue.priority_queue import order_of_member
 from forewarn.policies.scheduling.responsible import (
     CLAIMS,
     is_scheduled_by_group,

@@ -25,12 +25,14 @@ from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGate
 from forewarn.policies.scheduling.pod_group_cycle import GroupPreemption, PodGroupResult, schedule_pod_group
 from forewarn.policies.scheduling.preemption import Candidate, matching
 from forewarn.policies.scheduling.queue import registrations
-from forewarn.policies.scheduling.queue.pod_info import Entity, QueuedPodGroupInfo, QueuedPodInfo
 from forewarn.policies.scheduling.queue.priority_queue import (
     FLUSH_PERIOD,
     MAX_IN_UNSCHEDULABLE_PODS,
+    Entity,
     Nominator,
     PriorityQueue,
+    QueuedPodGroupInfo,
+    QueuedPodInfo,
     le_priority_pre_check,
     seconds_of_backoff,
 )

@@ -18,8 +18,4 @@ class PrioritySort(Plugin):
     name: ClassVar[str] = "PrioritySort"
 
     def less(self, first: Any, second: Any) -> bool:
-        return self.key(first) < self.key(second)
-
-    @staticmethod
-    def key(info: Any) -> tuple[int, float]:
-        return queue_order(info.priority, info.timestamp)
+        return queue_order(first.priority, first.timestamp) < queue_order(second.priority, second.timestamp)

@@ -28,9 +28,9 @@ from forewarn.policies.scheduling.framework import (
     Status,
     unresolvable,
 )
-from forewarn.policies.scheduling.plugins.priority_sort import PrioritySort
+from forewarn.policies.scheduling.plugins.priority_sort import queue_order
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
-from forewarn.policies.scheduling.queue.pod_info import QueuedPodInfo
+from forewarn.policies.scheduling.queue.priority_queue import QueuedPodInfo
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycles
 from forewarn.policies.scheduling.responsible import NodeFilters
 from tests.builders import make_node, make_pod
@@ -259,5 +259,5 @@ def test_priority_sort_is_the_order_of_the_queue() -> None:
     infos = [QueuedPodInfo(Pod.from_api(make_pod("p").priority(p).obj), t) for p, t in ((1, 0), (5, 9), (5, 2))]
     ordered = [infos[2], infos[1], infos[0]]
     less = policies.predict(cluster(DEFAULT, make_node("n1")), make_pod("p").obj).framework.plugin("PrioritySort").less
-    assert sorted(infos, key=PrioritySort.key) == ordered
+    assert sorted(infos, key=lambda info: queue_order(info.priority, info.timestamp)) == ordered
     assert [less(a, b) for a in ordered for b in ordered] == [i < j for i in range(3) for j in range(3)]

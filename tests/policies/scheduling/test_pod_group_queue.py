@@ -11,8 +11,7 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.pod_group import PodGroup
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.framework import Code, Status, unresolvable
-from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
-from forewarn.policies.scheduling.queue.priority_queue import Nominator, PriorityQueue
+from forewarn.policies.scheduling.queue.priority_queue import Nominator, PriorityQueue, QueuedPodGroupInfo
 from forewarn.policies.scheduling.queue.registrations import (
     ASSIGNED_POD_DELETE,
     POD_GROUP_UPDATE,

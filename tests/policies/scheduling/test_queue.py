@@ -13,8 +13,7 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.scheduling.framework import PreEnqueuePlugin, Status, unresolvable
 from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
-from forewarn.policies.scheduling.queue.pod_info import PodHeap, QueuedPodInfo
-from forewarn.policies.scheduling.queue.priority_queue import Nominator, PriorityQueue
+from forewarn.policies.scheduling.queue.priority_queue import Nominator, PodHeap, PriorityQueue, QueuedPodInfo
 from forewarn.policies.scheduling.queue.registrations import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
