@@ -12,8 +12,8 @@ from forewarn.policies.application.findings import Report
 from forewarn.policies.cluster.answer_head import AnswerHead, head_of_findings
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.documents import to_dict
-from forewarn.policies.evaluation.audit import audit as findings_of
-from forewarn.policies.evaluation.audit import stored_objects, unsuppressed
+from forewarn.policies.evaluation.evaluator import audit as findings_of
+from forewarn.policies.evaluation.evaluator import stored_objects, unsuppressed
 from forewarn.policies.findings import Finding, described, plural
 from forewarn.policies.metering import MAX_WORK, never
 from forewarn.policies.objects.fields import NOTHING

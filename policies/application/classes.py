@@ -15,8 +15,7 @@ from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.simulation.dump import not_simulated, world_of
 from forewarn.policies.whatif import MAX_UNTIL
-from forewarn.policies.whatif.class_plan import Plan, plan
-from forewarn.policies.whatif.class_steps import wanted
+from forewarn.policies.whatif.class_plan import Plan, plan, wanted
 from forewarn.policies.whatif.priority_levels import Classes, priority_levels
 
 if TYPE_CHECKING:

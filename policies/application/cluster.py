@@ -8,7 +8,7 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from forewarn.policies.autoscaling.cluster_autoscaler.expanders import PRIORITY
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import PRIORITY
 from forewarn.policies.config.load import load_config
 from forewarn.policies.config.model import Config
 from forewarn.policies.config.scheduler import scheduler_source

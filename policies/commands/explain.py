@@ -15,8 +15,7 @@ from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.config import Config, read_config
 from forewarn.policies.documents import info, to_dict
-from forewarn.policies.evaluation.audit import audit, stored_objects
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, audit, evaluate, stored_objects
 from forewarn.policies.evaluation.foreign_rules import Guarded
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments, suppress
 from forewarn.policies.findings import Finding, Severity, cut, quote

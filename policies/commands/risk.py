@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from forewarn.policies.application.sweep import Workloads
+    from forewarn.policies.application.whatif import Workloads
     from forewarn.policies.whatif.risk import Risks
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def evaluate(run: Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster, with_node_groups
-        from forewarn.policies.application.sweep import Workloads, risk
+        from forewarn.policies.application.whatif import Workloads, risk
 
         since = options.since or ""
         earlier = earlier_report(previous, since, run)

@@ -51,7 +51,7 @@ class SweepRequest(NamedTuple):
 def evaluate_sweep(request: SweepRequest, run: Run) -> Evaluated:
     """Simulate all cases of a sweep on a cluster. Raises SourceError, InvalidObject, ValueError."""
     from forewarn.policies.application.cluster import Cluster, with_node_groups
-    from forewarn.policies.application.sweep import names_of, whatif_each
+    from forewarn.policies.application.whatif import names_of, whatif_each
     from forewarn.policies.simulation.dump import DigestedCache
 
     scope, shard = request.scope, request.shard

@@ -11,17 +11,19 @@ from forewarn.policies.scheduling.reasons import in_short
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
-    from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
+    from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Option
     from forewarn.policies.whatif.answer import Answer
     from forewarn.policies.whatif.autoscalers import (
         Autoscalers,
         Considered,
         Launches,
+        NoScaleUp,
         RemovedNode,
         ScaleDowns,
+        ScaleUp,
+        ScaleUps,
         WorkloadBack,
     )
-    from forewarn.policies.whatif.scale_up import NoScaleUp, ScaleUp, ScaleUps
 
 MAX_LINES: Final = 20
 _LIMITS: Final = ("exceed", "limit", "max node group size")

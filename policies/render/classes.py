@@ -18,8 +18,7 @@ from forewarn.policies.whatif.answer import pairs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.whatif.class_plan import OtherOrder, Plan
-    from forewarn.policies.whatif.class_steps import Step
+    from forewarn.policies.whatif.class_plan import OtherOrder, Plan, Step
     from forewarn.policies.whatif.priority_levels import Classes, PriorityLevel, Requested
 
 MAX_COLUMNS: Final = 16

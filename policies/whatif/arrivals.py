@@ -24,6 +24,8 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Names, names_in
 from forewarn.policies.whatif.autoscalers import (
     Autoscalers,
+    ScaleUps,
+    Scans,
     WithNewNodes,
     WorkloadBack,
     WorstMoment,
@@ -36,7 +38,6 @@ from forewarn.policies.whatif.autoscalers import (
 from forewarn.policies.whatif.comparison import prepare
 from forewarn.policies.whatif.new_nodes import Rounds
 from forewarn.policies.whatif.scale_down import Removals
-from forewarn.policies.whatif.scale_up import ScaleUps, Scans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,43 +1,307 @@
 """Simulate a change of PriorityClasses step by step, in the better of two orders.
 
-If the usual order preempts Pods, new classes get preemptionPolicy Never until the end.
+Running Pods keep their priority, so a change takes effect Pod by Pod. Workloads whose priority decreases are first,
+because their new Pods can preempt fewer Pods than before. The other workloads follow by descending new priority, so
+that no workload preempts Pods that will get a higher priority. If the usual order preempts Pods, new classes get
+preemptionPolicy Never until the end.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted, admitted_group
-from forewarn.policies.controllers.deployment import DEFAULT_DEADLINE
+from forewarn.policies.controllers.deployment import DEFAULT_DEADLINE, is_paused
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
-from forewarn.policies.findings import described, plural
-from forewarn.policies.kinds.registry import JOB
-from forewarn.policies.kube_apiserver.priority import Classes
-from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.findings import described, listed, plural, quote
+from forewarn.policies.kinds.registry import DEPLOYMENT, JOB, POD_TEMPLATE_PATHS
+from forewarn.policies.kube_apiserver.priority import Classes, default_priority_class
+from forewarn.policies.kube_apiserver.validation.job import check_job_update
+from forewarn.policies.manifests.deploy_order import is_recreated
+from forewarn.policies.objects.fields import ApiObject, InvalidInput, at, group_kind, ref_of, text
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, PriorityClass
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.rules.support.restarts import restarted
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Summary, summarize
 from forewarn.policies.whatif.answer import Preemption, PreemptionPod
-from forewarn.policies.whatif.class_change import Ranked, is_rolled_out, ranked, workload_key
-from forewarn.policies.whatif.class_steps import (
-    is_replaced_by_restart,
-    needs_restart,
-    new_classes,
-    steps_of,
+from forewarn.policies.whatif.class_change import (
+    Change,
+    Ranked,
+    changed_class,
+    is_rolled_out,
+    ranked,
+    with_class,
+    workload_key,
 )
 from forewarn.policies.whatif.comparison import preemptions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key, PodState
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.clock import Steps
     from forewarn.policies.simulation.scenario import World
-    from forewarn.policies.whatif.class_steps import Step, Wanted
+
+
+class Wanted(NamedTuple):
+    """The requested change: all PriorityClasses after the change, by name, and the workloads that get another class, by
+    key.
+
+    `ignored`: the other objects of the files, which have no effect.
+    """
+
+    classes: Mapping[str, PriorityClass]
+    workloads: Mapping[Key, ApiObject]
+    ignored: Sequence[str] = ()
+
+
+class WorkloadReference(NamedTuple):
+    """A workload. `kind`: `group/Kind`."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class Step(NamedTuple):
+    """One step: PriorityClasses to create, change, recreate or delete, or workloads to roll out one after the other.
+
+    `action`: "default" changes `globalDefault`; "apply" and "restart" roll out workloads; "recreate" is also for Jobs.
+    `classes`: the PriorityClasses after the step (for "delete", before the step). `priority`: of the new Pods of
+    `workloads`.
+    """
+
+    action: Literal["create", "default", "recreate", "delete", "apply", "restart"]
+    classes: Sequence[PriorityClass]
+    objects: Hidden[Sequence[ApiObject]] = ()
+    priority: int | None = None
+
+    @in_json
+    def workloads(self) -> list[WorkloadReference]:
+        return [WorkloadReference(*workload_key(obj)) for obj in self.objects]
+
+
+def wanted(
+    cluster: ClusterSnapshot, classes: Iterable[PriorityClass], objects: Iterable[ApiObject], deleted: Iterable[str]
+) -> Wanted:
+    """Return the change that these files (`classes` and `objects`) and the names of `deleted` classes request.
+
+    Raises InvalidInput or InvalidObject if the API server rejects the change.
+    """
+    after, given = dict(cluster.priority_classes), set[str]()
+    for new in classes:
+        if new.name in given:
+            raise InvalidInput(f"PriorityClass {quote(new.name)} is given twice")
+        given.add(new.name)
+        if cluster.priority_classes.get(new.name) != new:
+            changed_class(cluster, Change(new.name, new.value, new.global_default, new.preemption_policy))
+        after[new.name] = new
+    defaults = sorted(name for name in given if after[name].global_default)
+    if len(defaults) > 1:
+        raise InvalidInput(f"several global defaults: {listed(defaults)}. Fix: set globalDefault: false in all but one")
+    for name, old in cluster.priority_classes.items():
+        if defaults and old.global_default and name not in defaults:
+            after[name] = after[name]._replace(global_default=False)
+    for name in deleted:
+        changed_class(cluster, Change(name, delete=True))
+        if name in given:
+            raise InvalidInput(f"PriorityClass {quote(name)} is in the files and to be deleted")
+        after.pop(name, None)
+    workloads, ignored = dict[tuple[str, str, str], "ApiObject"](), list[str]()
+    for obj in objects:
+        ref, kind = ref_of(obj, "default"), group_kind(obj)
+        workload = cluster.workloads.get((kind, ref.namespace, ref.name))
+        if workload is None:
+            ignored.append(str(ref))
+        elif (changed := _with_class_of(cluster, workload.object, obj)) is not None:
+            workloads[kind, ref.namespace, ref.name] = changed
+    return Wanted(after, workloads, ignored)
+
+
+def _with_class_of(cluster: ClusterSnapshot, old: ApiObject, new: ApiObject) -> ApiObject | None:
+    """Return the cluster's workload `old` with the PriorityClass of `new`, its version in a file; None if the
+    class is the same; `new` for a Job that a tool deletes and recreates. Raises InvalidObject for other Jobs.
+    """
+    template = pod_template_of(new, POD_TEMPLATE_PATHS)
+    current = pod_template_of(old, POD_TEMPLATE_PATHS)
+    name = "" if template is None else text(template.spec, "priorityClassName")
+    if current is None or name == text(current.spec, "priorityClassName"):
+        return None
+    changed = with_class(old, name)
+    if group_kind(old) == JOB:
+        if is_recreated(new):
+            return new
+        check_job_update(changed, old, ref_of(new, "default"), cluster.semantics)
+    return changed
+
+
+def new_classes(cluster: ClusterSnapshot, change: Wanted) -> list[PriorityClass]:
+    """Return the PriorityClasses that are created or recreated, by name."""
+    old = cluster.priority_classes
+    return [c for _, c in sorted(change.classes.items()) if c.name not in old or _is_recreated(old[c.name], c)]
+
+
+def _is_recreated(old: PriorityClass, new: PriorityClass) -> bool:
+    return (old.value, old.preemption_policy) != (new.value, new.preemption_policy)
+
+
+class _Unit(NamedTuple):
+    """Steps that change PriorityClasses (or none), and the workloads that get another priority through these steps."""
+
+    steps: Sequence[Step]
+    affected: list[Ranked]
+
+    @property
+    def sort_key(self) -> tuple[bool, int]:
+        """The sort key of a unit: lowered priorities first, then by descending new priority, then changes without
+        restarts.
+        """
+        if not self.affected:
+            return True, 0
+        return any(map(_is_raised, self.affected)), min(-(2**31) - _after(workload) for workload in self.affected)
+
+
+def steps_of(cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked], *, careful: bool) -> Iterator[Step]:
+    """Yield the steps of a change in order.
+
+    `affected`: the workloads with another class or priority. `careful`: new classes get preemptionPolicy Never first,
+    and the requested policy at the end.
+    """
+    old = cluster.priority_classes
+    first = {_class_of(workload) for workload in affected} if careful else set[str]()
+    new = {
+        c.name: c._replace(preemption_policy=PREEMPT_NEVER) if c.name in first else c
+        for c in new_classes(cluster, change)
+    }
+    created = [c._replace(global_default=False) for name, c in new.items() if name not in old]
+    if created:
+        yield Step("create", created)
+    current = {**old, **{c.name: c for c in created}}
+    for unit in sorted(_units(cluster, change, affected, new), key=lambda unit: unit.sort_key):
+        for step in unit.steps:
+            current.update((c.name, _changed(current[c.name], c, step.action)) for c in step.classes)
+            yield step._replace(classes=[current[c.name] for c in step.classes])
+        yield from _rollouts(unit.affected, change)
+    final = [change.classes[name] for name, value in new.items() if value != change.classes[name]]
+    if final:
+        yield Step("recreate", final)
+    deleted = [c for name, c in sorted(old.items()) if name not in change.classes]
+    if deleted:
+        yield Step("delete", deleted)
+
+
+def _changed(current: PriorityClass, new: PriorityClass, action: str) -> PriorityClass:
+    """Return the PriorityClass after a step.
+
+    The action "default" changes only `globalDefault`; other actions change all other fields.
+    """
+    if action == "default":
+        return current._replace(global_default=new.global_default)
+    return new._replace(global_default=current.global_default)
+
+
+def _units(
+    cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked], new: Mapping[str, PriorityClass]
+) -> Iterator[_Unit]:
+    """The units of a plan. `new`: created and recreated classes."""
+    old, left = cluster.priority_classes, [workload for workload in affected if workload.after is not None]
+    recreated = {name: Step("recreate", [c]) for name, c in new.items() if name in old}
+    if moved := _moved_defaults(change, old, new):
+        default = default_priority_class(change.classes.values())
+        unit = _default_unit(default.name if default else "", moved, left, recreated, change)
+        left = [workload for workload in left if workload not in unit.affected]
+        yield unit
+    for name, step in recreated.items():
+        yield _Unit([step], [workload for workload in left if _class_of(workload) == name])
+    left = [workload for workload in left if _class_of(workload) not in recreated]
+    for priority in {_after(workload) for workload in left}:
+        yield _Unit((), [workload for workload in left if _after(workload) == priority])
+
+
+def _default_unit(
+    name: str, moved: list[PriorityClass], ranked: Sequence[Ranked], recreated: dict[str, Step], change: Wanted
+) -> _Unit:
+    """The unit that moves the default to the class `name`; takes the class's step out of `recreated`."""
+    first = [recreated.pop(name)] if name in recreated else []
+    mine = [
+        workload
+        for workload in ranked
+        if _has_default(workload, name, change) or (first and _class_of(workload) == name)
+    ]
+    return _Unit([*first, Step("default", moved)], mine)
+
+
+def _moved_defaults(
+    change: Wanted, old: Mapping[str, PriorityClass], new: Mapping[str, PriorityClass]
+) -> list[PriorityClass]:
+    """The classes, also deleted ones, with another `globalDefault` afterwards; those that lose it first."""
+    deleted = [c._replace(global_default=False) for name, c in sorted(old.items()) if name not in change.classes]
+    stay = [c for _, c in sorted(change.classes.items())]
+    moved = [new.get(c.name, c) for c in (*stay, *deleted) if c.global_default != _was(c, old)]
+    return sorted(moved, key=lambda c: c.global_default)
+
+
+def _was(new: PriorityClass, old: Mapping[str, PriorityClass]) -> bool:
+    """Return whether the PriorityClass was the global default before the change.
+
+    `old`: the PriorityClasses before, by name.
+    """
+    return new.name in old and old[new.name].global_default
+
+
+def _class_of(ranked: Ranked) -> str:
+    return ranked.after.priority_class_name if ranked.after else ""
+
+
+def _has_default(ranked: Ranked, name: str, change: Wanted) -> bool:
+    """Return whether the workload's new Pods get the global default class of this name ("" if no class is the
+    default).
+    """
+    template = pod_template_of(change.workloads.get(workload_key(ranked.object), ranked.object), POD_TEMPLATE_PATHS)
+    named = text(template.spec, "priorityClassName") if template else ""
+    return not named and _class_of(ranked) == name
+
+
+def _rollouts(affected: Sequence[Ranked], change: Wanted) -> Iterator[Step]:
+    """Yield one step for each kind of rollout and new priority: lowered priorities first, then by descending
+    priority.
+    """
+    groups: dict[tuple[bool, int, Literal["restart", "recreate", "apply"]], list[ApiObject]] = {}
+    for workload in affected:
+        changed = change.workloads.get(workload_key(workload.object))
+        if changed is not None or (is_replaced_by_restart(workload) and needs_restart(workload)):
+            key = _is_raised(workload), -_after(workload)
+            if changed is None:
+                groups.setdefault((*key, "restart"), []).append(restarted(workload.object).object)
+            else:
+                groups.setdefault((*key, "recreate" if group_kind(changed) == JOB else "apply"), []).append(changed)
+    for (_, priority, action), objects in sorted(groups.items(), key=lambda item: item[0]):
+        yield Step(action, (), sorted(objects, key=workload_key), -priority)
+
+
+def _after(ranked: Ranked) -> int:
+    return ranked.after.priority if ranked.after else 0
+
+
+def _is_raised(ranked: Ranked) -> bool:
+    return _after(ranked) > min(ranked.running, default=ranked.before.priority if ranked.before else 0)
+
+
+def needs_restart(ranked: Ranked) -> bool:
+    """Report whether a running Pod of the workload has another priority than its new Pods."""
+    return any(value != _after(ranked) for value in ranked.running)
+
+
+def is_replaced_by_restart(ranked: Ranked) -> bool:
+    """Return whether `kubectl rollout restart` replaces the workload's Pods."""
+    if not is_rolled_out(ranked.object) or at(ranked.object, "spec", "updateStrategy", "type") == "OnDelete":
+        return False
+    return not (group_kind(ranked.object) == DEPLOYMENT and is_paused(ranked.object))
+
 
 _POLL_SECONDS: Final = 5.0
 """Seconds between two checks of a rollout."""

@@ -44,9 +44,8 @@ from forewarn.policies.scheduling.responsible import (
     why_group_not_predicted,
 )
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.whatif.autoscalers import Autoscaling, below_cutoff
-from forewarn.policies.whatif.scale_up import MAX_NODES as MAX_TOGETHER
-from forewarn.policies.whatif.scale_up import MAX_WORK
+from forewarn.policies.whatif.autoscalers import MAX_NODES as MAX_TOGETHER
+from forewarn.policies.whatif.autoscalers import MAX_WORK, Autoscaling, below_cutoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -9,9 +9,8 @@ from forewarn.policies.autoscaling.karpenter.pods import is_provisionable
 from forewarn.policies.autoscaling.karpenter.topology import Choices
 from forewarn.policies.copies import replace
 from forewarn.policies.simulation.scenario import read_node
-from forewarn.policies.whatif.autoscalers import Launches, lacks_claim, launches_of
+from forewarn.policies.whatif.autoscalers import LIMIT_REACHED, MAX_NODES, Launches, lacks_claim, launches_of
 from forewarn.policies.whatif.new_nodes import Rounds
-from forewarn.policies.whatif.scale_up import LIMIT_REACHED, MAX_NODES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -22,8 +22,7 @@ from forewarn.policies.copies import replace
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import at
 from forewarn.policies.simulation.simulation import Simulation, evict
-from forewarn.policies.whatif.autoscalers import Autoscaling, RemovedNode, ScaleDowns
-from forewarn.policies.whatif.scale_up import MAX_WORK
+from forewarn.policies.whatif.autoscalers import MAX_WORK, Autoscaling, RemovedNode, ScaleDowns
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence

@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from forewarn.policies.application.predict import PredictResult as PredictResult
     from forewarn.policies.application.predict import predict as predict
     from forewarn.policies.application.predict_request import PredictRequest as PredictRequest
-    from forewarn.policies.application.sweep import Workloads as Workloads
-    from forewarn.policies.application.sweep import risk as risk
-    from forewarn.policies.application.sweep import whatif_each as whatif_each
     from forewarn.policies.application.whatif import WhatIf as WhatIf
+    from forewarn.policies.application.whatif import Workloads as Workloads
+    from forewarn.policies.application.whatif import risk as risk
     from forewarn.policies.application.whatif import whatif as whatif
+    from forewarn.policies.application.whatif import whatif_each as whatif_each
     from forewarn.policies.application.why import PodWhy as PodWhy
     from forewarn.policies.application.why import WhyRequest as WhyRequest
     from forewarn.policies.application.why import WorkloadWhy as WorkloadWhy
@@ -102,7 +102,7 @@ _MODULES: Final = {
     "policies.whatif.priority_levels": ("Classes", "PriorityLevel"),
     "policies.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult", "ObjectHeadroom"),
     "policies.whatif.headroom": ("Headroom",),
-    "policies.application.whatif": ("whatif", "WhatIf"),
+    "policies.application.whatif": ("whatif", "WhatIf", "whatif_each", "risk", "Workloads"),
     "policies.whatif.answer": ("WorkloadCount", "Preemption"),
     "policies.controllers.own_pods": ("Recreator",),
     "policies.kinds.owners": ("Loss",),
@@ -110,7 +110,6 @@ _MODULES: Final = {
         *("Change", "LoseNodes", "LoseZone", "LosePool", "Drain", "Upgrade", "Add"),
         *("Restart", "Scale", "MaxReplicas", "Apply", "Delete", "Events", "ChangeClass"),
     ),
-    "policies.application.sweep": ("whatif_each", "risk", "Workloads"),
     "policies.whatif.sweep": ("Sweep", "Row"),
     "policies.whatif.risk": ("Risks", "WorkloadRisk"),
     "policies.application.expectations": ("test", "ExpectationsRequest"),

@@ -38,9 +38,9 @@ from forewarn.policies.whatif.class_plan import OtherOrder as OtherOrder
 from forewarn.policies.whatif.class_plan import Plan as Plan
 from forewarn.policies.whatif.class_plan import RunningByPriority as RunningByPriority
 from forewarn.policies.whatif.class_plan import SimulatedStep as SimulatedStep
+from forewarn.policies.whatif.class_plan import Step as Step
 from forewarn.policies.whatif.class_plan import StepPreemption as StepPreemption
-from forewarn.policies.whatif.class_steps import Step as Step
-from forewarn.policies.whatif.class_steps import WorkloadReference as WorkloadReference
+from forewarn.policies.whatif.class_plan import WorkloadReference as WorkloadReference
 from forewarn.policies.whatif.headroom import Count as Count
 from forewarn.policies.whatif.headroom import Fitting as Fitting
 from forewarn.policies.whatif.headroom import OfClass as OfClass

@@ -17,9 +17,9 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.sweep import counted
+from forewarn.policies.application.whatif import counted
 from forewarn.policies.config import Config
-from forewarn.policies.evaluation.audit import audit, stored_objects
+from forewarn.policies.evaluation.evaluator import audit, stored_objects
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation

@@ -6,14 +6,22 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.autoscaling.cluster_autoscaler.expanders import Option
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Option
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.documents import json_of
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.render.autoscalers import lines
-from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, Waiting, autoscalers
-from forewarn.policies.whatif.scale_up import NewNodesOfGroup, ScaleUp, ScaleUps, WorkloadOnNodes
+from forewarn.policies.whatif.autoscalers import (
+    Autoscalers,
+    Autoscaling,
+    NewNodesOfGroup,
+    ScaleUp,
+    ScaleUps,
+    Waiting,
+    WorkloadOnNodes,
+    autoscalers,
+)
 from tests.builders import MadePod, make_claim, make_node, make_pod
 
 

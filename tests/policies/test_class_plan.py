@@ -13,8 +13,7 @@ from forewarn.policies.render.classes import render_plan
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif.class_change import Change, apply_change, effect_of, ranked, restarts
-from forewarn.policies.whatif.class_plan import _Run, _with_classes, plan
-from forewarn.policies.whatif.class_steps import steps_of, wanted
+from forewarn.policies.whatif.class_plan import _Run, _with_classes, plan, steps_of, wanted
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.questions import Question
 from tests.builders import Made, make_node, make_pod
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.whatif.class_plan import Plan
-    from forewarn.policies.whatif.class_steps import Step
+    from forewarn.policies.whatif.class_plan import Plan, Step
 
 UNTIL = 100_000.0
 NAMES = ("gold", "iron", "tin")

@@ -16,7 +16,7 @@ from forewarn.policies.render.whatif import on_new_nodes
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.whatif import arrivals, questions, scale_up
+from forewarn.policies.whatif import arrivals, autoscalers, questions
 from forewarn.policies.whatif.arrivals import Worst
 from forewarn.policies.whatif.autoscalers import WorkloadBack
 from forewarn.policies.whatif.comparison import count_by_workload
@@ -127,7 +127,7 @@ def test_no_autoscaler_gives_the_answer_without_new_nodes(capsys: Capture) -> No
 
 
 def test_the_number_of_new_nodes_is_bounded(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scale_up, "MAX_NODES", 1)
+    monkeypatch.setattr(autoscalers, "MAX_NODES", 1)
     answer = lost(capsys, *GROUPS)
     assert "withNewNodes" not in answer
     reached = "further nodes (limit of nodes or rounds reached)"

@@ -25,9 +25,9 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.scheduling.snapshot import Snapshot
-from forewarn.policies.whatif import scale_up
+from forewarn.policies.whatif import autoscalers
+from forewarn.policies.whatif.autoscalers import ScaleUps
 from forewarn.policies.whatif.node_groups import MAX_GROUPS, read_node_groups
-from forewarn.policies.whatif.scale_up import ScaleUps
 from tests.builders import Made, MadeNode, MadePod, make_node, make_pod
 from tests.cases import cases
 
@@ -61,7 +61,7 @@ def planned(groups: list[NodeGroup], pods: list[MadePod], *made: Made, daemons: 
         cache.add(each.obj)
     waiting = [Pod.from_api(pod.obj) for pod in pods]
     named = cache.snapshot().top_workload_of
-    return scale_up.plan(waiting, cache.snapshot().scheduling, groups, daemons or [], named)
+    return autoscalers.plan(waiting, cache.snapshot().scheduling, groups, daemons or [], named)
 
 
 def told(plan: ScaleUps) -> list[tuple[str, int, int]]:
@@ -202,7 +202,7 @@ def test_one_scale_up_brings_a_thousand_nodes_at_most_and_the_next_one_goes_on()
     pod = Pod.from_api(replicas("web", 1, "1", "1Gi")[0].obj)
     pods = [replace(pod, name=f"web-{number}", uid="") for number in range(1500)]
     snapshot = Cache().snapshot().scheduling
-    plan = scale_up.plan(pods, snapshot, [group("g", "1", "4Gi")], [], lambda _: "default/web")
+    plan = autoscalers.plan(pods, snapshot, [group("g", "1", "4Gi")], [], lambda _: "default/web")
     assert told(plan) == [("g", 1000, 1000), ("g", 500, 500)]
 
 
@@ -213,7 +213,7 @@ def test_who_would_fit_already_brings_no_node() -> None:
 
 
 def test_too_much_to_work_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scale_up, "MAX_WORK", 1000)
+    monkeypatch.setattr(autoscalers, "MAX_WORK", 1000)
     plan = planned([group("g", "1", "4Gi")], replicas("web", 500, "1", "1Gi"))
     assert plan.truncated
     assert (plan.scale_ups, plan.pods) == ([], 0)

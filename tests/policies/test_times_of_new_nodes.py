@@ -10,12 +10,19 @@ import pytest
 from forewarn.policies.autoscaling.autoscaler import Arrival
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.simulation.api_server import Change
-from forewarn.policies.whatif import arrivals
-from forewarn.policies.whatif import scale_up as scale_up_module
+from forewarn.policies.whatif import arrivals, autoscalers
 from forewarn.policies.whatif.arrivals import ClusterAutoscalerRounds
-from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, Considered, Launches, NoLaunch
+from forewarn.policies.whatif.autoscalers import (
+    Autoscalers,
+    Autoscaling,
+    Considered,
+    Launches,
+    NewNodesOfGroup,
+    NoLaunch,
+    ScaleUp,
+    ScaleUps,
+)
 from forewarn.policies.whatif.node_groups import read_node_groups
-from forewarn.policies.whatif.scale_up import NewNodesOfGroup, ScaleUp, ScaleUps
 from tests.policies.test_karpenter_rounds import Cluster
 
 if TYPE_CHECKING:
@@ -90,7 +97,7 @@ class Scanned:
         self.cluster.api.keys_of, self.cluster.api.seconds = (lambda _: ()), 1e9
         seen = lambda pods, snapshot, _: (pods, snapshot)  # noqa: E731
         monkeypatch.setattr(arrivals, "seen_by_cluster_autoscaler", seen)
-        monkeypatch.setattr(scale_up_module.Scans, "scan", lambda _, pods, *more: self.scan(pods, more[-1].total()))
+        monkeypatch.setattr(autoscalers.Scans, "scan", lambda _, pods, *more: self.scan(pods, more[-1].total()))
         self.rounds = ClusterAutoscalerRounds(cast("Simulation", self.cluster), ON, 100.0)
 
     def scan(self, pods: Any, upcoming: int) -> list[Arrival]:

@@ -11,7 +11,6 @@ from forewarn.policies.autoscaling.cluster_autoscaler.estimator import (
     EquivalenceGroup,
     group_by_scheduling_properties,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT, Priorities
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     NodeGroup,
     from_node,
@@ -23,9 +22,11 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     template_info,
 )
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
+    DEFAULT,
     NOT_READY,
     Decision,
     Orchestrator,
+    Priorities,
     Settings,
     node_amounts,
 )

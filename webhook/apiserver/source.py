@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import MAX_GROUPS, STATUS
-from forewarn.policies.autoscaling.cluster_autoscaler.expanders import PRIORITIES
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import PRIORITIES
 from forewarn.policies.findings import Finding, one_line
 from forewarn.policies.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
 from forewarn.policies.sources import SourceError

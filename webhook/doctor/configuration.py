@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.config import Config, ConfigError
 from forewarn.policies.config.load import read_config
-from forewarn.policies.evaluation.audit import stored_objects
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, stored_objects
 from forewarn.policies.findings import Action, Severity, listed, plural
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, KINDS, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA, KindSpec
 from forewarn.policies.objects.fields import InvalidObject, at

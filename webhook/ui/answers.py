@@ -23,8 +23,7 @@ from forewarn.policies.application.headroom import HeadroomRequest, headroom, re
 from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure, periods
 from forewarn.policies.application.predict import PredictResult, predicted
 from forewarn.policies.application.predict_request import PredictRequest
-from forewarn.policies.application.sweep import Workloads, risk, whatif_each
-from forewarn.policies.application.whatif import whatif
+from forewarn.policies.application.whatif import Workloads, risk, whatif, whatif_each
 from forewarn.policies.application.why import WhyRequest, why
 from forewarn.policies.cluster.answer_head import AnswerHead, head_of
 from forewarn.policies.cluster.cache import Cache

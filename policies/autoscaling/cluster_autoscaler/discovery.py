@@ -16,7 +16,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES
-from forewarn.policies.autoscaling.cluster_autoscaler.expanders import DEFAULT, PRIORITIES, Priorities
 from forewarn.policies.autoscaling.cluster_autoscaler.flags import duration, number, values_of
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     Member,
@@ -28,9 +27,12 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
 )
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
     BACK_OFF,
+    DEFAULT,
     NOT_READY,
+    PRIORITIES,
     PROVIDER_LABELS,
     SCALE_UP_FLAGS,
+    Priorities,
     Settings,
 )
 from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import (

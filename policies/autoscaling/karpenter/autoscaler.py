@@ -19,8 +19,7 @@ from forewarn.policies.autoscaling.karpenter.requirements import (
 )
 from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim, Options, Scheduler
 from forewarn.policies.autoscaling.karpenter.state import ClusterState, RunningNode, StateNode, usage_by_pool
-from forewarn.policies.autoscaling.karpenter.topology import Choices
-from forewarn.policies.autoscaling.karpenter.volumes import Rejected, Storage
+from forewarn.policies.autoscaling.karpenter.topology import Choices, Rejected, Storage
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import ApiObject, at, group_kind, mapping
 from forewarn.policies.objects.node import NO_SCHEDULE, Taint

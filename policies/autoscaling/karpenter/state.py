@@ -14,7 +14,7 @@ from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.node_pools import NODES
 from forewarn.policies.autoscaling.karpenter.pods import ports_of, requests_of, sum_of, untolerated
 from forewarn.policies.autoscaling.karpenter.requirements import Requirements
-from forewarn.policies.autoscaling.karpenter.volumes import Storage
+from forewarn.policies.autoscaling.karpenter.topology import Storage
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import (

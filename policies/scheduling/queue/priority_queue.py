@@ -1,4 +1,7 @@
-"""The scheduling queue. Source: kubernetes `pkg/scheduler/backend/queue/scheduling_queue.go`, `active_queue.go`."""
+"""The scheduling queue, its Pods and PodGroups (entities), and the heaps that order them.
+
+Source: kubernetes `pkg/scheduler/backend/queue/scheduling_queue.go`, `active_queue.go`.
+"""
 
 from __future__ import annotations
 

@@ -11,15 +11,15 @@ import pytest
 
 import forewarn
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.cluster_autoscaler.expanders import (
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_node, from_provider
+from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
     Expression,
     InvalidExpression,
     Option,
     Priorities,
+    balanced,
     best_options,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_node, from_provider
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import balanced
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.scheduling.responsible import framework_of

@@ -9,8 +9,7 @@ import pytest
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.config import Config
-from forewarn.policies.evaluation.audit import audit, stored_objects
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, audit, evaluate, stored_objects
 from forewarn.policies.findings import Finding
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.options import Options
