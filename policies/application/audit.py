@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MIN_BATCHES: Final = 6
 """Minimum number of batches of restarts for forked processes: a fork takes up to 0.3 s of CPU time."""
 MAX_SIMULATED_PODS: Final = 5_000
-"""Maximum number of Pods in all simulations of restarts: about half a minute of CPU time."""
+"""Maximum number of Pods in all simulations of restarts: about 3 s of CPU time."""
 
 
 class Audit(NamedTuple):
