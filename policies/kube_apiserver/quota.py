@@ -376,7 +376,6 @@ def check_request(
     demands: dict[frozenset[str], str] = {}
     if faults := [fault for quota in quotas for fault in _unmet(quota, obj, evaluator, demands)]:
         return Check(tuple(faults), tuple(quotas))
-    scopes = [scope for quota in quotas for scope in evaluator.matching_scopes(quota.scope_selectors, obj)]
     interesting = [quota for quota in quotas if evaluator.matches(quota, obj)]
     used = evaluator.usage(obj)
     if negative := sorted(name for name, quantity in used.items() if quantity.nano < 0):
@@ -385,7 +384,7 @@ def check_request(
     deltas = _deltas(old, interesting, used, evaluator)
     if not any(deltas.values()):
         return Check((), tuple(quotas))
-    if faults := _uncovered(used, interesting, scopes, limited, limited_scopes, evaluator):
+    if limited and (faults := _uncovered(obj, quotas, limited, limited_scopes, evaluator)):
         return Check(tuple(faults), tuple(quotas))
     return _charge(quotas, deltas)
 
@@ -422,9 +421,7 @@ def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence
         limited_scopes = [scope for entry in limited for scope in PODS.matching_scopes(entry.match_scopes, obj)]
     except InvalidScope:
         return []
-    scopes = [scope for quota in readable for scope in PODS.matching_scopes(quota.scope_selectors, obj)]
-    interesting = [quota for quota in readable if PODS.matches(quota, obj)]
-    return _uncovered(PODS.usage(obj), interesting, scopes, limited, limited_scopes, PODS)
+    return _uncovered(obj, readable, limited, limited_scopes, PODS)
 
 
 def _unmet(
@@ -468,16 +465,18 @@ def _deltas(
 
 
 def _uncovered(
-    used: ResourceList,
-    interesting: Sequence[ResourceQuota],
-    scopes: Sequence[ScopeSelector],
+    obj: ApiObject,
+    quotas: Sequence[ResourceQuota],
     limited: Sequence[LimitedResource],
     limited_scopes: Sequence[ScopeSelector],
     evaluator: Evaluator,
 ) -> list[Fault]:
+    scopes = [scope for quota in quotas for scope in evaluator.matching_scopes(quota.scope_selectors, obj)]
+    interesting = [quota for quota in quotas if evaluator.matches(quota, obj)]
     restricted = {name for quota in interesting for name in evaluator.matching_resources(quota.hard)}
     about = [entry for entry in limited if entry.resource == evaluator.resource and not entry.api_group]
     parts = [part for entry in about for part in entry.match_contains]
+    used = evaluator.usage(obj)
     names = {name for name, quantity in used.items() if quantity.nano > 0 and any(part in name for part in parts)}
     faults = []
     if uncovered := sorted(names - restricted):
