@@ -128,12 +128,9 @@ def with_daemons(
 
 def without(snapshot: Snapshot, deleted: Sequence[Pod]) -> Snapshot:
     """Return the Snapshot without these Pods, found by identity and node."""
-    remaining: list[Pod] = []
-    for name in {pod.node_name for pod in deleted}:
-        info = snapshot.get(name)
-        identities = {pod.identity for pod in deleted if pod.node_name == name}
-        remaining += [pod for pod in info.pods if pod.identity in identities] if info is not None else []
-    return snapshot.with_pods((), remaining)
+    gone = {(pod.node_name, pod.identity) for pod in deleted}
+    infos = [info for name in {name for name, _ in gone} if (info := snapshot.get(name)) is not None]
+    return snapshot.with_pods((), [pod for info in infos for pod in info.pods if (pod.node_name, pod.identity) in gone])
 
 
 def depends_on_retries(impact: Impact, pod: Pod, snapshot: Snapshot) -> bool:
@@ -379,13 +376,12 @@ class Forecast:
         try:
             with metered(self._expired, MAX_REHEARSAL_WORK):
                 waiting = pending_in_order(self._cluster, impact.own | self._placed)
-                emptied = without(self._snapshot(), change.own)
                 limited = quotas.most is not None or not quotas.beside_old
-                plain = not (limited or change.under_way or change.without_claims)
-                fits = plain and self._all_fit(change.pods)
-                if fits and not help_pending(waiting, emptied, change.own):
-                    self._next = partial(with_all, emptied, change.pods)
-                    return impact._replace(fitting=impact.new)
+                if not (limited or change.under_way or change.without_claims) and self._all_fit(change.pods):
+                    emptied = without(self._snapshot(), change.own)
+                    if not help_pending(waiting, emptied, change.own):
+                        self._next = partial(with_all, emptied, change.pods)
+                        return impact._replace(fitting=impact.new)
                 if self._before_simulation is not None:
                     self._before_simulation(impact, waiting)
                 return self._simulated(change, impact, waiting, quotas)

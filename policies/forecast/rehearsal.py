@@ -312,8 +312,8 @@ class _Run(Simulation):
     # What is loaded
 
     def _load(self, _random: object) -> None:
+        charge(2 * len(self._snapshot.node_infos))
         for info in self._snapshot.node_infos:
-            charge(2)
             self.api.nodes[info.name] = info.node
             self.cache.node_tree.put(info.node)
         stored = self._stored(read_workload(self._change).key)

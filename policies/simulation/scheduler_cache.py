@@ -117,7 +117,8 @@ class NodeTree:
 
     def put(self, node: Node) -> None:
         """Add or change a node. A node that changes its zone becomes the last node of the new zone."""
-        zone = _first(node, _REGION), _first(node, _ZONE)
+        labels = node.labels
+        zone = labels.get(_REGION[0], labels.get(_REGION[1], "")), labels.get(_ZONE[0], labels.get(_ZONE[1], ""))
         if self._zone_of.get(node.name) == zone:
             return
         self.remove(node.name)
@@ -141,10 +142,6 @@ class NodeTree:
             rounds = zip_longest(*self._zones.values())
             self._listed = [name for names in rounds for name in names if name is not None]
         return self._listed
-
-
-def _first(node: Node, keys: Sequence[str]) -> str:
-    return next((node.labels[key] for key in keys if key in node.labels), "")
 
 
 def top_place(best: Sequence[int] | NDArray[np.intp]) -> int:
