@@ -12,6 +12,7 @@ from forewarn.policies.cluster.answer_head import Result, head_of
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import cut, described, one_line
+from forewarn.policies.forecast.why_not import why_not
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources import SourceError
@@ -19,7 +20,6 @@ from forewarn.policies.sources.cluster import has_events, load_cluster, objects_
 from forewarn.policies.whatif.questions import elsewhere, namespace_not_found, pod_not_found
 from forewarn.policies.why.evidence import LONG, Evidence, ids
 from forewarn.policies.why.troubles import diagnose, kind_named, kind_names, of_deleted_pod, quota_hint, timeline
-from forewarn.policies.why.why_not import why_not
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -162,7 +162,7 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
         head_of(cluster, prediction.assumes if prediction is not None else ()),
         key,
         diagnosis,
-        list(starmap(CountedReason, why_not(prediction, cluster)))
+        list(starmap(CountedReason, why_not(prediction)))
         if prediction is not None and prediction.outcome == "pending"
         else [],
         _messages(evidence, pod.uid if pod is not None else ""),

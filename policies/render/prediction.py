@@ -12,6 +12,7 @@ from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.apply_order import Applied, Attempts
 from forewarn.policies.forecast.impact import newly_preempted, victims_of
 from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_victims
+from forewarn.policies.forecast.why_not import cause, ending_on_nominated_node, explanations, waits_for, why_not
 from forewarn.policies.objects.pod import Pod, wait_seconds
 from forewarn.policies.objects.pod_loss import Consequences
 from forewarn.policies.render import Painter, autoscalers, plain
@@ -29,7 +30,6 @@ from forewarn.policies.rules.wording.phrases import violating
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.responsible import why_group_not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction, explanation_of
-from forewarn.policies.why.why_not import cause, ending_on_nominated_node, explanations, waits_for, why_not
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ def _of_object(
         shown[prediction.outcome] += 1
         if shown[prediction.outcome] > MAX_LINES:
             continue
-        if number > 1 and _same(prediction, predictions[number - 2], cluster):
+        if number > 1 and _same(prediction, predictions[number - 2]):
             yield f"{_title(prediction)}: same as above"
             continue
         yield from _one(prediction, result, paint)
@@ -97,15 +97,15 @@ def _of_object(
 def _heading(placement: Placement, result: PredictResult, applied: Applied | None, paint: Painter) -> Iterator[str]:
     """The counts of the object's new Pods, unless one prediction says it all."""
     if len(placement.predictions) != 1 or placement.existing or placement.rollout or placement.rejected:
-        overview, why = _overview(placement, result, applied), _cause(placement, result.cluster)
+        overview, why = _overview(placement, result, applied), _cause(placement)
         yield paint(f"{placement.name}: {overview}{why and f': {why}'}", "bold")
     if placement.rejected:
         yield f"  rejected: {placement.rejection}"
 
 
-def _cause(placement: Placement, cluster: ClusterSnapshot) -> str:
+def _cause(placement: Placement) -> str:
     """The one cause of the Pending Pods, which have the same template; "" without one."""
-    return next((cause(p, cluster) for p in placement.predictions if p.outcome == "pending"), "")
+    return next((cause(p) for p in placement.predictions if p.outcome == "pending"), "")
 
 
 def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
@@ -123,7 +123,7 @@ def _reasons(
 ) -> Iterator[str]:
     """Yield lines with the reasons why a Pod does not run immediately, and the caveats of the Pod's prediction."""
     if prediction.outcome == "pending" or (prediction.outcome == "preempts" and first):
-        yield from _why_not_lines(prediction, cluster)
+        yield from _why_not_lines(prediction)
     if prediction.outcome in ("pending", "preempts"):
         yield from (f"  note: {line}" for line in explanations(prediction, cluster))
     if fix := CLASS_FOR_DAEMONS if needs_class(prediction) else volume_fix(prediction):
@@ -142,7 +142,7 @@ def _together(result: PredictResult, paint: Painter) -> Iterator[str]:
     new = f"{plural(len(predictions) + rejected, 'new Pod')}, one after the other: {counts}"
     rollouts = len(placements) - len(in_turn)
     more = f"; {plural(rollouts, 'rollout')}, evaluated without the other objects" if rollouts else ""
-    causes = [f"{placement.name}: {why}" for placement in placements if (why := _cause(placement, result.cluster))]
+    causes = [f"{placement.name}: {why}" for placement in placements if (why := _cause(placement))]
     more += f"; {listed(causes, 1)}" if causes else ""
     yield paint(f"{len(placements)} objects, {new}{more}", "bold")
     for placement in placements:
@@ -210,12 +210,12 @@ def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction], r
     return ", ".join(texts.values())
 
 
-def _same(prediction: Prediction, before: Prediction, cluster: ClusterSnapshot) -> bool:
+def _same(prediction: Prediction, before: Prediction) -> bool:
     """Report whether both Pods stay Pending, or are not predicted, for the same reasons."""
     if prediction.not_predicted:
         return prediction.not_predicted == before.not_predicted
     both_pending = prediction.outcome == before.outcome == "pending"
-    return both_pending and why_not(prediction, cluster) == why_not(before, cluster)
+    return both_pending and why_not(prediction) == why_not(before)
 
 
 def _title(prediction: Prediction) -> str:
@@ -331,15 +331,15 @@ def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
         return joined(prediction.pre_filter.reasons, "; ").short
     if prediction.error:
         return cycle_error(prediction)
-    if found := cause(prediction, cluster):
+    if found := cause(prediction):
         return found
     if prediction.preemption.ineligible_reason:
         return f"fits on no node and may not preempt: {in_short(prediction.preemption.ineligible_reason)}"
     return "fits on no current node, even after preempting all Pods of lower priority"
 
 
-def _why_not_lines(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[str]:
-    reasons = why_not(prediction, cluster)
+def _why_not_lines(prediction: Prediction) -> Iterator[str]:
+    reasons = why_not(prediction)
     if reasons:
         yield "  not on the other nodes:" if prediction.candidates else "  nodes:"
     for count, why in reasons:

@@ -18,6 +18,7 @@ from forewarn.policies.findings import cut, described, listed, plural
 from forewarn.policies.forecast.aftermath import MAX_PENDING, before_in_queue, queue_key
 from forewarn.policies.forecast.placement import place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
+from forewarn.policies.forecast.why_not import cause, ending_on_nominated_node, waits_for
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.kube_apiserver.quota import matching_resources
 from forewarn.policies.objects.fields import ApiObject, items, text
@@ -43,7 +44,6 @@ from forewarn.policies.scheduling.preemption import Candidate, may_be_preempted,
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.why.evidence import DEADLINE, LONG, PREEMPTED, TAINT, PodRecord, Trouble, shown_time
-from forewarn.policies.why.why_not import cause, ending_on_nominated_node, waits_for
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -965,7 +965,7 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     if prediction.pre_filter is not None:
         why = joined(prediction.pre_filter.reasons, "; ").short
         return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix_of(reasons_of([prediction])))
-    if found := cause(prediction, cluster):
+    if found := cause(prediction):
         return Trouble("fits-nowhere", f"{found}{then}", fix_of([(found, 0)]))
     reserves = is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
     volumes = volume_fix(prediction)

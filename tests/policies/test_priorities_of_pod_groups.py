@@ -9,11 +9,11 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.forecast.placement import place
+from forewarn.policies.forecast.why_not import explanations, why_not
 from forewarn.policies.options import Options
 from forewarn.policies.releases.release import semantics_of
 from forewarn.policies.whatif.headroom import headroom
 from forewarn.policies.whatif.placeholders import placeholders
-from forewarn.policies.why.why_not import explanations, why_not
 from tests.builders import Made, MadePod, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import cluster
 
@@ -69,7 +69,7 @@ def test_the_pod_in_the_way_may_have_a_lower_priority_than_its_group() -> None:
     new = make_pod("web").labels(app="web").priority(10).affinity("podAntiAffinity", term)
     there = grouped(make_pod("other").labels(app="web").priority(0).on("n1"))
     state = cluster(SEMANTICS, make_node("n1").label("host", "n1"), group(10), there)
-    (found,) = why_not(place(state, new.obj).predictions[0], state)
+    (found,) = why_not(place(state, new.obj).predictions[0])
     assert found == (1, "anti-affinity with a Pod there of equal or higher priority (default/other)")
 
 

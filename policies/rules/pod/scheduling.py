@@ -101,11 +101,14 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         return
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_MAX_CHECKED]
     reasons: Sequence[tuple[Reason, int]] = ()
-    is_class_needed = False
+    is_class_needed, of_all = False, None
+    from forewarn.policies.forecast.why_not import cause  # the linter starts without it
+
     with suppress(CutShort):
         reasons = reasons_of(pending)
         is_class_needed = needs_class(pending[0])
-    details = StaysPending(impact, pending[0], reasons, needs_class=is_class_needed)
+        of_all = cause(pending[0])
+    details = StaysPending(impact, pending[0], reasons, needs_class=is_class_needed, cause=of_all)
     yield Problem(details, template.at("priorityClassName" if is_class_needed else "containers"))
 
 

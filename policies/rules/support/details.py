@@ -80,7 +80,7 @@ class StaysPending(NamedTuple):
     """New Pods that fit on no node. `stuck`: the prediction for the first of them. `reasons`: kube-scheduler's
     reasons with numbers of nodes; empty if time ran out. `is_restart`: the new Pods are from a restart of the
     workload. `needs_class`: a higher PriorityClass helps (`predictions.needs_class`). `new_nodes`: None without node
-    groups.
+    groups. `cause`: the one of all nodes (`why_not.cause`), if any.
     """
 
     impact: Impact
@@ -89,6 +89,7 @@ class StaysPending(NamedTuple):
     is_restart: bool = False
     needs_class: bool = False
     new_nodes: NewNodes | None = None
+    cause: Reason | None = None
 
 
 class GroupPreemption(NamedTuple):

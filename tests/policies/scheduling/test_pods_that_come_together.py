@@ -93,7 +93,7 @@ def test_a_stateful_set_ends_a_pod_for_nothing() -> None:
     state = (make_node("n").has(cpu="2"), *(on("n", f"web-{n}", "1", 50, "StatefulSet") for n in range(2)))
     new = workload("StatefulSet", "8", "high")
     message = told(new, *state, old=workload("StatefulSet", "1", "mid"))["fits-nowhere"]
-    assert "1 of 2 new Pods stay Pending even with preemption: 0/1 nodes fit" in message
+    assert "1 of 2 new Pods stay Pending: requests 8 cpu, more than any node has (2)" in message
     assert message.endswith("Its rollout terminates 1 old Pod before that")
 
 

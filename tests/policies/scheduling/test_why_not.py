@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.forecast.placement import place
-from forewarn.policies.why.why_not import cause, explanations, why_not
+from forewarn.policies.forecast.why_not import cause, explanations, why_not
 from tests.builders import Made, MadePod, cluster, make_budget, make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -73,7 +73,7 @@ NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", ap
 )
 def test_the_pod_in_the_way_is_named(asked: Made, there: list[Made], want: list[str]) -> None:
     found = cluster(*there)
-    assert [why for _, why in why_not(place(found, asked.obj).predictions[0], found)] == want
+    assert [why for _, why in why_not(place(found, asked.obj).predictions[0])] == want
 
 
 GPU = "nvidia.com/gpu"
@@ -127,7 +127,7 @@ IN_A: dict[str, Any] = {"nodeSelector": {"pool": "a"}}
 )
 def test_one_cause_for_all_nodes_is_named(asked: Made, nodes: list[Made], want: str) -> None:
     found = cluster(*nodes)
-    assert cause(place(found, asked.obj).predictions[0], found) == want
+    assert cause(place(found, asked.obj).predictions[0]) == want
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_one_cause_for_all_nodes_is_named(asked: Made, nodes: list[Made], want: 
 )
 def test_the_cause_has_a_fix(asked: Made, there: Made, fix: str) -> None:
     found = cluster(there)
-    assert cause(place(found, asked.obj).predictions[0], found).fixes == (fix,)
+    assert cause(place(found, asked.obj).predictions[0]).fixes == (fix,)
 
 
 def said(asked: Made, *there: Made) -> list[str]:

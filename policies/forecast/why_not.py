@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import cut, listed, plural
 from forewarn.policies.forecast.aftermath import ahead_in_queue
+from forewarn.policies.metering import charge
 from forewarn.policies.objects.node import HOSTNAME, REGION, ZONE, untolerated_taint
 from forewarn.policies.objects.pod_spec import AffinityTerm, merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
@@ -43,6 +44,8 @@ _ADD_NODES: Final = "add nodes that have it, or correct the request"
 _MATCHES: Final = "matches its node selector or affinity"
 _CAPACITY: Final = attrgetter("capacity")
 _LONGEST: Final = 200
+_UNITS_PER_NODE: Final = 4
+"""Of work, as in `charge`."""
 _NO_CAUSE: Final = Reason("")
 
 
@@ -64,13 +67,15 @@ def waits_for(ending: Sequence[Pod], node: str) -> str:
     return f"waits for {pods} ({listed([victim.key for victim in ending])})"
 
 
-def cause(prediction: Prediction, cluster: ClusterSnapshot) -> Reason:
+def cause(prediction: Prediction) -> Reason:
     """Return the one cause that keeps a Pending Pod off all nodes, or off all that have what it needs, whatever Pods
     run there; "" without such a cause.
     """
-    if prediction.error or not prediction.statuses:
-        return _NO_CAUSE
+    statuses = prediction.statuses
+    if prediction.error or not statuses or any(status.code is Code.UNSCHEDULABLE for status in statuses.values()):
+        return _NO_CAUSE  # an unschedulable status is about running Pods: the filters before passed
     infos, scarce = prediction.snapshot.node_infos, set[str]()
+    charge(len(infos) * _UNITS_PER_NODE)
     large: list[NodeInfo] = []
     on_all = _exceeded(prediction, infos[0])
     for info in infos:
@@ -83,7 +88,7 @@ def cause(prediction: Prediction, cluster: ClusterSnapshot) -> Reason:
         return _cause(_more_than_any_node_has(on_all) if on_all else f"no node has {enough}", _ADD_NODES)
     if prediction.pod.spec.node_affinity.only_node:  # it may be of a DaemonSet, whose Pods have different causes
         return _NO_CAUSE
-    return _of_constraints(prediction, cluster, large, f" with {enough}" if scarce else "")
+    return _of_constraints(prediction, large, f" with {enough}" if scarce else "")
 
 
 def _more_than_any_node_has(exceeded: Mapping[str, InsufficientResource]) -> str:
@@ -102,7 +107,7 @@ def _amount(resource: str, amount: int) -> str:
     return f"{amount / divisor:g}{unit}"
 
 
-def _of_constraints(prediction: Prediction, cluster: ClusterSnapshot, large: Sequence[NodeInfo], which: str) -> Reason:
+def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: str) -> Reason:
     """Return the cause apart from resources. `large`: the nodes with enough resources, `which` as a phrase."""
     static, affinity = prediction.framework.plan.static, prediction.pod.spec.node_affinity
     matching = [
@@ -110,13 +115,15 @@ def _of_constraints(prediction: Prediction, cluster: ClusterSnapshot, large: Seq
     ]
     if not matching:
         return _cause(f"no node{which} {_MATCHES}", *joined(REASON.reasons).fixes)
-    statuses = {info.name: prediction.statuses[info.name] for info in matching}
-    reasons = {joined(status.reasons) for status in statuses.values()}
+    on_all = prediction.statuses
+    statuses = {info.name: on_all[info.name] for info in matching}
+    reasons = {status.reasons for status in statuses.values()}
     if len(reasons) > 1 or any(status.plugin not in static for status in statuses.values()):
         return _NO_CAUSE
+    charge(len(statuses) * _UNITS_PER_NODE)
     blocking = BlockingPods(prediction)
-    whys = {_why(prediction, cluster, *item, blocking, emptied=False)[0] for item in statuses.items()}
-    (reason,) = reasons
+    whys = {_why(prediction, *item, blocking, emptied=False)[0] for item in statuses.items()}
+    reason = joined(*reasons)
     why = reason.short if len(whys) > 1 else whys.pop()
     which += f" that {_MATCHES}" if len(matching) < len(large) else ""
     return _cause(f"fits on no node{which}: {why}", *reason.fixes)
@@ -126,7 +133,7 @@ def _cause(text: str, *fixes: str) -> Reason:
     return Reason(cut(text, _LONGEST), "", *fixes)
 
 
-def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int, str]]:
+def why_not(prediction: Prediction) -> list[tuple[int, str]]:
     """Return (number of nodes, reason why preemption does not help on them), the most frequent first.
 
     A reason about a Pod on the node includes one such Pod as an example.
@@ -140,7 +147,7 @@ def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int,
             dropped = prediction.preemption.statuses.get(name)
             nobody = dropped is NO_VICTIMS  # then what stood in the way before says more
             dropped = None if nobody else dropped
-            why, example = _why(prediction, cluster, name, dropped or status, blocking, emptied=dropped is not None)
+            why, example = _why(prediction, name, dropped or status, blocking, emptied=dropped is not None)
             if nobody and not _is_of_anti_affinity(status):
                 why += f"; {joined(NO_VICTIMS.reasons).short}"
             counts[why] += 1
@@ -151,7 +158,6 @@ def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int,
 
 def _why(
     prediction: Prediction,
-    cluster: ClusterSnapshot,
     node_name: str,
     status: Status,
     blocking: BlockingPods,
@@ -167,7 +173,7 @@ def _why(
     if emptied and status.plugin == InterPodAffinity.name:
         return "its Pod affinity needs a Pod of lower priority, which preemption would remove", ""
     if status.plugin == TaintToleration.name:
-        return _taint(prediction, cluster, node_name), ""
+        return _taint(prediction, node_name), ""
     return _explained(prediction, node_name, status, emptied=emptied), ""
 
 
@@ -257,9 +263,11 @@ def _priority_for_pdb(prediction: Prediction) -> int | None:
     return highest if prevented else None
 
 
-def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> str:
+def _taint(prediction: Prediction, node_name: str) -> str:
     """The taint that the Pod does not tolerate, as a phrase in kubectl's notation."""
-    taint = untolerated_taint(cluster.objects.nodes["", node_name].taints, prediction.pod.spec.tolerations)
+    snapshot = prediction.snapshot
+    taints = snapshot.node_infos[snapshot.rows[node_name]].node.taints
+    taint = untolerated_taint(taints, prediction.pod.spec.tolerations)
     assert taint is not None
     value = f"={taint.value}" if taint.value else ""
     return f"untolerated taint {taint.key}{value}:{taint.effect}"
