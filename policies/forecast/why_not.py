@@ -123,7 +123,7 @@ def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: st
     charge(len(statuses) * _UNITS_PER_NODE)
     blocking = BlockingPods(prediction)
     whys = {_why(prediction, *item, blocking, emptied=False)[0] for item in statuses.items()}
-    reason = joined(*reasons)
+    reason = joined(reasons.pop())
     why = reason.short if len(whys) > 1 else whys.pop()
     which += f" that {_MATCHES}" if len(matching) < len(large) else ""
     return _cause(f"fits on no node{which}: {why}", *reason.fixes)
