@@ -40,7 +40,7 @@ TOPOLOGY: Final = {HOSTNAME: "host name", ZONE: "zone", REGION: "region"}
 """Topology keys -> their usual names."""
 _UNITS: Final = {CPU: (1000, ""), MEMORY: (2**30, "Gi"), EPHEMERAL_STORAGE: (2**30, "Gi")}
 """Resource -> (divisor, unit) of its amounts in messages."""
-_ADD_NODES: Final = "add nodes that have it, or correct the request"
+_ADD_NODES: Final = "add such nodes, or change the request"
 _MATCHES: Final = "matches its node selector or affinity"
 _CAPACITY: Final = attrgetter("capacity")
 _LONGEST: Final = 200
@@ -69,7 +69,7 @@ def waits_for(ending: Sequence[Pod], node: str) -> str:
 
 def cause(prediction: Prediction) -> Reason:
     """Return the one cause that keeps a Pending Pod off all nodes, or off all that have what it needs, whatever Pods
-    run there; "" without such a cause.
+    run there; "" without such a cause. Its text contains no amounts and taints, its `short` does.
     """
     statuses = prediction.statuses
     if prediction.error or not statuses or any(status.code is Code.UNSCHEDULABLE for status in statuses.values()):
@@ -85,18 +85,19 @@ def cause(prediction: Prediction) -> Reason:
         on_all = {name: max(item, found[name], key=_CAPACITY) for name, item in on_all.items() if name in found}
     enough = f"enough {' and '.join(sorted(scarce))}"
     if on_all or not large:
-        return _cause(_more_than_any_node_has(on_all) if on_all else f"no node has {enough}", _ADD_NODES)
+        return _more_than_any_node_has(on_all) if on_all else _cause(f"no node has {enough}", "", _ADD_NODES)
     if prediction.pod.spec.node_affinity.only_node:  # it may be of a DaemonSet, whose Pods have different causes
         return _NO_CAUSE
     return _of_constraints(prediction, large, f" with {enough}" if scarce else "")
 
 
-def _more_than_any_node_has(exceeded: Mapping[str, InsufficientResource]) -> str:
+def _more_than_any_node_has(exceeded: Mapping[str, InsufficientResource]) -> Reason:
     if missing := sorted(name for name, item in exceeded.items() if not item.capacity):
-        return f"no node has {listed(missing)}"
+        return _cause(f"no node has {listed(missing)}", "", _ADD_NODES)
     requests = " and ".join(f"{_amount(name, item.requested)} {name}" for name, item in exceeded.items())
     most = " and ".join(_amount(name, item.capacity) for name, item in exceeded.items())
-    return f"requests {requests}, more than any node has ({most})"
+    text = f"requests more {' and '.join(exceeded)} than any node has"
+    return _cause(text, f"requests {requests}, more than any node has ({most})", _ADD_NODES)
 
 
 def _amount(resource: str, amount: int) -> str:
@@ -114,7 +115,7 @@ def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: st
         info for info in large if NodeAffinity.name not in static or affinity.matches(info.node.labels, info.name)
     ]
     if not matching:
-        return _cause(f"no node{which} {_MATCHES}", *joined(REASON.reasons).fixes)
+        return _cause(f"no node{which} {_MATCHES}", "", *joined(REASON.reasons).fixes)
     on_all = prediction.statuses
     statuses = {info.name: on_all[info.name] for info in matching}
     reasons = {status.reasons for status in statuses.values()}
@@ -126,11 +127,12 @@ def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: st
     reason = joined(reasons.pop())
     why = reason.short if len(whys) > 1 else whys.pop()
     which += f" that {_MATCHES}" if len(matching) < len(large) else ""
-    return _cause(f"fits on no node{which}: {why}", *reason.fixes)
+    text = f"fits on no node{which}"
+    return _cause(f"{text}: {reason.short}", f"{text}: {why}", *reason.fixes)
 
 
-def _cause(text: str, *fixes: str) -> Reason:
-    return Reason(cut(text, _LONGEST), "", *fixes)
+def _cause(text: str, short: str, *fixes: str) -> Reason:
+    return Reason(cut(text, _LONGEST), cut(short, _LONGEST), *fixes)
 
 
 def why_not(prediction: Prediction) -> list[tuple[int, str]]:

@@ -105,7 +105,7 @@ def _heading(placement: Placement, result: PredictResult, applied: Applied | Non
 
 def _cause(placement: Placement) -> str:
     """The one cause of the Pending Pods, which have the same template; "" without one."""
-    return next((cause(p) for p in placement.predictions if p.outcome == "pending"), "")
+    return next((cause(p).short for p in placement.predictions if p.outcome == "pending"), "")
 
 
 def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
@@ -332,7 +332,7 @@ def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
     if prediction.error:
         return cycle_error(prediction)
     if found := cause(prediction):
-        return found
+        return found.short
     if prediction.preemption.ineligible_reason:
         return f"fits on no node and may not preempt: {in_short(prediction.preemption.ineligible_reason)}"
     return "fits on no current node, even after preempting all Pods of lower priority"

@@ -966,7 +966,7 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
         why = joined(prediction.pre_filter.reasons, "; ").short
         return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix_of(reasons_of([prediction])))
     if found := cause(prediction):
-        return Trouble("fits-nowhere", f"{found}{then}", fix_of([(found, 0)]))
+        return Trouble("fits-nowhere", f"{found.short}{then}", fix_of([(found, 0)]))
     reserves = is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
     volumes = volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:

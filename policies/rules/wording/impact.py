@@ -256,9 +256,10 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
     if stuck.pre_filter is not None:
         return Text(f"{start}: {details.reasons[0][0]}", fix, more, (start,), gaps)
     later = "" if stuck.pod.spec.node_affinity.only_node else ", unless an autoscaler adds one"
-    if details.cause and not (audience.coarse or details.needs_class):
-        problem = f"{start}: {details.cause}"
-        return Text(problem + later, fix_of([(details.cause, 0)]) or _PREDICT, more, (problem, start), gaps)
+    if details.cause and not details.needs_class:
+        problem = f"{start}: {details.cause.short if audience.sees_all else details.cause}"
+        shorter = (problem, f"{start}: {details.cause}", start)
+        return Text(problem + later, fix_of([(details.cause, 0)]) or _PREDICT, more, shorter, gaps)
     reason = stuck.preemption.ineligible_reason
     even = f"and may not preempt ({in_short(reason)})" if reason else "even with preemption"
     nodes = f"{start} {even}: {nodes_that_fit(details.reasons, audience)}"
