@@ -40,7 +40,7 @@ MAX: Final = 100_000
 HEADS: Final = ("WORKLOADS", "LOSE REPLICAS", "WORST LOSS")
 """Of the table of several clusters."""
 
-_MODULES: Final = ("sources.cluster", "render.risk", "application.sweep", "simulation.dump")
+_MODULES: Final = ("sources.cluster", "render.risk", "application.whatif", "simulation.dump")
 
 
 def main(arguments: Sequence[str]) -> int:

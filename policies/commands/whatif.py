@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         each = partial(evaluate_sweep, of_each)
         return answered_each(
-            Evaluation("whatif", HEADS_OF_EACH, each, modules=("application.sweep", "render.sweep")), run
+            Evaluation("whatif", HEADS_OF_EACH, each, modules=("application.whatif", "render.sweep")), run
         )
     from forewarn.policies.render.whatif import HEADS, row
 
