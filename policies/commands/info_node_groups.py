@@ -95,8 +95,9 @@ def lines(groups: Groups, paint: Painter = plain) -> Iterator[str]:
     pools, node_pools, discovery = groups
     usable = sum(not why_not_used(pool) for pool in pools)
     counts = [f"{plural(len(pools), 'node group')}, {usable} of them may grow"] if pools else []
-    counts += [plural(len(node_pools), "NodePool") + " of Karpenter"] if node_pools else []
-    yield paint("; ".join(counts) or "no node groups found", "bold")
+    nodes = plural(sum(pool.nodes for pool in node_pools), "node")
+    counts += [f"{plural(len(node_pools), 'NodePool')} of Karpenter with {nodes}"] if node_pools else []
+    yield paint("; ".join(counts) or "no node groups found: simulations add no nodes", "bold")
     if pools or not node_pools:
         yield _settings(discovery.settings, found=discovery.has_flags)
     if discovery.problem:

@@ -75,7 +75,8 @@ class ReviewedObject(NamedTuple):
 
     @property
     def ref(self) -> ObjectRef:
-        return ref_of(self.object or self.old or NOTHING, self.namespace)
+        obj = self.object or self.old or NOTHING
+        return ref_of(obj, self.namespace if obj.get("kind") != "Namespace" else "")  # the namespace of its request
 
     @property
     def effective_namespace(self) -> str:

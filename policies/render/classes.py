@@ -197,13 +197,16 @@ def plan_markdown(plan: Plan) -> str:
 
 
 def _plan_title(plan: Plan) -> str:
+    absent = (
+        f"; ignored, because no workload of the cluster: {listed(list(plan.ignored), _NAMED)}" if plan.ignored else ""
+    )
     if not plan.steps:
-        return "nothing to change"
+        return f"nothing to change{absent}"
     losers = named(key[2] for step in plan.steps for key, _ in pairs(step.preemptions))
     preempted = f"preempts {plural(plan.preempted, 'Pod')} of {losers}" if plan.preempted else "preempts no Pods"
     left = named(workload.workload for workload in plan.rejected)
     rejected = f", and then new Pods of {left} are rejected" if left else ""
-    return f"{plural(len(plan.steps), 'step')}: this order {preempted}{rejected}"
+    return f"{plural(len(plan.steps), 'step')}: this order {preempted}{rejected}{absent}"
 
 
 def _step_rows(plan: Plan) -> list[list[str | int]]:
@@ -291,6 +294,4 @@ def _plan_notes(plan: Plan) -> Iterator[str]:
     if plan.preempted_before:
         preempted = plural(plan.preempted_before, "Pod")
         yield f"before step 1, Pending Pods preempt {preempted}: the table does not count them, the violated PDBs do"
-    if plan.ignored:
-        yield f"ignored, because no workload of the cluster: {listed(list(plan.ignored), _NAMED)}"
     yield from plan.not_modelled

@@ -368,7 +368,9 @@ def assumptions(
         assumed.append(f"other namespaces are not affected: {large} too large to keep whole")
     if created and objects.counted_quotas:
         quotas = plural(objects.counted_quotas, "ResourceQuota")
-        assumed.append(f"{quotas} without status: usage counted from requests of Pods, not limits or other objects")
+        assumed.append(
+            f"{quotas} without complete status: usage counted from requests of Pods, not limits or other objects"
+        )
     if plugin := _sorting_plugin(objects.semantics):
         assumed.append(f"priority orders the queue, although plugin {plugin} sorts it (queueSort)")
     if objects.semantics.preview:

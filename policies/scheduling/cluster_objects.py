@@ -46,7 +46,8 @@ class ClusterObjects:
     yes if any of these tables has objects. `grouped_pods`: Pods of PodGroups that have not terminated. `unlisted`:
     `group/Kind`s of tables that are empty because the objects were not listed. `pods_on_unknown_nodes`: node name ->
     number of Pods on a node that was not listed. `omitted`: the number of namespaced objects that are too large for
-    memory. `counted_quotas`: the number of ResourceQuotas without a status, which have the usage of the stored Pods.
+    memory. `counted_quotas`: the number of ResourceQuotas without complete status, which have the usage of the stored
+    Pods.
     """
 
     nodes: Mapping[Key, Node] = field(default_factory=FrozenTable)

@@ -799,7 +799,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
     queued = predicted_in_queue(cluster, pod)
     prediction = queued.prediction
     waiting = _waiting(cluster, queued, evidence, now)
-    reasons = (*_of_its_class(cluster, pod), *waiting, *_of_a_daemon_set(prediction, record))
+    reasons = (*waiting, *_of_a_daemon_set(prediction, record), *_of_its_class(cluster, pod))
     return Diagnosis(pod, "pending", (*reasons, *before), prediction)
 
 

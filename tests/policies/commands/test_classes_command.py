@@ -94,13 +94,14 @@ def test_exit_statuses_of_a_plan(capsys: pytest.CaptureFixture[str], arguments: 
 def test_a_plan_without_a_change_has_no_steps(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "plan", "-f", "docs/examples/headroom/cache.yaml", *CLUSTER)
     assert status == 0
-    assert out.startswith("nothing to change\n")
+    ignored = "ignored, because no workload of the cluster: Deployment shop/cache"
+    assert out.startswith(f"nothing to change; {ignored}\n")
 
 
 def test_a_plan_names_the_objects_that_it_ignores(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(json.dumps(make_pod("p").obj))
     out = run(capsys, "plan", "-f", str(tmp_path), "--cluster", "docs/examples/whatif/cluster.yaml")[1]
-    assert "note: ignored, because no workload of the cluster: Pod default/p\n" in out
+    assert out.startswith("nothing to change; ignored, because no workload of the cluster: Pod default/p\n")
 
 
 def test_a_plan_fails_on_preemption(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -87,8 +87,9 @@ def test_the_head_says_that_usage_of_quotas_is_counted(tmp_path: Path, capsys: p
     new = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: new}\nspec: {hard: {count/resourcequotas: 1}}\n"
     quota, cluster = files(tmp_path, quota=new.replace("name: new", "name: other"), cluster=new)
     assert apply([quota], "--cluster", cluster) == 0
-    assert "1 ResourceQuota without status: usage counted from requests of Pods, not limits or other objects" in (
-        capsys.readouterr().err
+    assert (
+        "1 ResourceQuota without complete status: usage counted from requests of Pods, not limits or other objects"
+        in (capsys.readouterr().err)
     )
 
 

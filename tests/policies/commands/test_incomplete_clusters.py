@@ -139,5 +139,7 @@ def test_a_quota_without_status_counts_the_pods(command: str, known: tuple[str, 
         for status in ({key: whole[key] for key in known}, whole)
     )
     assert "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" in expected
-    clause = "; 1 ResourceQuota without status: usage counted from requests of Pods, not limits or other objects"
+    clause = (
+        "; 1 ResourceQuota without complete status: usage counted from requests of Pods, not limits or other objects"
+    )
     assert (clause in found, found.replace(clause, "")) == (True, expected)
