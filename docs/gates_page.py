@@ -11,12 +11,16 @@ from forewarn.policies.whatif.resize import GATE
 _WIDTH = 150
 _OPTION = """
 Pass the feature gates of the cluster's components as `--feature-gates A=true,B=false`. Without the option, predictions
-hold for the defaults in this table, except for [`GenericWorkload`](compatibility.md#pod-groups). Before 1.37, only
-`dry-run` predicts PodGroups. `-` means that the release lacks the gate, and `!` that it is locked. forewarn rejects
-gates with which components would not start, and values that it does not predict, such as `AllBeta=true`.
+hold for the defaults in this table. For two gates, the cluster decides instead:
+[`GenericWorkload`](compatibility.md#pod-groups) counts as on with PodGroups, and `DRADeviceTaintRules` with
+DeviceTaintRules. `-` means that the release lacks the gate, and `!` that it is locked. forewarn rejects gates with
+which components would not start, and values that it does not predict, such as `AllBeta=true`.
+
+Before 1.37, only `dry-run` predicts PodGroups. Before 1.36, forewarn does not predict devices with
+`DRAConsumableCapacity` or `DRAPartitionableDevices`.
 """
 _LISTED = """
-Other gates have no effect on predictions. If you set one, commands print why.
+Other gates have no effect on predictions. If you set one, most commands print why.
 """
 
 
@@ -27,7 +31,8 @@ def page() -> str:
     rows = [
         f"| `{name}` | {' | '.join(state(name, minor) for minor in KNOWN_MINORS)} | {_answer(name)} |" for name in names
     ]
-    head = [line for text in (_OPTION, _LISTED) for line in (*textwrap.wrap(text.strip(), _WIDTH), "")]
+    paragraphs = f"{_OPTION}{_LISTED}".strip().split("\n\n")
+    head = [line for text in paragraphs for line in (*textwrap.wrap(text, _WIDTH), "")]
     return "\n".join(
         [
             "# Feature gates",
