@@ -157,7 +157,7 @@ def _flags() -> Iterator[_Flag]:
     yield _Flag("config", Path, None, "FILE", "configuration file, reloaded when it changes")
     text = "file with kube-apiserver's AdmissionConfiguration, reloaded when it changes"
     yield _Flag("admission-config", Path, None, "FILE", text)
-    text = "Kubernetes minor version that forewarn predicts (version of the API server if not set)"
+    text = "Kubernetes release of the predictions (default: that of the API server, or the newest)"
     yield _Flag("kubernetes-version", release_minor, None, KNOWN, text)
     yield _Flag("feature-gates", feature_gates, "", "A=true,B=false", "feature gates set on the cluster's components")
     text = (

@@ -154,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Predict how kube-apiserver answers requests for PriorityClasses, Pods, "
         "ResourceQuotas, PodGroups and Workloads (scheduling.k8s.io), in the order of kubectl apply. For Deployments "
         "and some other kinds, forewarn checks only the names of fields.",
-        epilog="Exit status: 0: all objects are accepted. 1: an object is rejected, or a condition of --fail-on is "
+        epilog="Exit status: 0: no object is rejected. 1: an object is rejected, or a condition of --fail-on is "
         "met. 2: wrong usage or configuration, or a file does not exist. 3: no object is evaluated, or a file cannot "
         "be read.",
         examples=("dry-run -f manifests/", "dry-run -f class.yaml --cluster cluster.json.gz -o json"),
