@@ -28,8 +28,8 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
     """A class is created after Pods that use it.
 
     Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm waits until the Jobs and Pods of a hook
-    are complete, and Argo CD until a sync wave is healthy. If a later step creates the class, they wait in vain.
-    `kubectl apply` creates the objects of a file in their order, and fails for a Pod before its class.
+    are complete, and Argo CD until a sync wave is healthy. If a later step creates the class, the earlier step never
+    completes. `kubectl apply` creates the objects of a file in their order, and fails for a Pod before its class.
 
     Details: the rule compares hooks of Helm and Argo CD, sync waves, and Flux Kustomizations (`path`, `dependsOn`). The
     order in a file matters only for Pods without a controller, because controllers try again. For such a Pod in an

@@ -301,7 +301,7 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
     Why: an expectation names Pods that must not be preempted. Kubernetes does not enforce it.
 
     Details: the linter needs `--cluster`. Each entry of `expectations` selects protected Pods and preemptors. Unlike
-    `forewarn test`, the rule ignores the victims of replacement Pods. It does not check new Pods of PodGroups. With
+    `forewarn test`, the rule ignores Pods that replacement Pods preempt. It does not check new Pods of PodGroups. With
     `actions: {violates-expectation: deny}`, the webhook denies Pods and workloads that violate an expectation, and
     objects that are too large for a prediction. It does not deny updates that only remove replicas. If a prediction is
     incomplete or not modelled, it denies only known violations.
