@@ -19,8 +19,7 @@ def page() -> str:
         "# Command line",
         "",
         "`forewarn --help` lists the commands, and `forewarn COMMAND --help` lists the options of a command.",
-        "`kubectl forewarn COMMAND` takes the same arguments. Without `--cluster`, it uses kubectl's cluster and, for objects",
-        "that name none, kubectl's namespace.",
+        "`kubectl forewarn COMMAND` takes the same arguments. Without `--cluster`, it uses kubectl's cluster and namespace.",
         "See also [Exit statuses](exit-statuses.md).",
         "",
     ]
