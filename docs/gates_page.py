@@ -11,16 +11,13 @@ from forewarn.policies.whatif.resize import GATE
 _WIDTH = 150
 _OPTION = """
 Pass the feature gates of the cluster's components as `--feature-gates A=true,B=false`. Without the option, predictions
-hold for the defaults in this table. For two gates, the cluster decides instead:
-[`GenericWorkload`](compatibility.md#pod-groups) counts as on with PodGroups, and `DRADeviceTaintRules` with
-DeviceTaintRules. `-` means that the release lacks the gate, and `!` that it is locked. forewarn rejects gates with
-which components would not start, and values that it does not predict, such as `AllBeta=true`.
+hold for these defaults. `GenericWorkload` counts as on if the cluster has [PodGroups](compatibility.md#pod-groups), and
+`DRADeviceTaintRules` if it has DeviceTaintRules. `-` means that the release does not have the gate, and `!` that it is
+locked. forewarn rejects gates with which components would not start, and values that it does not predict, such as
+`AllBeta=true`.
 
-Before 1.37, only `dry-run` predicts PodGroups. Before 1.36, forewarn does not predict devices with
-`DRAConsumableCapacity` or `DRAPartitionableDevices`.
-"""
-_LISTED = """
-Other gates have no effect on predictions. If you set one, most commands print why.
+Before 1.37, only `dry-run` predicts PodGroups. Before 1.36, `DRAConsumableCapacity` and `DRAPartitionableDevices` are
+not predicted. Other gates have no effect on predictions. If you set one, most commands print why.
 """
 
 
@@ -31,7 +28,7 @@ def page() -> str:
     rows = [
         f"| `{name}` | {' | '.join(state(name, minor) for minor in KNOWN_MINORS)} | {_answer(name)} |" for name in names
     ]
-    paragraphs = f"{_OPTION}{_LISTED}".strip().split("\n\n")
+    paragraphs = _OPTION.strip().split("\n\n")
     head = [line for text in paragraphs for line in (*textwrap.wrap(text, _WIDTH), "")]
     return "\n".join(
         [
