@@ -305,7 +305,8 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
 
     Details: if a supported release serves the version, the rule reports it only for a known release
     (`--kubernetes-version` or the cluster). In a template, the rule ignores a version that depends on the version of
-    the cluster. If the path of a file contains a directory for tests, such as test or e2e, its findings are notes.
+    the cluster. In directories for tests, such as test or e2e, findings are notes. Outside a git work tree, only the
+    given path counts.
 
     Bad:
 
