@@ -40,7 +40,7 @@ LABELS: Final[Mapping[str, str]] = {
     "`silent` or `broken`",
     "resource": "plural and group of the resource, for example `nodes` or `deployments.apps`",
     "result": "see [Results](#results)",
-    "rule": "[id of the rule](rules/index.md); `prediction-incomplete`; `not-evaluated` (too large, for example)",
+    "rule": "[id of the rule](rules/index.md); `prediction-incomplete`; `not-evaluated` (for example, too large)",
     "severity": _codes(map(str, Severity)),
     "task": "`certificate`, `global default reservation`, `count global defaults`, `audit leader election`; for the CA "
     "injector `leader election`, `certificates`, `owner`, `resignation`",
@@ -71,8 +71,8 @@ def metrics_page() -> str:
     lines += [
         "## Process",
         "",
-        "The standard `process_*` metrics, such as `process_resident_memory_bytes`, do not include the processes for",
-        "long predictions and audits.",
+        "The standard `process_*` metrics, such as `process_resident_memory_bytes`, are about the main process, without",
+        "the processes for predictions, audits and the operators' pages.",
         "",
         "## Labels",
         "",

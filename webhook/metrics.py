@@ -130,17 +130,14 @@ class Metrics:
         self._section = "Requests"
         text = "Number of admission requests, by verdict."
         self.requests = self._make(Counter, "admission_requests", text, "phase", "operation", "kind", "verdict")
-        text = "Time from the start of parsing a request to the response."
+        text = "Time from the start of parsing to the response."
         self._duration = self._make(_seconds, "admission_duration_seconds", text, "phase")
         text = "Number of requests without an answer yet."
         self.in_flight = self._make(Gauge, "requests_in_flight", text)
         self.findings = self._make(Counter, "findings", "Number of findings for admission requests.", "rule", "action")
         text = "Number of requests that forewarn answered with an HTTP error instead of an AdmissionReview."
         self._rejected = self._closed("http_requests_rejected", text, "reason", [*RejectionReason])
-        text = (
-            "Number of requests of trusted callers, usually API servers, that forewarn answered with HTTP 4xx. Then "
-            "failurePolicy applies."
-        )
+        text = "Number of requests of trusted callers, usually API servers, that forewarn answered with HTTP 4xx."
         self.rejected_api_servers = self._closed(
             "api_server_requests_rejected",
             text,
@@ -179,10 +176,10 @@ class Metrics:
 
     def _of_cluster_state(self) -> None:
         self._section = "Cluster state"
-        text = "Time since the last message from the API server, for the resource that has waited longest."
+        text = "Longest time since the last message from the API server about a resource."
         self.cache_age = self._make(Gauge, "cache_age_seconds", text)
         self.cache_objects = self._make(Gauge, "cache_objects", "Number of objects in the watch cache.", "kind")
-        text = "Number of objects that the watch cache skipped, because it could not read them."
+        text = "Number of objects that the watch cache skipped as unreadable."
         self.cache_skipped = self._make(Counter, "cache_objects_skipped", text, "resource")
         text = "Number of failed list and watch requests, by HTTP status or error."
         self.watch_failures = self._make(Counter, "watch_failures", text, "resource", "reason")
@@ -214,7 +211,7 @@ class Metrics:
     def _of_operation(self) -> None:
         self._section = "Operation"
         text = (
-            "The value is 1. The labels show the versions of forewarn, of Python, and of the newest Kubernetes release "
+            "The value is 1. The labels show the versions of forewarn and Python, and the newest Kubernetes release "
             "with which predictions were compared."
         )
         build = self._make(Gauge, "build_info", text, "version", "python", "kubernetes")
@@ -229,7 +226,7 @@ class Metrics:
         self.reloads = self._make(Counter, "file_reloads", text, "file", "outcome")
         text = "The value is 1 while forewarn rejects the content of a file."
         self.file_rejected = self._make(Gauge, "file_rejected", text, "file")
-        text = "Number of log lines that forewarn dropped, because the reader of standard error was too slow."
+        text = "Number of log lines dropped because the reader of standard error was too slow."
         self.log_lines_dropped = self._make(Counter, "log_lines_dropped", text)
 
     def _make(self, kind: Callable[..., Any], name: str, help_: str, *labels: str) -> Any:
