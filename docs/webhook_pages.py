@@ -71,8 +71,8 @@ def metrics_page() -> str:
     lines += [
         "## Process",
         "",
-        "The standard `process_*` metrics, such as `process_resident_memory_bytes`, are about the main process, without",
-        "the processes for predictions, audits and the operators' pages.",
+        "The standard `process_*` metrics, such as `process_resident_memory_bytes`, are about the main process,",
+        "without the processes for predictions, audits and the operators' pages.",
         "",
         "## Labels",
         "",
