@@ -96,7 +96,8 @@ class CacheOverSnapshot(SchedulerCache):
         if info is None:
             return None
         charge(1 + len(info.pods) // 8)
-        return next((other for other in info.pods if other.identity == pod.identity), None)
+        identity = pod.identity
+        return next((other for other in info.pods if other.identity == identity), None)
 
     def add_pod(self, pod: Pod) -> None:
         """Add a Pod that is bound; remove a Pod that has terminated."""
