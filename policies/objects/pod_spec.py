@@ -442,6 +442,11 @@ _SHORTENED: Final = (("containers", _container_key), ("initContainers", _contain
 
 
 def _read(pod: ApiObject, size: int) -> PodSpec:
+    if at(pod, "spec", "affinity", "nodeAffinity") is not None:  # the Pods of a DaemonSet share the rest
+        affinity = {**mapping(pod, "spec", "affinity"), "nodeAffinity": None}
+        rest = read_pod_spec({**pod, "spec": {**mapping(pod, "spec"), "affinity": affinity}})
+        with within(pod, "spec", "affinity"):
+            return replace(rest, node_affinity=NodeAffinity.from_api(pod), size=size)
     requests = pod_requests(pod)
     containers = list(items(pod, "spec", "containers"))
     inits = list(items(pod, "spec", "initContainers"))

@@ -71,6 +71,21 @@ def test_pods_share_a_spec_only_where_all_that_is_read_of_it_is_equal(field: dic
     assert Pod.from_api(owned(4) | {"spec": {**spec}}).spec is without
 
 
+def test_pods_that_differ_in_node_affinity_share_the_rest_of_their_specs() -> None:
+    pods = []
+    for node in ("n1", "n2"):
+        fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+        terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        spec = {"affinity": affinity, "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}
+        pods.append(Pod.from_api({"metadata": {"name": node}, "spec": spec}).spec)
+    first, second = pods
+    assert [spec.node_affinity.only_node for spec in pods] == ["n1", "n2"]
+    assert [spec.node_affinity.node_selector for spec in pods] == [{"a": "b"}, {"a": "b"}]
+    assert first.tolerations is second.tolerations, "each Pod of a DaemonSet is decoded as a whole"
+    assert first.size > 0
+
+
 @pytest.mark.parametrize(
     ("volume", "safe", "is_local"),
     [
