@@ -310,11 +310,12 @@ def _losses(
     `zones`, `names`: the zones and the nodes to lose. `lose`: see `risks`.
     """
     questions = {_NO_LOSS: Question(_NO_LOSS)} if zones or names else {}
+    questions |= {f"node {name}": nodes_lost(cluster, [name]) for name in names}  # first: progress moves at once
     questions |= {f"zone {zone}": zone_lost(cluster, zone) for zone in zones}
-    questions |= {f"node {name}": nodes_lost(cluster, [name]) for name in names}
     losses: dict[str, _Losses] = {}
     unknown = _Unknown({}, set(), {}, {})
-    for what, outcome in zip(questions, lose(world, [*questions.values()]), strict=True):
+    outcomes = dict(zip(questions, lose(world, [*questions.values()]), strict=True))
+    for what, outcome in sorted(outcomes.items(), key=lambda item: item[0].startswith("node ")):
         rejected: Mapping[str, int] = outcome["refused"]
         for workload, replicas in outcome["lost"].items():
             if what == _NO_LOSS:
