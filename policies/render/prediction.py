@@ -14,7 +14,7 @@ from forewarn.policies.forecast.impact import newly_preempted, victims_of
 from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_victims
 from forewarn.policies.forecast.why_not import cause, ending_on_nominated_node, explanations, waits_for, why_not
 from forewarn.policies.objects.pod import Pod, wait_seconds
-from forewarn.policies.objects.pod_loss import Consequences
+from forewarn.policies.objects.pod_loss import Consequences, losses_of
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.table import MAX_LINES
 from forewarn.policies.rules.support.predictions import (
@@ -25,7 +25,7 @@ from forewarn.policies.rules.support.predictions import (
     volume_fix,
 )
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
-from forewarn.policies.rules.wording.impact import victims_text
+from forewarn.policies.rules.wording.impact import failing, victims_text
 from forewarn.policies.rules.wording.phrases import violating
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.responsible import why_group_not_predicted
@@ -245,7 +245,8 @@ def _nodes(prediction: Prediction) -> str:
 def _victims_text(head: str, preempting: tuple[Prediction, ...], victims: Sequence[Pod], result: PredictResult) -> str:
     reserving = sum(is_placeholder(victim, result.options) for victim in victims)
     noun = "terminating Pod" if head == _WAITS else "placeholder Pod" if reserving == len(victims) else "Pod"
-    facts = (plural(reserving, "placeholder"),) if 0 < reserving < len(victims) else ()
+    facts = failing(losses_of(victims, result.cluster.workload))
+    facts += (plural(reserving, "placeholder"),) if 0 < reserving < len(victims) else ()
     violations = violating(sum(prediction.num_pdb_violations for prediction in preempting))
     text = victims_text(head, preempting, victims, OPEN, facts, noun).problem
     return ", ".join(filter(None, (text, violations)))

@@ -45,7 +45,7 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     gaps = capitalized(forecasts.unfinished(impact, audience)) if cause is not Cause.PENDING_PODS else ()
     more = (*_chance(impact, cause), *gaps)
     losses = [loss for loss in details.losses if audience.may_name(loss.namespace)]
-    facts = (*_failing(losses), *facts)
+    facts = (*failing(losses), *facts)
     text = victims_text(_head(details, audience), details.preempting, details.victims, audience, facts, noun)
     if details.expectation is not None:
         shortest = f"violates expectation {_name_of(details.expectation, audience)}"
@@ -62,7 +62,7 @@ def _chance(impact: Impact, cause: Cause) -> tuple[str, ...]:
     return (f"It depends on {impact.by_chance}",) if impact.by_chance and cause is not Cause.PENDING_PODS else ()
 
 
-def _failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
+def failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
     """Return a phrase about the workloads that fail without the victims; empty if none fails."""
     fail = [loss for loss in losses if loss.fails]
     if not fail:
