@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.manifests import arrivals_of
-from forewarn.policies.application.places import PodsRejected, Rejected
+from forewarn.policies.application.places import PodsRejected, Rejected, is_rejection
 from forewarn.policies.application.simulated import not_admitted
 from forewarn.policies.application.whatif import WhatIf, conditions_of, whatif
 from forewarn.policies.cluster.cache import key_of
@@ -153,12 +153,13 @@ class OnCluster(NamedTuple):
     object.
 
     `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that the API server
-    accepts, but whose Pods it rejects. `namespaces`: the most affected first. `absent`: changed workloads that are not
-    in the cluster, and thus not simulated. `placeholders`: affected workloads whose Pods only reserve capacity.
-    `scaled_down`: workloads that lose replicas, because the cluster has more than both versions set, or because the
-    second version sets no number. `differing`: changed workloads of which applying also changes what the second
-    version does not edit. `passed`: by PriorityClass, most Pods first. `pruned`: PriorityClasses that only a tool that
-    prunes deletes. `drifted_pdbs`: PDBs with too few healthy Pods that select Pods of `scaled_down`.
+    accepts, but whose Pods it rejects. `unpredicted`: objects without a prediction. `namespaces`: the most affected
+    first. `absent`: changed workloads that are not in the cluster, and thus not simulated. `placeholders`: affected
+    workloads whose Pods only reserve capacity. `scaled_down`: workloads that lose replicas, because the cluster has
+    more than both versions set, or because the second version sets no number. `differing`: changed workloads of which
+    applying also changes what the second version does not edit. `passed`: by PriorityClass, most Pods first. `pruned`:
+    PriorityClasses that only a tool that prunes deletes. `drifted_pdbs`: PDBs with too few healthy Pods that select
+    Pods of `scaled_down`.
     `not_predicted`: workloads with new Pods that `answer` lacks, because the volumes that their provisioner creates are
     not modelled. `applied`: the changed objects that this cluster gets; their classes, replicas and requests change
     from the live values.
@@ -171,6 +172,7 @@ class OnCluster(NamedTuple):
     placeholders: Sequence[str] = ()
     scaled_down: Sequence[ScaledDown] = ()
     rejected_pods: Sequence[str] = ()
+    unpredicted: Sequence[str] = ()
     differing: Sequence[Differing] = ()
     autoscaled: Sequence[Autoscaled] = ()
     passed: Sequence[Passed] = ()
@@ -203,8 +205,10 @@ class OnCluster(NamedTuple):
 
     @property
     def simulated(self) -> list[ChangedObject]:
-        """The applied objects, without deleted ones and workloads that are not predicted."""
+        """The applied objects, without deleted ones and those that are not simulated or predicted."""
         unknown = {of.workload for of in self.not_predicted}
+        left_out = (*self.unpredicted, *(self.answer.answer.not_simulated if self.answer else ()))
+        unknown |= {text.partition(": ")[0].partition(" ")[2] for text in left_out}
         applied = (each for each in self.applied if each.operation != "deleted")
         return [each for each in applied if f"{each.namespace}/{each.name}" not in unknown]
 
@@ -328,8 +332,8 @@ def _on_cluster(
         absent = [*dict.fromkeys(str(item.changed) for item in lacking)]
         without_class = [*_without_class(lacking, concerned, cluster)]
         if not (concerned := present):
-            rejected, of_pods = _reasons(without_class, of_pods=False), _reasons(without_class, of_pods=True)
-            return OnCluster(name, rejected, [], absent, rejected_pods=of_pods)
+            rejected, of_pods, unpredicted = _reasons(without_class)
+            return OnCluster(name, rejected, [], absent, rejected_pods=of_pods, unpredicted=unpredicted)
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
         answer, not_predicted = _predicted(whatif(cluster, change, until=request.until))
@@ -343,14 +347,16 @@ def _on_cluster(
         names = {item.workload for item in autoscaled}
         lasting = [item for item in scaled_down if item.workload not in names]
         affected = _affected(answer, lasting, pruned, lambda namespace: labels.get(namespace) or owners.of(namespace))
+        rejected, of_pods, unpredicted = _reasons([*answer.faults, *without_class])
         return OnCluster(
             name,
-            _reasons([*answer.faults, *without_class], of_pods=False),
+            rejected,
             affected,
             absent,
             answer.answer.placeholders,
             scaled_down,
-            rejected_pods=_reasons([*answer.faults, *without_class], of_pods=True),
+            rejected_pods=of_pods,
+            unpredicted=unpredicted,
             differing=differing,
             autoscaled=autoscaled,
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
@@ -362,9 +368,8 @@ def _on_cluster(
             omitted=omitted,
         )
     except Rejected as fault:
-        return OnCluster(
-            name, _reasons(fault.faults, of_pods=False), [], rejected_pods=_reasons(fault.faults, of_pods=True)
-        )
+        rejected, of_pods, unpredicted = _reasons(fault.faults)
+        return OnCluster(name, rejected, [], rejected_pods=of_pods, unpredicted=unpredicted)
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
 
@@ -420,8 +425,13 @@ def _content(obj: ApiObject) -> ApiObject:
     return {**obj, "metadata": metadata, "order": position_of(obj)}
 
 
-def _reasons(faults: Iterable[Exception], *, of_pods: bool) -> list[str]:
-    return [one_line(str(fault)) for fault in faults if isinstance(fault, PodsRejected) is of_pods]
+def _reasons(faults: Iterable[Exception]) -> tuple[list[str], list[str], list[str]]:
+    """Return the errors of rejected objects, of those whose Pods are rejected, and of those without a prediction."""
+    reasons: tuple[list[str], list[str], list[str]] = [], [], []
+    for fault in faults:
+        number = 1 if isinstance(fault, PodsRejected) else 0 if is_rejection(fault) else 2
+        reasons[number].append(one_line(str(fault)))
+    return reasons
 
 
 def _present(

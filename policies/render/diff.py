@@ -216,6 +216,9 @@ def _lacking(cluster: OnCluster) -> Iterator[_Told]:
     if absent := [one_line(name) for name in cluster.absent]:
         count = f"{plural(len(absent), 'changed workload')} not simulated"
         yield gap(count, ", because the snapshot does not have ", absent, "workload", _FIX_OF_ABSENT)
+    if cluster.unpredicted:
+        count = f"{plural(len(cluster.unpredicted), 'changed object')} not predicted"
+        yield gap(count, ": ", map(one_line, cluster.unpredicted), "object")
     taken, others = cluster.directories
     if others:
         count = f"{plural(len({*taken, *others}), 'directory', 'directories')} have versions of these workloads"

@@ -1372,3 +1372,21 @@ def test_the_configuration_names_placeholder_pods_and_controllers(config: str, e
     (tmp_path / "config.yaml").write_text(config)
     given = ("--cluster", tmp_path / "cluster.yaml", "--config", tmp_path / "config.yaml")
     assert expected in forewarn("diff", tmp_path / "old", tmp_path / "new", *given).stdout
+
+
+def test_objects_without_a_prediction_are_neither_rejected_nor_running(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 64)
+    spec = {"priorityClassName": "none", "schedulingPolicy": {"gang": {"minCount": 1}}}
+    metadata = {"name": "train", "namespace": "shop"}
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    of_group = deployment("member", schedulingGroup={"podGroupName": "train"})
+    unreadable = deployment("unreadable")
+    unreadable["spec"]["template"]["metadata"]["labels"]["a"] = True
+    new = [group, of_group, unreadable, deployment("web")]
+    sides = versions({"a.yaml": [deployment("old")]}, {"a.yaml": [deployment("old"), *new]})
+    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml").stdout
+    assert text.splitlines()[0] == 'cluster "c": 1 changed object rejected (incomplete)'
+    assert "  1 changed object not predicted: Deployment shop/member: kube-apiserver rejects PodGroup train. Fix:" in text
+    assert "  As far as simulated, all Pods of shop/web run\n" in text
