@@ -440,6 +440,9 @@ class Templates:
         self.take(spec, "replicas", "caInjector.replicas")
         self.take(spec["template"]["spec"], "priorityClassName", "priorityClassName")
         self._pod(spec["template"]["spec"], "caInjector.resources")
+        (container,) = spec["template"]["spec"]["containers"]
+        level = {"name": "FOREWARN_LOG_LEVEL", "value": Action('{{ get .Values.settings "log-level" | quote }}')}
+        container["env"].append(If('hasKey (.Values.settings | default dict) "log-level"', level))
 
     def _audit_cron_job(self) -> dict[str, str]:
         """The template of the component audit-cron-job."""

@@ -130,6 +130,13 @@ def everything(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> dict[tup
     return {(obj["kind"], obj["metadata"]["name"]): obj for obj in templated(helm, "--values", values)}
 
 
+def test_the_log_level_is_that_of_both_deployments(helm: Helm) -> None:
+    level = {"name": "FOREWARN_LOG_LEVEL", "value": "warning"}
+    objects = templated(helm, "--set", "settings.log-level=warning")
+    deployments = [obj["spec"]["template"]["spec"] for obj in objects if obj["kind"] == "Deployment"]
+    assert [level in pod["containers"][0]["env"] for pod in deployments] == [True, True]
+
+
 def test_each_value_arrives(everything: dict[tuple[str, str], Obj]) -> None:
     pod = everything["Deployment", "forewarn"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
