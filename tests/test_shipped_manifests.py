@@ -248,7 +248,11 @@ def last(path: str) -> str:
     ("account", "granted"),
     [
         (NAME, {last(PLACE.serving): ["get"], last(PLACE.default): ["create", "get", "update"]}),
-        (INJECTOR, {last(path): ["get", "update"] for path in (PLACE.authorities, PLACE.serving, PLACE.election)}),
+        (
+            INJECTOR,
+            {last(path): ["get", "update"] for path in (PLACE.authorities, PLACE.serving)}
+            | {last(PLACE.election): ["create", "get", "update"]},
+        ),
     ],
 )
 def test_what_is_written_is_shipped_empty_and_may_be_read_and_updated_by_name(
@@ -265,11 +269,12 @@ def test_what_is_written_is_shipped_empty_and_may_be_read_and_updated_by_name(
 ASKING = {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]}
 
 
-def test_nobody_may_create_anything_that_is_stored_but_one_lease() -> None:
+def test_nobody_may_create_anything_that_is_stored_but_one_lease_each() -> None:
     rules = [rule for document in BASE if document["kind"] in ("Role", "ClusterRole") for rule in document["rules"]]
-    (lease,) = (rule for rule in rules if "create" in rule["verbs"] and rule != ASKING)
-    assert (lease["resources"], lease["resourceNames"]) == (["leases"], [last(PLACE.default)])
-    rules = [rule for rule in rules if rule not in (ASKING, lease)]
+    leases = [rule for rule in rules if "create" in rule["verbs"] and rule != ASKING]
+    assert {name for rule in leases for name in rule["resources"]} == {"leases"}
+    assert sorted(rule["resourceNames"] for rule in leases) == [[last(PLACE.election)], [last(PLACE.default)]]
+    rules = [rule for rule in rules if rule not in (ASKING, *leases)]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch", "update"}
 
 
@@ -439,7 +444,7 @@ def test_the_audit_may_write_its_lease_its_reports_and_new_events_and_nothing_el
     assert lease["metadata"]["name"] == last(PLACE.audit)
     assert "spec" not in lease
     (by_name,) = role["rules"]
-    assert (by_name["resourceNames"], by_name["verbs"]) == ([last(PLACE.audit)], ["get", "update"])
+    assert (by_name["resourceNames"], by_name["verbs"]) == ([last(PLACE.audit)], ["create", "get", "update"])
     created, changed, events = cluster_role["rules"]
     assert created["verbs"] == events["verbs"] == ["create"]
     assert (changed["resourceNames"], changed["verbs"]) == ([openreports.NAME], ["get", "update"])

@@ -85,6 +85,7 @@ def audited(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[
     rights = str(MANIFESTS / "components/cluster-audit/rbac.yaml")
     told = plane.kubectl("apply", "-f", rights)
     assert told.status == 0, told.err
+    api.delete(identity("Lease", "forewarn-audit", "forewarn"))  # as where Argo CD installs it
     unused = api.create(priority_class("without-pods", 7))
     of_pods = {"priorityClassName": "gone", "containers": [{"name": "c", "image": "i"}]}
     broken = {"metadata": {"labels": {"a": "b"}}, "spec": of_pods}

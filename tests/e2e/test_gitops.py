@@ -6,7 +6,7 @@ Both compare by a server-side dry run, or by three ways as `kubectl diff` and `k
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,14 +78,15 @@ def token_is_there(api: Api) -> bool:
     return all(client.get("caBundle") and client["service"].get("path", "").count("/") == 2 for client in found)
 
 
-@pytest.fixture(params=sorted(FLAGS))
-def forewarn(
-    plane: ControlPlane, installed: Installation, api: Api, request: pytest.FixtureRequest
+@contextmanager
+def at_work(
+    plane: ControlPlane, installed: Installation, api: Api, how: str, skipped: tuple[str, ...] = ()
 ) -> Iterator[tuple[Applied, Webhook]]:
-    """Installed by a tool, at work, and with all that it writes written."""
+    """Installed by a tool, at work, and with all that it writes written. `skipped`: kinds that the tool leaves out."""
     made = Webhook(plane, installed)
     installed.take_away(plane)
-    applied = Applied(plane, request.param, [*installed.objects, *installed.configurations(made.proxy.port)])
+    objects = [*installed.objects, *installed.configurations(made.proxy.port)]
+    applied = Applied(plane, how, [obj for obj in objects if obj["kind"] not in skipped])
     try:
         applied.apply()
         made.start()
@@ -98,6 +99,14 @@ def forewarn(
             installed.unregister(api)
         installed.take_away(plane)
         installed.apply(plane)
+
+
+@pytest.fixture(params=sorted(FLAGS))
+def forewarn(
+    plane: ControlPlane, installed: Installation, api: Api, request: pytest.FixtureRequest
+) -> Iterator[tuple[Applied, Webhook]]:
+    with at_work(plane, installed, api, request.param) as found:
+        yield found
 
 
 @pytest.fixture
@@ -151,6 +160,17 @@ def test_to_apply_again_changes_nothing_of_forewarn_nor_of_what_it_annotates(
     assert tenant.difference() == "", "whatever it would say by now"
     tenant.apply()
     assert tenant.versions(api) == before
+
+
+def test_installed_without_leases_it_creates_them_and_issues_certificates(
+    plane: ControlPlane, installed: Installation, api: Api
+) -> None:
+    """As by Argo CD, which skips Leases (argo-cd util/settings/resources_filter.go)."""
+    with at_work(plane, installed, api, "server-side", ("Lease",)) as (_, made):
+        holder = {lease["metadata"]["name"]: lease["spec"]["holderIdentity"] for lease in api.list("Lease", "forewarn")}
+        assert holder.keys() == {"forewarn-ca-injector", "forewarn-global-default"}
+        assert holder["forewarn-ca-injector"] == made.injector.name
+        assert all(api.get("Secret", name, "forewarn")["data"] for name in ("forewarn-ca", "forewarn-serving-cert"))
 
 
 def test_paths_that_former_manifests_named_stay_when_these_are_applied_on_the_servers_side(

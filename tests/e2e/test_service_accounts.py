@@ -208,11 +208,12 @@ def test_the_serving_account_writes_one_lease_and_reads_one_secret(plane: Contro
 CA = identity("Secret", "forewarn-ca", NAMESPACE)
 
 
-def test_the_ca_injector_writes_by_name_and_creates_nothing(plane: ControlPlane, injector: Api) -> None:
+def test_the_ca_injector_writes_by_name_and_creates_one_lease_at_most(plane: ControlPlane, injector: Api) -> None:
     rights = may(plane, "ca-injector")
     assert changing(rights) == {
         ("update", "secrets", "forewarn-ca"),
         ("update", "secrets", "forewarn-serving-cert"),
+        ("create", "leases", "forewarn-ca-injector"),
         ("update", "leases", "forewarn-ca-injector"),
         ("update", "mutatingwebhookconfigurations", "forewarn"),
         ("update", "validatingwebhookconfigurations", "forewarn"),

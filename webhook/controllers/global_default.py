@@ -20,8 +20,8 @@ from forewarn.policies.findings import quote
 from forewarn.policies.kube_apiserver.priority import already_default, default_priority_class
 from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.webhook.admission.global_default import DefaultCandidate, several
-from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
-from forewarn.webhook.controllers.leader import Lease, Observation
+from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectApi, ObjectApiError
+from forewarn.webhook.controllers.leader import Lease, LeaseMissing, Observation, read_lease
 from forewarn.webhook.logs import log_event
 
 if TYPE_CHECKING:
@@ -80,10 +80,6 @@ class Reservation:
         if kind == "create":
             return exists or uid in seen
         return kind == "update" and not (exists and at(stored or {}, "metadata", "resourceVersion") == version)
-
-
-class LeaseMissing(ObjectApiError):
-    """The Lease does not exist, and forewarn may not create it."""
 
 
 class Reserver:
@@ -179,33 +175,11 @@ class Reserver:
         return "expired" if age >= STALE_SECONDS else ""
 
     def _read(self) -> Reservation:
-        try:
-            lease = Lease(self._api.get(self._path))
-        except NotFound:
-            lease = Lease(self._recreated())
+        """Read the Lease; a missing one is created, reserved until the request of its last holder must be over."""
+        lease = read_lease(self._api, self._path, _RECREATED, LEASE_SECONDS)
         with self._lock:
             self._observation.seconds(lease)
         return Reservation(lease)
-
-    def _recreated(self) -> ApiObject:
-        """Create the missing Lease, held by nobody's request until the request of its last holder must be over.
-
-        An update creates a Lease, and RBAC can limit it to one name (kubernetes pkg/registry/coordination/lease).
-        """
-        *_, namespace, _, name = self._path.split("/")
-        missing = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
-        lease = Lease({**missing, "metadata": {"name": name, "namespace": namespace}})
-        try:
-            made = self._api.replace(self._path, lease.held_by(_RECREATED, LEASE_SECONDS, datetime.now(UTC), {}))
-        except Forbidden as error:
-            raise LeaseMissing(
-                f"the Lease {name} is missing, and forewarn may not create it. An administrator must apply forewarn's "
-                "manifests again"
-            ) from error
-        except ObjectApiError:
-            return self._api.get(self._path)  # another replica was quicker
-        log_event("Lease created again", {"lease": name}, logging.WARNING)
-        return made
 
     def _write(self, reservation: Reservation, name: str, request: str) -> Reservation | None:
         """Write the reservation, and return it; None if another replica has changed the Lease in the meantime."""

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.objects.fields import ApiObject, at
-from forewarn.webhook.apiserver.typed_client import Conflict, ObjectApi, ObjectApiError
+from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
 from forewarn.webhook.controllers.serving_certificate import BadSecret
 from forewarn.webhook.logs import LOGGER, log_event
 
@@ -71,6 +71,34 @@ class Lease:
         return {**self.object, "metadata": metadata, "spec": spec}
 
 
+class LeaseMissing(ObjectApiError):
+    """The Lease does not exist, and forewarn may not create it."""
+
+
+def read_lease(api: ObjectApi, path: str, holder: str, seconds: int) -> Lease:
+    """Read a Lease; create a missing one, held by this holder for `seconds`. Raises ObjectApiError.
+
+    An update creates a Lease, and RBAC can limit it to one name (kubernetes pkg/registry/coordination/lease).
+    """
+    try:
+        return Lease(api.get(path))
+    except NotFound:
+        *_, namespace, _, name = path.split("/")
+    metadata = {"name": name, "namespace": namespace}
+    missing = Lease({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata})
+    try:
+        created = api.replace(path, missing.held_by(holder, seconds, datetime.now(UTC), {}))
+    except Forbidden as error:
+        raise LeaseMissing(
+            f"the Lease {name} is missing, and forewarn may not create it. An administrator must apply forewarn's "
+            "manifests again"
+        ) from error
+    except ObjectApiError:
+        return Lease(api.get(path))  # another replica was quicker
+    log_event("Lease created", {"lease": name}, logging.WARNING)
+    return Lease(created)
+
+
 class Observation:
     """Measures the time for which this process has seen a Lease unchanged."""
 
@@ -102,7 +130,7 @@ class Election:
     def reconcile(self) -> bool:
         """Renew the Lease, or acquire one without a valid holder; return whether it is held. Raises ObjectApiError."""
         started = self._clock()
-        lease = Lease(self._api.get(self._path))
+        lease = read_lease(self._api, self._path, self._identity, ELECTION_SECONDS)
         if lease.holder != self._identity:
             self._renewed = None
             if lease.holder and self._observation.seconds(lease) < ELECTION_SECONDS:

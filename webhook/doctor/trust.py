@@ -53,7 +53,7 @@ def _injector(client: Client, installed: Installed, now: datetime) -> Iterator[L
     seen = client.get(lease_path(part(installed.namespace), INJECTOR), f"the Lease {INJECTOR}")
     fix = f"kubectl -n {installed.namespace} get pods -l app.kubernetes.io/name={INJECTOR}; start it if there is none"
     if seen.is_missing:
-        yield AREA.problem("CA injector", f"Lease {INJECTOR} not found", AGAIN)
+        yield AREA.problem("CA injector", f"Lease {INJECTOR} not found", f"{fix}; otherwise {AGAIN}")
     elif not seen.exists:
         yield AREA.unknown("CA injector", seen.why)
     else:

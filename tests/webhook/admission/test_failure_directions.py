@@ -592,7 +592,7 @@ def _(_: Running) -> None:
         assert cut_off.post("/mutate", body(NEW_DEFAULT))[0] == 200
 
 
-@row("default-lease-missing", "forewarn.webhook.controllers.global_default.Reserver._recreated")
+@row("default-lease-missing", "forewarn.webhook.controllers.leader.read_lease")
 def _(_: Running) -> None:
     api = FakeApi()
 

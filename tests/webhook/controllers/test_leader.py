@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.webhook.controllers.leader import ELECTION_SECONDS, RENEWAL_SECONDS, Election
+from forewarn.webhook.apiserver.typed_client import Forbidden
+from forewarn.webhook.controllers.leader import ELECTION_SECONDS, RENEWAL_SECONDS, Election, LeaseMissing
 from tests.cases import cases
 from tests.webhook.fake_api import WRITER, FakeApi
 
@@ -61,6 +63,35 @@ def test_who_has_been_restarted_under_its_own_name_goes_on() -> None:
     api, clock, (first, _) = electorate()
     first.reconcile()
     assert Election(api, WRITER, "replica-0", clock).reconcile()
+
+
+def test_a_missing_lease_is_created_by_the_quicker_of_two_replicas() -> None:
+    api, _, (first, second) = electorate()
+    api.delete(WRITER)
+
+    def quicker(verb: str, _path: str) -> None:
+        if verb == "replace":
+            api.before = lambda _verb, _path: None
+            assert second.reconcile()
+
+    api.before = quicker
+    assert not first.reconcile()
+    assert (first.is_leader, second.is_leader) == (False, True)
+    assert api.objects[WRITER]["spec"]["holderIdentity"] == "replica-1"
+
+
+def test_a_missing_lease_that_forewarn_may_not_create_is_named() -> None:
+    api, _, (first, _) = electorate()
+    api.delete(WRITER)
+
+    def forbidden(verb: str, path: str) -> None:
+        if verb == "replace":
+            raise Forbidden(path)
+
+    api.before = forbidden
+    with pytest.raises(LeaseMissing, match="the Lease forewarn-ca-injector is missing, and forewarn may not create it"):
+        first.reconcile()
+    assert not first.is_leader
 
 
 @settings(max_examples=cases(100), deadline=None)
