@@ -26,7 +26,7 @@ from forewarn.policies.application.simulated import (
     world_with,
 )
 from forewarn.policies.cluster.answer_head import Result, head_of
-from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json, to_dict
+from forewarn.policies.documents import Hidden, Inlined, optional_in_json, to_dict
 from forewarn.policies.findings import described, listed, quote
 from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
@@ -73,34 +73,10 @@ _A_DAY: Final = 86_400.0
 
 
 class Ending(NamedTuple):
-    """One outcome of several runs. `count`: number of runs with this outcome."""
+    """One outcome of several runs."""
 
-    outcome: Hidden[Outcome]
+    outcome: Inlined[Outcome]
     summary: Summary
-
-    @in_json
-    def count_(self) -> int:
-        return self.outcome.count
-
-    @in_json
-    def timeline(self) -> Sequence[Event]:
-        return self.outcome.simulation.timeline.events
-
-    @in_json
-    def final(self) -> dict[str, Any]:
-        return self.outcome.simulation.final()
-
-    @in_json
-    def pending(self) -> list[str]:
-        return [name for name, entry in self.final.items() if not entry["node"]]
-
-    @in_json
-    def ended_at(self) -> float:
-        return self.outcome.simulation.clock.now
-
-    @optional_in_json
-    def stopped(self) -> str | None:
-        return self.outcome.simulation.stopped or None
 
 
 @dataclass(frozen=True, repr=False)

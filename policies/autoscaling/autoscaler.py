@@ -1,14 +1,11 @@
-"""What all autoscalers share: the interface `Autoscaler`."""
+"""What all autoscalers share: their errors and the nodes that they add."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.snapshot import Snapshot
 
 NODE_DELAY: Final = 180.0
 """Seconds from a scale-up until the new nodes are ready, by default."""
@@ -26,13 +23,3 @@ class Arrival(NamedTuple):
     group: str
     node: ApiObject
     pods: tuple[str, ...]
-
-
-class Autoscaler(Protocol):
-    """An autoscaler with its node groups."""
-
-    def scan(
-        self, pending: Sequence[Pod], snapshot: Snapshot, now: float, upcoming: Sequence[Arrival] = ()
-    ) -> Sequence[Arrival]:
-        """Return the nodes that one scan adds. Raises NotPredicted."""
-        ...

@@ -15,7 +15,6 @@ from forewarn.policies.controllers.disruption import PdbStatus
 from forewarn.policies.controllers.templates import admitted_claim
 from forewarn.policies.controllers.view import Key, PodState, controller_of
 from forewarn.policies.copies import replace
-from forewarn.policies.documents import json_of
 from forewarn.policies.kinds import registry
 from forewarn.policies.objects.disruption_budget import evicts_unhealthy
 from forewarn.policies.objects.fields import ApiObject, group_kind, ref_of, text
@@ -523,18 +522,6 @@ class Simulation:
     def final(self) -> dict[str, dict[str, Any]]:
         """Return `namespace/name` of every existing Pod -> its node ("" without one), nomination and termination."""
         return {state.pod.key: _entry(state) for _, state in sorted(self.api.pods.items())}
-
-    def outcome(self) -> dict[str, Any]:
-        """Return the result in the format of recorded answers."""
-        final = self.final()
-        return {
-            "count": 1,
-            "timeline": json_of(self.timeline.events),
-            "final": final,
-            "pending": [name for name, entry in final.items() if not entry["node"]],
-            "endedAt": round(self.clock.now, 4),
-            **({"stopped": self.stopped} if self.stopped else {}),
-        }
 
 
 def _in_turn(arrivals: Iterable[Arrival]) -> Iterator[tuple[float, Arrival]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.documents import Hidden, in_json, optional_in_json
+from forewarn.policies.documents import Document, Hidden, in_json, optional_in_json
 from forewarn.policies.findings import duration, listed, plural, quote
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.simulation.clock import BY_WORKLOAD, Event, Origin
@@ -454,14 +455,32 @@ def _priorities(origins: Iterable[Origin | None]) -> str:
 Signature = tuple[Any, ...]
 
 
-class Outcome:
-    """A run, and the number of runs with the same outcome."""
+@dataclass(eq=False)
+class Outcome(Document):
+    """A run. `count`: number of runs with this outcome."""
 
-    def __init__(self, simulation: Simulation) -> None:
-        self.simulation, self.count = simulation, 1
+    simulation: Hidden[Simulation]
+    count: int = 1
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**self.simulation.outcome(), "count": self.count}
+    @in_json
+    def timeline(self) -> Sequence[Event]:
+        return self.simulation.timeline.events
+
+    @in_json
+    def final(self) -> dict[str, Any]:
+        return self.simulation.final()
+
+    @in_json
+    def pending(self) -> list[str]:
+        return [name for name, entry in self.final.items() if not entry["node"]]
+
+    @in_json
+    def ended_at(self) -> float:
+        return self.simulation.clock.now
+
+    @optional_in_json
+    def stopped(self) -> str | None:
+        return self.simulation.stopped or None
 
 
 def explore(make: Callable[[Random | None], Simulation], runs: int, seed: int = 0) -> list[Outcome]:

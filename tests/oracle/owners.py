@@ -31,6 +31,7 @@ from forewarn.policies.simulation.api_server import EPOCH
 from forewarn.policies.simulation.dump import QUIET, DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival, World
 from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import Outcome as OneRun
 from forewarn.policies.simulation.summary import explore
 from forewarn.policies.whatif import questions
 from forewarn.policies.whatif.class_change import Change, apply_change, effect_of, restarts
@@ -119,9 +120,11 @@ def compare(event: str, options: argparse.Namespace) -> Counter[str]:
 def verdict_on(case: Asked, answer: Obj, oracle: Path) -> tuple[str, list[str]]:
     """What it is counted as, and how it differs from the oracle's run of fixed latencies."""
     answered = ask(case.question, case.world)
-    ours = with_plain_names(answered.simulation.outcome())
+    ours = with_plain_names(OneRun(answered.simulation).to_dict())
     theirs = [with_plain_names(each) for each in answer["outcomes"]]
-    assert Counter(push.victim for push in answered.preempted) == Counter(victims_of(answered.simulation.outcome()))
+    assert Counter(push.victim for push in answered.preempted) == Counter(
+        victims_of(OneRun(answered.simulation).to_dict())
+    )
     if end_of(ours) in map(end_of, theirs):
         whole = not judge({"outcomes": theirs}, ours)[0]
         return ("agree, every event in its place" if whole else "agree"), []

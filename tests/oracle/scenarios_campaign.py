@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from forewarn.policies.releases.release import semantics_of
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import Outcome as OneRun
 from tests.oracle.compare_scenarios import Outcome, with_plain_names
 from tests.oracle.generator.claims import CLAIMS, make_scenario_of_every_kind
 from tests.oracle.generator.gangs import GANGS
@@ -175,7 +176,7 @@ def with_its_ties(scenario: Any, theirs: Outcome, semantics: Semantics = DEFAULT
 
     simulation = Simulation(read_scenario(scenario, semantics), choose=choose)
     simulation.run()
-    return simulation.outcome()
+    return OneRun(simulation).to_dict()
 
 
 def told(verdicts: dict[str, int]) -> str:

@@ -160,7 +160,7 @@ def _shown_claim(claim: NewNodeClaim, usage: Mapping[str, ResourceList]) -> dict
     requirements.add((Requirement(INSTANCE_TYPE, names),))
     capacity_types = sorted({offering.capacity_type for offering in usable})
     requirements.add((Requirement(CAPACITY_TYPE, capacity_types),))
-    shown = {key: r.entries() for key, r in sorted(requirements.items()) if key not in SIMULATED}
+    shown = {key: _entries(r) for key, r in sorted(requirements.items()) if key not in SIMULATED}
     relaxed = {"minValuesRelaxed": True} if claim.min_values_relaxed else {}
     error = exceeded_limit(claim.pool, usage)
     return {
@@ -275,3 +275,12 @@ def _shown_round(round_: Round, usage: Mapping[str, ResourceList]) -> dict[str, 
         "replacements": sorted((_shown_claim(claim, usage) for claim in command.new), key=lambda claim: claim["pods"]),
         "existing": [{"node": node, "pods": pods} for node, pods in sorted(existing)],
     }
+
+
+def _entries(requirement: Requirement) -> list[str]:
+    """Return a requirement in the notation of recorded cases: `!v` for NotIn, `*` for Exists, `Gte 2`."""
+    if requirement.gte is not None or requirement.lte is not None:
+        return [f"{op} {n}" for op, n in (("Gte", requirement.gte), ("Lte", requirement.lte)) if n is not None]
+    if requirement.complement:
+        return [f"!{value}" for value in sorted(requirement.values)] or ["*"]
+    return sorted(requirement.values)

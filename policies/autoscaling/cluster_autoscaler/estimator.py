@@ -58,14 +58,6 @@ class Estimate:
     def nodes(self) -> int:
         return len(self._used_names)
 
-    @property
-    def added(self) -> int:
-        """The number of nodes that the estimate tried; the last one may be empty."""
-        return len(self._infos)
-
-    def after(self) -> Snapshot:
-        return self._base.with_nodes([info.clone() for info in self._infos if info.name in self._used_names])
-
     def why_not(self, equivalence_group: EquivalenceGroup) -> str:
         """Return why the Pods do not fit on a new, empty node of the group; "" if they fit.
 

@@ -7,7 +7,6 @@ the node group: expander/{waste,leastnodes,mostpods,priority,random}, factory/ch
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -633,17 +632,6 @@ class ClusterAutoscaler:
             group.name: template_info(group, daemon_sets, semantics, force_daemon_sets=settings.force_daemon_sets)
             for group in groups
         }
-
-    def scan(
-        self,
-        pending: Sequence[Pod],
-        snapshot: Snapshot,
-        now: float,  # noqa: ARG002  (of the interface)
-        upcoming: Sequence[Arrival] = (),
-    ) -> list[Arrival]:
-        """Return the nodes that one scan adds. See `Autoscaler.scan`."""
-        added = Counter(arrival.group for arrival in upcoming)
-        return self.decide(pending, snapshot, added, added).arrivals
 
     def decide(
         self,

@@ -173,16 +173,6 @@ class Karpenter:
             self._node_pools, [instance_type.without(lost) for instance_type in self._instance_types], self._options
         )
 
-    def scan(
-        self,
-        pending: Sequence[Pod],
-        snapshot: Snapshot,
-        now: float,  # noqa: ARG002  (of the interface)
-        upcoming: Sequence[Arrival] = (),
-    ) -> list[Arrival]:
-        """Return the nodes that one round adds. See `Autoscaler.scan`."""
-        return self.decide(pending, snapshot, upcoming)[0]
-
     def decide(
         self, pending: Sequence[Pod], snapshot: Snapshot, upcoming: Sequence[Arrival] = (), choices: Choices = _FIRST
     ) -> tuple[list[Arrival], dict[str, str]]:

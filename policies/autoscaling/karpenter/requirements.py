@@ -155,14 +155,6 @@ class Requirement:
     def has(self, value: str) -> bool:
         return (value in self.values) != self.complement and _within(value, self.gte, self.lte)
 
-    def entries(self) -> list[str]:
-        """Return the requirement in the notation of recorded cases: `!v` for NotIn, `*` for Exists, `Gte 2`."""
-        if self.gte is not None or self.lte is not None:
-            return [f"{op} {n}" for op, n in (("Gte", self.gte), ("Lte", self.lte)) if n is not None]
-        if self.complement:
-            return [f"!{value}" for value in sorted(self.values)] or ["*"]
-        return sorted(self.values)
-
     def __str__(self) -> str:
         text = f"{self.key} {self.operator}"
         if self.values:

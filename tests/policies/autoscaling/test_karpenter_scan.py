@@ -38,7 +38,7 @@ def node_pool(name: str = "pool", **spec: Any) -> dict[str, Any]:
 def arrivals(pods: list[MadePod], *made: Made, pool: Any = None, upcoming: Any = ()) -> list[Arrival]:
     karpenter = Karpenter([pool or node_pool()], read_instance_types({"types": TYPES}, "types"))
     pending = [Pod.from_api(pod.obj) for pod in pods]
-    return karpenter.scan(pending, cluster(*made).scheduling, 0, upcoming)
+    return karpenter.decide(pending, cluster(*made).scheduling, upcoming)[0]
 
 
 def pods(number: int, cpu: str) -> list[MadePod]:

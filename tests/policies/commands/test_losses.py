@@ -11,6 +11,7 @@ from forewarn.policies.application.whatif import counted
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import Outcome as OneRun
 from forewarn.policies.whatif import questions
 from forewarn.policies.whatif.comparison import Losses, ask
 from forewarn.policies.whatif.questions import Question
@@ -97,7 +98,7 @@ class Outcome:
 
     def of(self, simulation: Simulation, _: object) -> dict[str, Any]:
         simulation.run()
-        return simulation.outcome()
+        return OneRun(simulation).to_dict()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_of_random_clusters_every_event_is_that_of_a_simulation_of_its_own(kind:
     for question in asked:
         simulation = Simulation(world._replace(arrivals=question.arrivals))
         simulation.run()
-        expected.append(simulation.outcome())
+        expected.append(OneRun(simulation).to_dict())
     assert list(counted(world, asked, Outcome)) == expected
 
 

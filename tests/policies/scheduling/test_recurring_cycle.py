@@ -29,6 +29,7 @@ from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.scheduler_cache import Fits, Rejected, SchedulingAlgorithm
 from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import Outcome
 from forewarn.policies.whatif import questions
 from tests.benchmarks import bench_simulation
 from tests.benchmarks.clusters import Size, objects
@@ -213,7 +214,7 @@ def test_a_simulation_is_the_same_without(seed: int | None, monkeypatch: pytest.
         world = world_of(cache, question.arrivals, until=250.0)
         simulation = Simulation(world, None if seed is None else random.Random(seed))
         simulation.run()
-        return simulation.outcome()
+        return Outcome(simulation).to_dict()
 
     found = outcome()
     monkeypatch.setattr(RecurringCycles, "cycle", lambda *_: None)
@@ -232,7 +233,7 @@ def test_a_simulation_of_few_nodes_is_the_same_in_columns(monkeypatch: pytest.Mo
         question = questions.zone_lost(cache.snapshot(), "b")
         simulation = Simulation(world_of(cache, question.arrivals, until=250.0))
         simulation.run()
-        return simulation.outcome()
+        return Outcome(simulation).to_dict()
 
     for seed in range(6):
         cache = crowded(f"{SEED} recurring few {seed}")
@@ -254,7 +255,7 @@ def test_pods_without_columns_get_the_first_good_nodes_of_a_large_cluster(monkey
         arrivals = [Arrival(1.0 + number, "create", obj) for number, obj in enumerate(new)]
         simulation = Simulation(world_of(cache, arrivals, until=100.0))
         simulation.run()
-        return {e["pod"]: e["node"] for e in simulation.outcome()["timeline"] if e["event"] == "scheduled"}
+        return {e["pod"]: e["node"] for e in Outcome(simulation).to_dict()["timeline"] if e["event"] == "scheduled"}
 
     expected = bound()
     assert len(set(expected.values())) > 20
@@ -307,7 +308,7 @@ def test_a_simulation_of_a_release_or_profile_is_that_of_plugins_asked_node_by_n
         question = questions.zone_lost(cache.snapshot(), "b")
         simulation = Simulation(world_of(cache, question.arrivals, until=250.0))
         simulation.run()
-        found = simulation.outcome()
+        found = Outcome(simulation).to_dict()
         for event in found["timeline"]:  # of preemption that helps nowhere, columns do not list the reasons
             if "message" in event:
                 event["message"] = event["message"].partition(" preemption: 0/")[0]

@@ -10,6 +10,7 @@ import pytest
 
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import Outcome
 from forewarn.policies.whatif.comparison import at_rest
 from tests.oracle.generator.scenarios import KINDS, make_scenario
 from tests.recorded.scenario import read_scenario
@@ -65,7 +66,7 @@ def world_of(kind: str, seed: int) -> World:
 
 def run(simulation: Simulation) -> Case:
     simulation.run()
-    return simulation.outcome()
+    return Outcome(simulation).to_dict()
 
 
 @pytest.mark.parametrize("kind", KINDS)
