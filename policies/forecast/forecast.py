@@ -394,39 +394,33 @@ class Forecast:
 
         In simulations of a DaemonSet, its controller visits nodes in two orders: the result has more victims.
         """
-        simulate = partial(self._rehearse, change, waiting, quotas, by_chance=bool(impact.by_chance))
+        from forewarn.policies.forecast.rehearsal import rehearse
+
+        assert change.workload is not None
+        simulate = partial(
+            rehearse,
+            self._cluster,
+            self._snapshot(),
+            change.workload,
+            waiting,
+            creates=not change.rolled_out and not change.own,  # else what is stored must be known
+            quotas_of=quotas.before,
+            by_chance=bool(impact.by_chance),
+            explains=self._explains,
+        )
         if not isinstance(change.pods, DaemonPods):
             return self._of_rehearsal(simulate(), change, impact)
         before = self._snapshot() if change.keeps_old else without(self._snapshot(), change.own)
         order = order_of(before, change.pods)
         nodes = order.nodes if order else change.pods.nodes
-        rehearsal, is_by_chance = simulate(nodes), False
+        rehearsal, is_by_chance = simulate(nodes=nodes), False
         if rehearsal.preempting or rehearsal.by_waiting:
             with suppress(CutShort):
-                other = simulate(nodes[::-1])
+                other = simulate(nodes=nodes[::-1])
                 is_by_chance = other.outcome != rehearsal.outcome
                 rehearsal = max(rehearsal, other, key=lambda one: len(one.victims))
         done = self._of_rehearsal(rehearsal, change, impact)
         return done and done._replace(by_chance=BY_NODES if is_by_chance else done.by_chance)
-
-    def _rehearse(
-        self, change: PodChange, waiting: Waiting, quotas: QuotaLimits, nodes: Sequence[str] = (), *, by_chance: bool
-    ) -> Rehearsal:
-        from forewarn.policies.forecast.rehearsal import rehearse
-
-        assert change.workload is not None
-        creates = not change.rolled_out and not change.own  # else what is stored must be known
-        return rehearse(
-            self._cluster,
-            self._snapshot(),
-            change.workload,
-            waiting,
-            creates=creates,
-            nodes=nodes,
-            quotas_of=quotas.before,
-            by_chance=by_chance,
-            explains=self._explains,
-        )
 
     def _of_rehearsal(self, rehearsal: Rehearsal, change: PodChange, impact: Impact) -> Impact | None:
         """Return the impact; None if a Pod is Pending only by the simulation's end or an unknown provisioner."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import plural
 from forewarn.policies.kinds import registry
@@ -16,7 +16,6 @@ from forewarn.policies.scheduling.framework import (
     Code,
     CycleState,
     Framework,
-    PluginFault,
     Status,
     failed,
     foreign_at,
@@ -239,63 +238,8 @@ GATED: Final = (
 )
 
 
-class Facts(NamedTuple):
-    """The input for the caveats of one prediction. `feasible`: names of nodes that pass all filters.
-
-    `num_feasible_nodes_to_find`: number of feasible nodes after which kube-scheduler stops. `not_scored`: why the best
-    node is unknown, or "".
-    """
-
-    pod: Pod
-    framework: Framework
-    feasible: list[str]
-    best_nodes: list[str]
-    node: str
-    num_feasible_nodes_to_find: int
-    not_scored: str
-
-
 def named(extender: Extender) -> str:
     return f'the extender "{extender.url_prefix}"'
-
-
-def of_placement(facts: Facts) -> list[str]:
-    """Return the caveats for a Pod that fits."""
-    caveats = []
-    feasible, own = facts.feasible, facts.pod.nominated_node_name
-    if own in feasible:
-        caveats.append(f"the Pod is nominated to {own}, where it fits: kube-scheduler tries that node first")
-    takes_first = len(feasible) > facts.num_feasible_nodes_to_find == 1
-    if takes_first:
-        caveats.append(f"no plugin scores nodes: the scheduler takes the first of {len(feasible)} feasible nodes")
-    elif len(feasible) > facts.num_feasible_nodes_to_find:
-        caveats.append(f"{len(feasible)} nodes are feasible: the scheduler scores only a part of them")
-    caveats += [GATED] if facts.pod.spec.gated else _of_binding_cycle(facts)
-    if facts.not_scored:
-        caveats.append(f"which of {len(feasible)} nodes is not predicted: {facts.not_scored}")
-    elif len(facts.best_nodes) > 1 and not takes_first:
-        caveats.append(f"{len(facts.best_nodes)} nodes tie for the best score: any of them may be chosen")
-    return caveats
-
-
-def _of_binding_cycle(facts: Facts) -> list[str]:
-    """Return caveats about third-party plugins that delay or reject the binding of a Pod."""
-    framework = facts.framework
-    if not any(foreign_at(framework.profile, point) for point in ("reserve", "permit", "preBind", "bind")):
-        return []
-    cycle, state = BindingCycle(facts.pod, facts.node), CycleState()
-    try:
-        while not cycle.is_done and not cycle.waiting:
-            cycle = cycle.step(framework, state)
-    except PluginFault as fault:
-        return [f"whether it is bound to {cycle.node_name} is not predicted: {fault}"]
-    if cycle.waiting:
-        held = ", ".join(f"{name} (up to {seconds:g} s)" for name, seconds in sorted(cycle.timeouts.items()))
-        return [f"before it is bound to {cycle.node_name} it waits for {held}"]
-    if cycle.status is None:
-        return []
-    why = ", ".join(cycle.status.reasons)
-    return [f"plugin {cycle.status.plugin} keeps it from {cycle.node_name} at {cycle.failed_at}: {why}"]
 
 
 def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[str]:

@@ -163,6 +163,10 @@ MAX_PERMIT_TIMEOUT: Final = 15 * 60.0
 """Maximum seconds for which a Pod waits at Permit. Source: upstream `maxTimeout`."""
 
 
+class _Named(Protocol):
+    name: ClassVar[str]
+
+
 @runtime_checkable
 class PreEnqueuePlugin(Protocol):
     """Decides whether a Pod may enter the queue. A class may be a plugin too, if its method is static."""
@@ -176,10 +180,8 @@ class PreEnqueuePlugin(Protocol):
 
 
 @runtime_checkable
-class QueueSortPlugin(Protocol):
+class QueueSortPlugin(_Named, Protocol):
     """The order of the queue; a profile has exactly one."""
-
-    name: ClassVar[str]
 
     def less(self, first: Any, second: Any) -> bool:
         """True if the first queued Pod is popped before the second.
@@ -189,20 +191,16 @@ class QueueSortPlugin(Protocol):
 
 
 @runtime_checkable
-class PreFilterPlugin(Protocol):
+class PreFilterPlugin(_Named, Protocol):
     """Checks the Pod and all nodes before the nodes are filtered."""
-
-    name: ClassVar[str]
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:
         """Return the nodes to filter, or a rejection. With SKIP, this plugin's Filter does not run in this cycle."""
 
 
 @runtime_checkable
-class PreFilterExtensions(Protocol):
+class PreFilterExtensions(_Named, Protocol):
     """Updates the plugin's PreFilter state when preemption adds and removes Pods in a dry run."""
-
-    name: ClassVar[str]
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:
         """Update `state` after `added` was added to the node."""
@@ -212,60 +210,48 @@ class PreFilterExtensions(Protocol):
 
 
 @runtime_checkable
-class FilterPlugin(Protocol):
+class FilterPlugin(_Named, Protocol):
     """Decides whether a node can run the Pod."""
-
-    name: ClassVar[str]
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
         """Return None if the node can run the Pod, or the reason for its rejection."""
 
 
 @runtime_checkable
-class PostFilterPlugin(Protocol):
+class PostFilterPlugin(_Named, Protocol):
     """Acts if no node can run the Pod, for example by preemption."""
-
-    name: ClassVar[str]
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:
         """Return the result of the action. `statuses`: why each node was rejected."""
 
 
 @runtime_checkable
-class PreScorePlugin(Protocol):
+class PreScorePlugin(_Named, Protocol):
     """Checks the feasible nodes before they are scored."""
-
-    name: ClassVar[str]
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
         """Return None, or an error. With SKIP, this plugin's Score does not run in this cycle."""
 
 
 @runtime_checkable
-class ScorePlugin(Protocol):
+class ScorePlugin(_Named, Protocol):
     """Scores a node for the Pod."""
-
-    name: ClassVar[str]
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
         """Return the score of the node: higher is better, 0 to 100 after NormalizeScore."""
 
 
 @runtime_checkable
-class NormalizeScorePlugin(Protocol):
+class NormalizeScorePlugin(_Named, Protocol):
     """Scales the scores of all nodes to 0…100."""
-
-    name: ClassVar[str]
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
         """Change `scores` (node name -> score) in place."""
 
 
 @runtime_checkable
-class ReservePlugin(Protocol):
+class ReservePlugin(_Named, Protocol):
     """Reserves resources for a Pod on its selected node, and releases them if the Pod is not bound."""
-
-    name: ClassVar[str]
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Reserve resources and return None, or return the reason why the plugin cannot."""
@@ -275,20 +261,16 @@ class ReservePlugin(Protocol):
 
 
 @runtime_checkable
-class PermitPlugin(Protocol):
+class PermitPlugin(_Named, Protocol):
     """Decides whether a Pod may be bound: yes, no, or later."""
-
-    name: ClassVar[str]
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> PermitResult:
         """Return the decision. WAIT holds the Pod until a plugin allows or rejects the Pod, or until the timeout."""
 
 
 @runtime_checkable
-class PreBindPlugin(Protocol):
+class PreBindPlugin(_Named, Protocol):
     """Prepares the binding of a Pod."""
-
-    name: ClassVar[str]
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Return SKIP if `pre_bind` has nothing to do for this Pod. Must be quick and change nothing."""
@@ -298,20 +280,16 @@ class PreBindPlugin(Protocol):
 
 
 @runtime_checkable
-class BindPlugin(Protocol):
+class BindPlugin(_Named, Protocol):
     """Binds the Pod to its node."""
-
-    name: ClassVar[str]
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Bind the Pod and return None. With SKIP, the next Bind plugin runs."""
 
 
 @runtime_checkable
-class PostBindPlugin(Protocol):
+class PostBindPlugin(_Named, Protocol):
     """Runs after a Pod was bound."""
-
-    name: ClassVar[str]
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Run after the binding."""
@@ -719,10 +697,6 @@ class Framework:
 
     def over(self, snapshot: Snapshot) -> Framework:
         return Framework(snapshot, self.profile)
-
-    def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
-        """Return the status of the first plugin of the profile that keeps the Pod out of the queue, or None."""
-        return run_pre_enqueue_plugins(self.pre_enqueues, pod)
 
     def run_pre_filter_plugins(
         self, state: CycleState, pod: Pod, plugins: Sequence[PreFilterPlugin] | None = None

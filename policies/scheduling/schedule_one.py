@@ -20,10 +20,10 @@ from forewarn.policies.metering import charge
 from forewarn.policies.scheduling import responsible
 from forewarn.policies.scheduling.caveats import (
     AWAITED,
-    Facts,
+    GATED,
+    BindingCycle,
     assumptions,
     named,
-    of_placement,
     of_preemption,
     victims_tie,
 )
@@ -36,6 +36,7 @@ from forewarn.policies.scheduling.framework import (
     PluginFault,
     Status,
     foreign_at,
+    run_pre_enqueue_plugins,
 )
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, allocated_on, awaits_devices
 from forewarn.policies.scheduling.preemption import (
@@ -277,7 +278,7 @@ class Prediction:
         framework = self.framework
         if not foreign_at(framework.profile, "preEnqueue"):
             return ""
-        status = framework.run_pre_enqueue_plugins(self.pod)
+        status = run_pre_enqueue_plugins(framework.pre_enqueues, self.pod)
         return "" if status is None else f"plugin {status.plugin} keeps it from the queue: {', '.join(status.reasons)}"
 
     @property
@@ -495,23 +496,19 @@ class Prediction:
         return []
 
     @property
-    def _nominated(self) -> Candidate | None:
-        return self._decision.candidate
-
-    @property
     def nominated_node(self) -> str:
         """The node that preemption nominates, the first by name if several tie; "" without preemption."""
-        return self._nominated.node_name if self._nominated else ""
+        return self._decision.candidate.node_name if self._decision.candidate else ""
 
     @property
     def victims(self) -> tuple[Pod, ...]:
         """The Pods that kube-scheduler preempts, most important first."""
-        return self._nominated.victims if self._nominated else ()
+        return self._decision.candidate.victims if self._decision.candidate else ()
 
     @property
     def num_pdb_violations(self) -> int:
         """The number of victims whose preemption violates a PodDisruptionBudget."""
-        return self._nominated.num_pdb_violations if self._nominated else 0
+        return self._decision.candidate.num_pdb_violations if self._decision.candidate else 0
 
     @cached_property
     def nomination_probabilities(self) -> Mapping[str, float]:
@@ -601,31 +598,27 @@ class Prediction:
         return Prediction(snapshot, self.pod, decision)
 
     @property
-    def _is_sampled(self) -> bool:
-        return not self.fits and self._nominated is not None and self._decision.is_sampled
-
-    @property
     def may_be_others(self) -> bool:
         """Whether the victims are random: nodes or Pods on the node tie, or kube-scheduler evaluates a random
         part of the nodes.
         """
-        if self.fits or self._nominated is None:
+        if self.fits or self._decision.candidate is None:
             return False
         if self._decision.by_chance is not None:
             return self._decision.by_chance
-        return self.may_be_elsewhere or victims_tie(self._nominated, self.snapshot)
+        return self.may_be_elsewhere or victims_tie(self._decision.candidate, self.snapshot)
 
     @property
     def may_be_elsewhere(self) -> bool:
         """Whether the node that preemption nominates is random."""
-        return not self.fits and (len(self.best_nodes) > 1 or self._is_sampled)
+        return not self.fits and (len(self.best_nodes) > 1 or self._decision.is_sampled)
 
     @cached_property
     def outcome(self) -> PredictedOutcome:
         """The outcome: `fits`, `preempts`, `pending` or `not-predicted`."""
         if self.not_predicted:
             return "not-predicted"
-        return "fits" if self.fits else "preempts" if self._nominated else "pending"
+        return "fits" if self.fits else "preempts" if self._decision.candidate else "pending"
 
     @cached_property
     def caveats(self) -> tuple[str, ...]:
@@ -634,9 +627,8 @@ class Prediction:
             return (f"not predicted: {self.not_predicted}",)
         if not self.fits:
             return tuple(of_preemption(self.pod, self.preemption, self.snapshot))
-        facts = (self.feasible, self.best_nodes, self.node, self.num_feasible_nodes_to_find, self.not_scored)
         awaited = (AWAITED,) if awaits_devices(self._device_state(self.node), self.node) else ()
-        return *of_placement(Facts(self.pod, self.framework, *facts)), *awaited
+        return *_of_placement(self), *awaited
 
     @cached_property
     def assumes(self) -> tuple[str, ...]:
@@ -652,7 +644,7 @@ class Prediction:
             return PredictionDocument(outcome, standing=standing)
         preemption = self.preemption
         candidates = {c.node_name: Evicted([v.key for v in c.victims], c.num_pdb_violations) for c in self.candidates}
-        if self._nominated is not None:  # perhaps with the victims of earlier attempts
+        if self._decision.candidate is not None:  # perhaps with the victims of earlier attempts
             candidates[self.nominated_node] = Evicted([v.key for v in self.victims], self.num_pdb_violations)
         may_stop_early = preemption.may_stop_early and self.nomination_probabilities
         return PredictionDocument(
@@ -683,6 +675,46 @@ def _by_node(scores: dict[str, NDArray[np.int64]], nodes: Sequence[NodeInfo]) ->
     scores["total"] = np.sum([np.zeros(len(nodes), np.int64), *scores.values()], axis=0)
     keys, values = tuple(scores), zip(*(column.tolist() for column in scores.values()), strict=True)
     return {node.name: dict(zip(keys, row, strict=True)) for node, row in zip(nodes, values, strict=True)}
+
+
+def _of_placement(prediction: Prediction) -> list[str]:
+    """Return the caveats for a Pod that fits."""
+    caveats = []
+    feasible, own = prediction.feasible, prediction.pod.nominated_node_name
+    most, best = prediction.num_feasible_nodes_to_find, prediction.best_nodes
+    if own in feasible:
+        caveats.append(f"the Pod is nominated to {own}, where it fits: kube-scheduler tries that node first")
+    takes_first = len(feasible) > most == 1
+    if takes_first:
+        caveats.append(f"no plugin scores nodes: the scheduler takes the first of {len(feasible)} feasible nodes")
+    elif len(feasible) > most:
+        caveats.append(f"{len(feasible)} nodes are feasible: the scheduler scores only a part of them")
+    caveats += [GATED] if prediction.pod.spec.gated else _of_binding_cycle(prediction)
+    if not_scored := prediction.not_scored:
+        caveats.append(f"which of {len(feasible)} nodes is not predicted: {not_scored}")
+    elif len(best) > 1 and not takes_first:
+        caveats.append(f"{len(best)} nodes tie for the best score: any of them may be chosen")
+    return caveats
+
+
+def _of_binding_cycle(prediction: Prediction) -> list[str]:
+    """Return caveats about third-party plugins that delay or reject the binding of a Pod."""
+    framework = prediction.framework
+    if not any(foreign_at(framework.profile, point) for point in ("reserve", "permit", "preBind", "bind")):
+        return []
+    cycle, state = BindingCycle(prediction.pod, prediction.node), CycleState()
+    try:
+        while not cycle.is_done and not cycle.waiting:
+            cycle = cycle.step(framework, state)
+    except PluginFault as fault:
+        return [f"whether it is bound to {cycle.node_name} is not predicted: {fault}"]
+    if cycle.waiting:
+        held = ", ".join(f"{name} (up to {seconds:g} s)" for name, seconds in sorted(cycle.timeouts.items()))
+        return [f"before it is bound to {cycle.node_name} it waits for {held}"]
+    if cycle.status is None:
+        return []
+    why = ", ".join(cycle.status.reasons)
+    return [f"plugin {cycle.status.plugin} keeps it from {cycle.node_name} at {cycle.failed_at}: {why}"]
 
 
 class Explanation(NamedTuple):

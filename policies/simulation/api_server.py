@@ -786,6 +786,7 @@ class ControllerView:
         self.order: Mapping[str, int] = {}
         """Sort keys by name for `lot` with fixed choices."""
         self._api, self._admission = api, admission
+        self.workload, self.owned = api.workloads.get, api.owned
         self._selected: dict[Key, _Selected] = {}
         self._admitted: dict[int, tuple[ApiObject, Pod]] = {}
         self._deleted: dict[Key, dict[str, PodState]] = {}
@@ -814,12 +815,6 @@ class ControllerView:
         self._deleted.pop(key, None)
         pods = self._api.by_controller.get(key, {}).values() if key[0] == JOB else ()
         self._released[key] = {state.pod.uid for state in pods}
-
-    def workload(self, key: Key, /) -> WorkloadState | None:
-        return self._api.workloads.get(key)
-
-    def owned(self, key: Key, /) -> Sequence[WorkloadState]:
-        return self._api.owned(key)
 
     def pods_of(self, key: Key, /) -> Sequence[PodState]:
         """Return a workload's Pods; of a Job also removed Pods, but none that it has counted."""

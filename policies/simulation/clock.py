@@ -4,7 +4,7 @@ timeline of what happened.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -57,6 +57,13 @@ class Clock:
     @property
     def next_time(self) -> float | None:
         return self._due[0][0] if self._due else None
+
+    def join(self, tasks: Iterable[Task]) -> Steps:
+        """Wait in the running task until these tasks are done."""
+        for task in tasks:
+            while not task.done:
+                task.then_wake = self.running
+                yield None
 
     def advance(self) -> Callable[[], None]:
         """Advance to the next event, and return the call that runs it. Raises IndexError without events."""

@@ -693,10 +693,7 @@ class ControllerManager:
         if len(actions) == 1:
             yield from self._apply(actions[0])
             return
-        for task in [self.clock.spawn(self._apply(action)) for action in (actions[-1], *actions[:-1])]:
-            while not task.done:
-                task.then_wake = self.clock.running
-                yield None
+        yield from self.clock.join([self.clock.spawn(self._apply(action)) for action in (actions[-1], *actions[:-1])])
 
     def _apply(self, action: Action) -> Steps:
         if isinstance(action, CreatePod):
@@ -840,9 +837,6 @@ class Recreation:
 
     def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies) -> None:
         self._clock, self._api, self._latencies = clock, api, latencies
-
-    def start(self) -> None:
-        self._api.watchers.append(self.handle)
 
     def handle(self, change: Change) -> None:
         """Recreate a removed Pod if its controller is known but not simulated (see `ApiServer.recreated`)."""
@@ -1155,14 +1149,11 @@ class TaintEvictions:
         for action in deletes:
             key = action.namespace, action.name
             self._evicted.add(self._api.pods[key].pod.uid)
-            self._clock.spawn(self._delete(key, name))
+            self._clock.spawn(delete_for_taint(self._api, self._latencies, key, f"taint of {name}"))
         if left:
             self._scheduled[name] = left
             due = min(eviction.due for eviction in left.values())
             self._clock.at(due - self._api.epoch + _A_MOMENT, partial(self._check, name))
-
-    def _delete(self, key: PodKey, node: str) -> Steps:
-        return delete_for_taint(self._api, self._latencies, key, f"taint of {node}")
 
 
 class DeviceTaintEvictions:

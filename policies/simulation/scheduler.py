@@ -557,14 +557,6 @@ class Preemptor(NamedTuple):
     name: str
     priority: int
 
-    @classmethod
-    def of_pod(cls, pod: Pod) -> Preemptor:
-        return cls(pod.uid, pod.key, pod.effective_priority)
-
-    @classmethod
-    def of_group(cls, group: PodGroup) -> Preemptor:
-        return cls(group.uid, name_of_group(group), group.priority)
-
 
 @dataclass(slots=True)
 class _Attempt:
@@ -618,12 +610,13 @@ class PreemptionExecutor:
             return _PREEMPTING
         return None
 
-    def prepare_candidate(self, candidate: Candidate, preemptor: Pod) -> None:
-        self._prepare(candidate.node_name, candidate.victims, Preemptor.of_pod(preemptor))
+    def prepare_candidate(self, candidate: Candidate, pod: Pod) -> None:
+        preemptor = Preemptor(pod.uid, pod.key, pod.effective_priority)
+        self._prepare(candidate.node_name, candidate.victims, preemptor)
 
     def prepare_for_group(self, victims: Sequence[Pod], group: PodGroup) -> None:
         """Evict the victims for a PodGroup on all nodes, the last victim after all others."""
-        self._prepare("cluster", victims, Preemptor.of_group(group))
+        self._prepare("cluster", victims, Preemptor(group.uid, name_of_group(group), group.priority))
 
     def _prepare(self, node: str, pods: Sequence[Pod], preemptor: Preemptor) -> None:
         """Start the evictions of victims that are not terminating. Source: upstream `prepareCandidateAsync`."""
@@ -642,7 +635,9 @@ class PreemptionExecutor:
         attempt = _Attempt(preemptor, len(victims), (last.namespace, last.name))
         self._note(attempt)
         if first:
-            yield from self._in_parallel(first, attempt)
+            waiting = first[::-1]  # for as many concurrent workers as upstream has
+            workers = [self._clock.spawn(self._worker(waiting, attempt)) for _ in first[:PARALLELISM]]
+            yield from self._clock.join(workers)
         yield from self._preempt_pod(last, attempt)
         self._preempting.discard(preemptor.uid)
         self._last_victim.pop(preemptor.uid, None)
@@ -650,15 +645,6 @@ class PreemptionExecutor:
     def _note(self, attempt: _Attempt) -> None:
         if attempt.left == 1:
             self._last_victim[attempt.preemptor.uid] = attempt.last
-
-    def _in_parallel(self, victims: list[Pod], attempt: _Attempt) -> Steps:
-        """Evict victims with as many concurrent workers as upstream; continue when all have finished."""
-        waiting = victims[::-1]
-        workers = [self._clock.spawn(self._worker(waiting, attempt)) for _ in victims[:PARALLELISM]]
-        for worker in workers:
-            while not worker.done:
-                worker.then_wake = self._clock.running
-                yield None
 
     def _worker(self, waiting: list[Pod], attempt: _Attempt) -> Steps:
         while waiting:

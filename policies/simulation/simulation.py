@@ -141,26 +141,13 @@ def arrive(clock: Clock, api: ApiServer, latencies: Latencies, world: World, arr
         raise ValueError(f"no such operation for a {obj.get('kind')}: {arrival.op}")
     if arrival.op == "drain":
         drain(clock, api, latencies, text(obj, "metadata", "name"))
-    elif kind == registry.NODE:
-        _node(api, arrival)
-    elif kind == registry.POD:
-        _pod(api, world.admission, arrival)
-    elif kind == registry.POD_GROUP:
-        _pod_group(api, world, arrival)
-    elif kind == registry.CLAIM:
-        _claim(api, world, arrival)
-    elif kind == registry.VOLUME:
-        _volume(api, arrival)
-    elif kind == registry.RESOURCE_QUOTA:
-        _quota(api, arrival)
-    elif kind == registry.DISRUPTION_BUDGET or kind not in (
-        registry.PRIORITY_CLASS,
-        *registry.APPLIED,
-    ):  # these exist from the start
-        _workload(api, arrival)
+    elif kind in _STORES:
+        _STORES[kind](api, world, arrival)
+    elif kind == registry.DISRUPTION_BUDGET or kind not in (registry.PRIORITY_CLASS, *registry.APPLIED):
+        _workload(api, arrival)  # the others exist from the start
 
 
-def _node(api: ApiServer, arrival: Arrival) -> None:
+def _node(api: ApiServer, _: World, arrival: Arrival) -> None:
     name, change = text(arrival.object, "metadata", "name"), OPERATIONS[arrival.op].of_node
     node = api.nodes.get(name)
     if arrival.op == "create":
@@ -175,12 +162,12 @@ def _node(api: ApiServer, arrival: Arrival) -> None:
         api.remove_node(name)
 
 
-def _pod(api: ApiServer, admission: Callable[[ApiObject], Pod], arrival: Arrival) -> None:
+def _pod(api: ApiServer, world: World, arrival: Arrival) -> None:
     obj = arrival.object
     if arrival.op == "delete":
         api.delete_pod(_key(obj), "deleted", message="user")
         return
-    pod = admission(obj)
+    pod = world.admission(obj)
     if _key(obj) in api.pods:
         api.update_pod(pod, obj)
     elif arrival.op == "create":
@@ -214,17 +201,27 @@ def _claim(api: ApiServer, world: World, arrival: Arrival) -> None:
             api.storage.unlisted |= {key}
 
 
-def _volume(api: ApiServer, arrival: Arrival) -> None:
+def _volume(api: ApiServer, _: World, arrival: Arrival) -> None:
     name = text(arrival.object, "metadata", "name")
     if arrival.op == "create" and api.storage.volume(name) is None:
         volume = PersistentVolume.from_api({**arrival.object, "status": None})
         api.storage.put_volume(replace(volume, phase="Available"))
 
 
-def _quota(api: ApiServer, arrival: Arrival) -> None:
+def _quota(api: ApiServer, _: World, arrival: Arrival) -> None:
     if api.quotas is not None and arrival.op in ("create", "update"):
         quota = ResourceQuota.from_api({**arrival.object, "status": None})
         api.quotas.put(quota, [state for (namespace, _), state in api.pods.items() if namespace == quota.namespace])
+
+
+_STORES: Final = {
+    registry.NODE: _node,
+    registry.POD: _pod,
+    registry.POD_GROUP: _pod_group,
+    registry.CLAIM: _claim,
+    registry.VOLUME: _volume,
+    registry.RESOURCE_QUOTA: _quota,
+}
 
 
 def _key(obj: ApiObject) -> PodKey:
@@ -350,7 +347,7 @@ class Simulation:
         if world.controllers is None:
             self.clock.at(0.0, TaintEvictions(self.clock, self.api, latencies).start)
             self.clock.at(0.0, DeviceTaintEvictions(self.clock, self.api, latencies, base).start)
-        Recreation(self.clock, self.api, latencies).start()
+        self.api.watchers.append(Recreation(self.clock, self.api, latencies).handle)
         self._completions = Completions(self.api, self._await_completion)
         self._place = self.clock.reserve()
         """The reserved number that orders arrivals among other events of the same time."""

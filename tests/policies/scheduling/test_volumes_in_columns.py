@@ -279,8 +279,8 @@ def test_the_search_for_victims_ends_as_early_as_in_the_walk() -> None:
         prediction = policies.predict(snapshot, asked)
         if prediction.outcome == "preempts" and not prediction.without_columns:
             walked = test_vectorized.walked(snapshot, asked)
-            assert prediction._is_sampled == walked._is_sampled, number
-            sampled[walked._is_sampled] += 1
+            assert prediction._decision.is_sampled == walked._is_sampled, number
+            sampled[walked._decision.is_sampled] += 1
     assert min(sampled[True], sampled[False]) > 10, sampled
 
 
@@ -398,7 +398,7 @@ def test_nodes_at_their_limit_count_in_how_far_the_search_goes(limit: int | None
     for made in (make_storage_class("late"), make_claim("c", storageClassName="late")):
         cache.add(made.obj)
     asked = make_pod("asked").claim("c").priority(5).request(cpu="1")
-    assert answers_alike(cache.snapshot(), asked)._is_sampled == sampled
+    assert answers_alike(cache.snapshot(), asked)._decision.is_sampled == sampled
 
 
 def cache_of(meant: Semantics = DEFAULT, *made: Made) -> policies.Cache:
