@@ -678,7 +678,11 @@ def conditions(diff: Diff) -> set[str]:
 
 @dataclass(frozen=True)
 class _Applied:
-    """The change of manifests is applied, in the order of Flux, Argo CD and Helm."""
+    """The change of manifests is applied, in the order of Flux, Argo CD and Helm.
+
+    `beside`: objects that the Pods of `found` may need. `prune`: delete objects that the new version lacks. `order`: of
+    Flux Kustomizations.
+    """
 
     found: Sequence[Difference]
     beside: Sequence[Difference]
@@ -686,7 +690,32 @@ class _Applied:
     order: FluxOrder
 
     def question(self, start: Start) -> Question:
-        return question_of(self.found, start.cluster, prune=self.prune, beside=self.beside, order=self.order)
+        """Return the question. Raises InvalidInput if two directories define one object."""
+        alike: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
+        for difference in self.found:
+            alike[difference.changed.identity].append(difference)
+        for several in alike.values():
+            if len(several) > 1:
+                places = listed([item.changed.directory for item in several])
+                raise InvalidInput(
+                    f"{several[0].changed} changes in several directories ({places}). {FIX_OF_DIRECTORIES}"
+                )
+        needed = {item.changed.identity: item for item in self.beside}.values()
+
+        def position(difference: Difference) -> tuple[bool, int, tuple[int, int], int]:
+            """Deletions come last, as with Argo CD and Helm."""
+            obj, kind = (difference.after or difference.before), difference.changed.kind
+            step = position_of(obj.object) if obj else None
+            depth = self.order.depth(self.order.of(difference.changed.directory))
+            return (
+                difference.after is None,
+                depth,
+                step or (0, 0),
+                _ORDER.index(kind) if kind in _ORDER else len(_ORDER),
+            )
+
+        ordered = sorted([*self.found, *needed], key=position)
+        return Question("change applied", list(_arrivals(ordered, start.cluster, prune=self.prune)))
 
 
 def concerning(
@@ -713,40 +742,6 @@ def concerning(
         return cluster in steps or not any(step in clusters for step in steps)
 
     return [difference for difference in changed if concerns(difference)]
-
-
-def question_of(
-    differing: Sequence[Difference],
-    cluster: ClusterSnapshot,
-    *,
-    prune: bool,
-    beside: Sequence[Difference] = (),
-    order: FluxOrder | None = None,
-) -> Question:
-    """Return the question of applying the changed objects.
-
-    `prune`: delete objects that the new version lacks. `beside`: objects that their Pods may need. `order`: of Flux
-    Kustomizations. Raises InvalidInput if two directories define one object.
-    """
-    alike: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
-    for difference in differing:
-        alike[difference.changed.identity].append(difference)
-    for several in alike.values():
-        if len(several) > 1:
-            places = listed([item.changed.directory for item in several])
-            raise InvalidInput(f"{several[0].changed} changes in several directories ({places}). {FIX_OF_DIRECTORIES}")
-    needed = {item.changed.identity: item for item in beside}.values()
-    flux = order or FluxOrder(())
-
-    def position(difference: Difference) -> tuple[bool, int, tuple[int, int], int]:
-        """Deletions come last, as with Argo CD and Helm."""
-        obj, kind = (difference.after or difference.before), difference.changed.kind
-        step = position_of(obj.object) if obj else None
-        depth = flux.depth(flux.of(difference.changed.directory))
-        return difference.after is None, depth, step or (0, 0), _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
-
-    ordered = sorted([*differing, *needed], key=position)
-    return Question("change applied", list(_arrivals(ordered, cluster, prune=prune)))
 
 
 def _in_namespace(difference: Difference, places: Deployed, default: str) -> Difference:

@@ -26,25 +26,26 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.controllers.view import Key
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.class_change import ClassChange
 
 _KINDS: Final[dict[tuple[str, ...], str]] = {
-    ("deployment", "deployments", "deploy"): "apps/v1 Deployment",
-    ("replicaset", "replicasets", "rs"): "apps/v1 ReplicaSet",
-    ("statefulset", "statefulsets", "sts"): "apps/v1 StatefulSet",
-    ("replicationcontroller", "replicationcontrollers", "rc"): "v1 ReplicationController",
+    ("deployment", "deployments", "deploy"): "apps/Deployment",
+    ("replicaset", "replicasets", "rs"): "apps/ReplicaSet",
+    ("statefulset", "statefulsets", "sts"): "apps/StatefulSet",
+    ("replicationcontroller", "replicationcontrollers", "rc"): "/ReplicationController",
 }
-"""Names that kubectl accepts for a kind -> the kind."""
+"""Names that kubectl accepts for a kind -> `group/Kind`; all have the version v1."""
 _RESTARTED: Final[dict[tuple[str, ...], str]] = {
     **{names: kind for names, kind in _KINDS.items() if kind.startswith("apps/") and not kind.endswith("ReplicaSet")},
-    ("daemonset", "daemonsets", "ds"): "apps/v1 DaemonSet",
+    ("daemonset", "daemonsets", "ds"): "apps/DaemonSet",
 }
 """The kinds that `kubectl rollout restart` accepts, by name."""
 _CLASSED: Final[dict[tuple[str, ...], str]] = {
     **_RESTARTED,
     **_KINDS,
-    ("cronjob", "cronjobs", "cj"): "batch/v1 CronJob",
+    ("cronjob", "cronjobs", "cj"): "batch/CronJob",
 }
 """The kinds whose template can name another PriorityClass, by name. The template of a Job is immutable."""
 _INSTEAD: Final = {
@@ -197,9 +198,8 @@ def scaled(
     """
     if replicas > MAX_REPLICAS:
         raise InvalidInput(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")
-    version, kind, namespace, name = _named(cluster, workload, namespace, _KINDS)
-    arrival = _scaling(f"{version} {kind}", namespace, name, replicas)
-    target = f"{version.rpartition('/')[0]}/{kind}", namespace, name
+    target = _named(cluster, workload, namespace, _KINDS)
+    arrival = _scaling(target, replicas)
     scalers = [item for item in (autoscalers or {}).items() if replicas and target_of(item[0][0], item[1]) == target]
     notes, undone = [], ""
     for key, obj in scalers[:1]:
@@ -211,7 +211,7 @@ def scaled(
             undone = f" (HPA {scaler} would set it back to {kept})"
     present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
     verb = "already has" if present == replicas else "scaled to"
-    title = f"{kind} {namespace}/{name} {verb} {plural(replicas, 'replica')}{undone}"
+    title = f"{_text_of(target)} {verb} {plural(replicas, 'replica')}{undone}"
     return Question(title, [arrival], notes=notes)
 
 
@@ -221,10 +221,14 @@ def _limits_of(autoscaler: ApiObject) -> tuple[int, int]:
     return 1 if least is None else least, integer(at(autoscaler, *_MOST)) or 0
 
 
-def _scaling(resource: str, namespace: str, name: str, replicas: int) -> Arrival:
-    version, kind = resource.split(" ")
-    metadata = {"namespace": namespace, "name": name}
+def _scaling(target: Key, replicas: int) -> Arrival:
+    (group, _, kind), metadata = target[0].partition("/"), {"namespace": target[1], "name": target[2]}
+    version = f"{group}/v1" if group else "v1"
     return Arrival(0.0, "scale", {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas})
+
+
+def _text_of(workload: Key) -> str:
+    return f"{workload[0].rpartition('/')[2]} {workload[1]}/{workload[2]}"
 
 
 def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, str], ApiObject]) -> Question:
@@ -242,7 +246,7 @@ def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, st
             ignored.setdefault(why, []).append("/".join(key))
             continue
         before, after = before + _replicas(cluster.workloads[target].object), after + most
-        arrivals.append(_scaling(_SCALED[target[0]], *target[1:], most))
+        arrivals.append(_scaling(target, most))
     of = f"{len(arrivals)} of " if ignored else ""
     title = f"{of}{plural(len(autoscalers), 'HorizontalPodAutoscaler')} at maxReplicas"
     notes = [
@@ -254,13 +258,10 @@ def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, st
 
 _LEAST: Final = ("spec", "minReplicas")
 _MOST: Final = ("spec", "maxReplicas")
-_SCALED: Final = {
-    f"{names.partition(' ')[0].rpartition('/')[0]}/{names.partition(' ')[2]}": names for names in _KINDS.values()
-}
 """The `group/Kind` of workloads that a HorizontalPodAutoscaler scales -> apiVersion and kind."""
 
 
-def target_of(namespace: str, autoscaler: ApiObject) -> tuple[str, str, str]:
+def target_of(namespace: str, autoscaler: ApiObject) -> Key:
     """Return the (`group/Kind`, namespace, name) that a HorizontalPodAutoscaler scales."""
     version, kind, name = (text_at(autoscaler, "spec", "scaleTargetRef", key) for key in ("apiVersion", "kind", "name"))
     return f"{version.rpartition('/')[0]}/{kind}", namespace, name
@@ -271,12 +272,10 @@ def _replicas(workload: ApiObject) -> int:
     return 1 if replicas is None else replicas
 
 
-def _why_not_scaled(
-    cluster: ClusterSnapshot, autoscaler: ApiObject, target: tuple[str, str, str], number: int, left: int
-) -> str:
+def _why_not_scaled(cluster: ClusterSnapshot, autoscaler: ApiObject, target: Key, number: int, left: int) -> str:
     """Return why a HorizontalPodAutoscaler scales nothing, or ""."""
     most = integer(at(autoscaler, *_MOST)) or 0
-    if target[0] not in _SCALED:
+    if target[0] not in _KINDS.values():
         return "scales another kind than Deployment, ReplicaSet, StatefulSet and ReplicationController"
     if target not in cluster.workloads:
         return "its workload is not in the cluster"
@@ -292,11 +291,9 @@ def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question
 
     Raises InvalidInput.
     """
-    version, kind, namespace, name = _named(cluster, workload, namespace, _RESTARTED)
-    stored = cluster.workload(_kind_of(f"{version} {kind}"), namespace, name)
-    assert stored is not None
-    arrivals = [Arrival(0.0, "update", restarted(stored.object).object)]
-    return Question(f"{kind} {namespace}/{name} restarted", arrivals, restarts=True)
+    key = _named(cluster, workload, namespace, _RESTARTED)
+    arrivals = [Arrival(0.0, "update", restarted(cluster.workloads[key].object).object)]
+    return Question(f"{_text_of(key)} restarted", arrivals, restarts=True)
 
 
 def workloads_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str) -> list[ApiObject]:
@@ -305,20 +302,17 @@ def workloads_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str)
     An argument is `KIND/NAME`, or `KEY=VALUE[,KEY=VALUE]` of labels and of `namespace`, which may be a shell pattern
     (default: `namespace`). Raises InvalidInput for arguments that select nothing.
     """
-    selected: dict[tuple[str, str, str], ApiObject] = {}
+    selected: dict[Key, ApiObject] = {}
     for argument in which:
-        if "=" not in argument:
-            version, kind, there, name = _named(cluster, argument, namespace, _CLASSED)
-            keys = [(_kind_of(f"{version} {kind}"), there, name)]
-        else:
-            keys = _labelled(cluster, argument, namespace)
+        by_name = "=" not in argument
+        keys = [_named(cluster, argument, namespace, _CLASSED)] if by_name else _labelled(cluster, argument, namespace)
         selected |= {key: cluster.workloads[key].object for key in keys}
     return [obj for _, obj in sorted(selected.items())]
 
 
-def _labelled(cluster: ClusterSnapshot, selector: str, namespace: str) -> list[tuple[str, str, str]]:
+def _labelled(cluster: ClusterSnapshot, selector: str, namespace: str) -> list[Key]:
     pattern, labels = _labels_of(cluster, selector, namespace)
-    kinds = {_kind_of(kind) for kind in _CLASSED.values()}
+    kinds = _CLASSED.values()
     keys = _inside(cluster, kinds, pattern, labels)
     if not keys:
         what = f"no workload in namespace {quote(pattern)} matches {quote(selector)}"
@@ -346,9 +340,7 @@ def _labels_of(cluster: ClusterSnapshot, selector: str, namespace: str) -> tuple
     return labels.pop("namespace", namespace), labels
 
 
-def _inside(
-    cluster: ClusterSnapshot, kinds: Container[str], pattern: str, labels: Mapping[str, str]
-) -> list[tuple[str, str, str]]:
+def _inside(cluster: ClusterSnapshot, kinds: Container[str], pattern: str, labels: Mapping[str, str]) -> list[Key]:
     return [
         key
         for key, workload in cluster.workloads.items()
@@ -357,10 +349,8 @@ def _inside(
     ]
 
 
-def _named(
-    cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Mapping[tuple[str, ...], str]
-) -> tuple[str, str, str, str]:
-    """Return apiVersion, kind, namespace and name of a workload given as `KIND/NAME`, `NAMESPACE/KIND/NAME`, or
+def _named(cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> Key:
+    """Return the key of a workload given as `KIND/NAME`, `NAMESPACE/KIND/NAME`, or
     `NAMESPACE/NAME` if the name has one kind. `kinds`: names accepted for a kind -> the kind.
 
     Raises InvalidInput for other arguments and unknown workloads.
@@ -369,57 +359,48 @@ def _named(
     if len(parts) == 3:
         namespace, *parts = parts
     kind, name = parts if len(parts) == 2 else (workload, "")
-    resource = _resource_of(kind, kinds)
-    if resource is None and workload.count("/") == 1 and (resource := _of_one_kind(cluster, kind, name, kinds)):
+    found = _kind_called(kind, kinds)
+    if found is None and workload.count("/") == 1 and (found := _of_one_kind(cluster, kind, name, kinds)):
         namespace = kind
-    if not resource or not name:
+    if not found or not name:
         known = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
         fix = _with_kind(cluster, workload, namespace, kinds)
         instead = _INSTEAD.get(kind.lower(), "write NAMESPACE/KIND/NAME")
         more = f". Fix: {fix}" if fix else f" of a supported kind. Fix: {instead}; known: {known}"
         raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload{more}")
-    version, kind = resource.split(" ")
-    if cluster.workload(_kind_of(resource), namespace, name) is None:
-        near = elsewhere(cluster, _kind_of(resource), namespace, name, _with_kind(cluster, name, namespace, kinds))
-        raise InvalidInput(f"{kind} {namespace}/{name} not found{near}")
-    return version, kind, namespace, name
+    key = found, namespace, name
+    if key not in cluster.workloads:
+        near = elsewhere(cluster, *key, _with_kind(cluster, name, namespace, kinds))
+        raise InvalidInput(f"{_text_of(key)} not found{near}")
+    return key
 
 
-def _resource_of(kind: str, kinds: Mapping[tuple[str, ...], str]) -> str | None:
-    """Return the kind with this name, as kubectl accepts it: `deploy`, `deployment.apps`; None if there is none."""
-    name, _, group = kind.lower().partition(".")
-    resource = next((resource for names, resource in kinds.items() if name in names), None)
-    return None if resource is None or group not in ("", *_groups(resource)) else resource
+def _kind_called(kind: str, kinds: Mapping[tuple[str, ...], str]) -> str | None:
+    """Return the kind with this name, as kubectl accepts it: `deploy`, `deployment.apps`, `deployment.v1.apps`; None if
+    there is none.
+    """
+    name, _, suffix = kind.lower().partition(".")
+    found = next((each for names, each in kinds.items() if name in names), None)
+    group = found.partition("/")[0] if found else ""
+    return found if suffix in ("", *((group, f"v1.{group}") if group else ())) else None
 
 
 def _of_one_kind(
     cluster: ClusterSnapshot, namespace: str, name: str, kinds: Mapping[tuple[str, ...], str]
 ) -> str | None:
     """Return the kind of the only workload with this name in the namespace; None for none or several."""
-    found = [kind for kind in kinds.values() if (_kind_of(kind), namespace, name) in cluster.workloads]
+    found = [kind for kind in kinds.values() if (kind, namespace, name) in cluster.workloads]
     return found[0] if len(found) == 1 else None
 
 
 def _with_kind(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> str:
     """Return a fix for a name without a kind, such as `write shop/deployment/web`; "" for unknown names."""
-    resources = {_kind_of(prefix): names[0] for names, prefix in kinds.items()}
-    matches = [
-        (key[1] != namespace, key[1], resources[key[0]]) for key in cluster.workloads if _is_named(key, name, resources)
-    ]
-    if not matches:
+    resources = {each: names[0] for names, each in kinds.items()}
+    keys = [key for key in cluster.workloads if key[2] == name and key[0] in resources]
+    if not keys:
         return ""
-    elsewhere, there, resource = min(matches)
+    elsewhere, there, resource = min((key[1] != namespace, key[1], resources[key[0]]) for key in keys)
     return f"write {f'{there}/' if elsewhere else ''}{resource}/{name}"
-
-
-def _is_named(key: tuple[str, str, str], name: str, kinds: Container[str]) -> bool:
-    return key[2] == name and key[0] in kinds
-
-
-def _kind_of(resource: str) -> str:
-    """Return the group and kind of an apiVersion and kind: `apps/Deployment` for `apps/v1 Deployment`."""
-    version, kind = resource.split(" ")
-    return f"{version.rpartition('/')[0]}/{kind}"
 
 
 def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str, fix: str = "") -> str:
@@ -461,15 +442,6 @@ def namespace_not_found(cluster: ClusterSnapshot, namespace: str) -> str:
     if namespace in namespaces:
         return ""
     return f"; namespace {quote(namespace)} not found{suggested(namespace, namespaces)}"
-
-
-def _groups(kind: str) -> tuple[str, ...]:
-    """Return the suffixes that kubectl accepts after the name of a resource and a dot: group, or version and group.
-
-    `kind`: apiVersion and kind, such as `apps/v1 Deployment`.
-    """
-    group, _, version = kind.partition(" ")[0].rpartition("/")
-    return (group, f"{version}.{group}") if group else ()
 
 
 _FIX_OF_ABSENT: Final = ". Fix: name its namespace in the file or by -n, or remove it from the file"

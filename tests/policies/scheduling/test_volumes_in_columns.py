@@ -279,7 +279,7 @@ def test_the_search_for_victims_ends_as_early_as_in_the_walk() -> None:
         prediction = policies.predict(snapshot, asked)
         if prediction.outcome == "preempts" and not prediction.without_columns:
             walked = test_vectorized.walked(snapshot, asked)
-            assert prediction._decision.is_sampled == walked._is_sampled, number
+            assert prediction._decision.is_sampled == walked._decision.is_sampled, number
             sampled[walked._decision.is_sampled] += 1
     assert min(sampled[True], sampled[False]) > 10, sampled
 
