@@ -61,21 +61,17 @@ class Rejection(NamedTuple):
     error: str = ""
 
 
-class Filtered:
+class Filtered(NamedTuple):
     """The result of the filters: feasible nodes, the statuses of other nodes, and the status with which PreFilter
     rejected the Pod (`rejected`).
 
     `restricting`: the plugins whose PreFilter excluded nodes.
     """
 
-    def __init__(
-        self,
-        nodes: Sequence[NodeInfo],
-        statuses: NodeToStatus,
-        rejected: Status | None = None,
-        restricting: Sequence[str] = (),
-    ) -> None:
-        self.nodes, self.statuses, self.rejected, self.restricting = nodes, statuses, rejected, restricting
+    nodes: Sequence[NodeInfo]
+    statuses: NodeToStatus
+    rejected: Status | None = None
+    restricting: Sequence[str] = ()
 
     @property
     def error(self) -> str:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter, itemgetter
 from threading import RLock
@@ -37,6 +38,7 @@ _INT64: Final = 2**63 - 1
 _IMMENSE: Final = 2**60
 
 
+@dataclass(slots=True, eq=False)
 class Columns:
     """The allocatable and requested resources of nodes as int64 arrays of shape [resource, node].
 
@@ -45,19 +47,12 @@ class Columns:
     count them. `serials`: [node], serials of the NodeInfos. `largest`: an upper bound of all requested amounts.
     """
 
-    __slots__ = ("allocatable", "largest", "non_zero", "requested", "resources", "serials")
-
-    def __init__(
-        self,
-        resources: tuple[str, ...],
-        allocatable: NDArray[np.int64],
-        requested: NDArray[np.int64],
-        non_zero: NDArray[np.int64],
-        serials: NDArray[np.int64],
-    ) -> None:
-        self.resources, self.largest = resources, 0
-        self.allocatable, self.requested, self.non_zero = allocatable, requested, non_zero
-        self.serials = serials
+    resources: tuple[str, ...]
+    allocatable: NDArray[np.int64]
+    requested: NDArray[np.int64]
+    non_zero: NDArray[np.int64]
+    serials: NDArray[np.int64]
+    largest: int = field(default=0, init=False)
 
     @classmethod
     def build(cls, node_infos: Sequence[NodeInfo]) -> Columns:

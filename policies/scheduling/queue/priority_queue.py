@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import count
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 Key = tuple[str, str]
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class QueueingParams:
     """The queue's state of a Pod or PodGroup (entity). Times in seconds. Source: upstream `QueueingParams`.
 
@@ -44,29 +46,17 @@ class QueueingParams:
     yet. `gating_plugin`: the PreEnqueue plugin that gates the entity, or "".
     """
 
-    __slots__ = (
-        "attempts",
-        "backoff_expiration",
-        "consecutive_errors",
-        "flushed",
-        "gating_events",
-        "gating_plugin",
-        "pending_plugins",
-        "timestamp",
-        "unschedulable_count",
-        "unschedulable_plugins",
-    )
-
-    def __init__(self, timestamp: float) -> None:
-        self.timestamp = timestamp
-        self.attempts = self.unschedulable_count = self.consecutive_errors = 0
-        self.backoff_expiration: float | None = None
-        self.unschedulable_plugins: set[str] = set()
-        self.pending_plugins: set[str] = set()
-        self.gating_plugin = ""
-        self.gating_events: tuple[ClusterEvent, ...] = ()
-        self.flushed = float("-inf")
-        """Time of the last flush of unschedulable Pods that included this entity, in seconds."""
+    timestamp: float
+    attempts: int = 0
+    unschedulable_count: int = 0
+    consecutive_errors: int = 0
+    backoff_expiration: float | None = None
+    unschedulable_plugins: set[str] = field(default_factory=set)
+    pending_plugins: set[str] = field(default_factory=set)
+    gating_plugin: str = ""
+    gating_events: tuple[ClusterEvent, ...] = ()
+    flushed: float = float("-inf")
+    """Time of the last flush of unschedulable Pods that included this entity, in seconds."""
 
     @property
     def unschedulable_since(self) -> float:
@@ -84,14 +74,11 @@ class QueueingParams:
         return bool(self.unschedulable_plugins or self.pending_plugins)
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class QueuedPodInfo(QueueingParams):
     """A Pod in the scheduling queue, with the state of its attempts. Source: upstream `QueuedPodInfo`."""
 
-    __slots__ = ("pod",)
-
-    def __init__(self, pod: Pod, timestamp: float) -> None:
-        super().__init__(timestamp)
-        self.pod = pod
+    pod: Pod
 
     @property
     def key(self) -> Key:
@@ -117,15 +104,12 @@ class QueuedPodInfo(QueueingParams):
         return bool(rejected or pending) and rejected.isdisjoint(plugins) and pending.isdisjoint(plugins)
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class QueuedPodGroupInfo(QueueingParams):
     """A PodGroup in the queue, with its queued Pods in the order of its cycle. Source: `QueuedPodGroupInfo`."""
 
-    __slots__ = ("group", "members")
-
-    def __init__(self, group: PodGroup, timestamp: float) -> None:
-        super().__init__(timestamp)
-        self.group = group
-        self.members: list[QueuedPodInfo] = []
+    group: PodGroup
+    members: list[QueuedPodInfo] = field(default_factory=list)
 
     @property
     def key(self) -> Key:
@@ -442,7 +426,7 @@ class PodGroupQueue:
         elif self._popped == key:
             self._pending.setdefault(key, {})[info.key] = info
         else:
-            group = QueuedPodGroupInfo(self._groups[key], info.timestamp)
+            group = QueuedPodGroupInfo(group=self._groups[key], timestamp=info.timestamp)
             group.add(info)
             self._queue.to_active(group)
 
@@ -510,7 +494,7 @@ class PodGroupQueue:
             self._incomplete.setdefault(key, {}).update(pending)
             return
         tried_before = {member.pod.identity for member in tried.members}
-        info = QueuedPodGroupInfo(self._groups[key], tried.timestamp)
+        info = QueuedPodGroupInfo(group=self._groups[key], timestamp=tried.timestamp)
         info.attempts, info.backoff_expiration = tried.attempts, tried.backoff_expiration
         info.unschedulable_count, info.consecutive_errors = tried.unschedulable_count, tried.consecutive_errors
         for member in pending.values():
@@ -661,7 +645,7 @@ class PriorityQueue:
         self._add(pod, UNSCHEDULED_POD_ADD)
 
     def _add(self, pod: Pod, event: ClusterEvent) -> None:
-        info = QueuedPodInfo(pod, self.now())
+        info = QueuedPodInfo(pod=pod, timestamp=self.now())
         if self.groups is not None and pod.spec.pod_group:
             self.nominator.add(pod)
             self.groups.add(info)

@@ -256,7 +256,9 @@ def test_an_own_order_of_the_queue_is_reported() -> None:
 
 
 def test_priority_sort_is_the_order_of_the_queue() -> None:
-    infos = [QueuedPodInfo(Pod.from_api(make_pod("p").priority(p).obj), t) for p, t in ((1, 0), (5, 9), (5, 2))]
+    infos = [
+        QueuedPodInfo(pod=Pod.from_api(make_pod("p").priority(p).obj), timestamp=t) for p, t in ((1, 0), (5, 9), (5, 2))
+    ]
     ordered = [infos[2], infos[1], infos[0]]
     less = policies.predict(cluster(DEFAULT, make_node("n1")), make_pod("p").obj).framework.plugin("PrioritySort").less
     assert sorted(infos, key=lambda info: queue_order(info.priority, info.timestamp)) == ordered

@@ -294,7 +294,7 @@ def test_a_heap_gives_its_pods_in_order(steps: list[tuple[str, int, bool]]) -> N
         if takes:
             assert (heap.take(("default", name)) is None) == (there.pop(name, None) is None)
         else:
-            heap.put(QueuedPodInfo(view(make_pod(name)), when))
+            heap.put(QueuedPodInfo(pod=view(make_pod(name)), timestamp=when))
             there[name] = when
     popped = []
     while (info := heap.pop()) is not None:
