@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -116,17 +116,6 @@ class _OfClass(NamedTuple):
     prebound: dict[tuple[str, str], list[PersistentVolume]]
 
 
-class Suits(NamedTuple):
-    """The checks whether a volume suits a claim, without node affinity.
-
-    `could_hold`: size, mode and attributes class suit the claim. `available`: an unbound volume matches the selector
-    and access modes.
-    """
-
-    could_hold: Callable[[PersistentVolume, PersistentVolumeClaim], bool]
-    available: Callable[[PersistentVolume, PersistentVolumeClaim], bool]
-
-
 def unmountable(
     problem: NodeFit, claims: Iterable[PersistentVolumeClaim]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -153,7 +142,7 @@ def unmountable(
     return conflict, missing
 
 
-def unbindable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim], suits: Suits) -> NDArray[np.int64]:
+def unbindable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim]) -> NDArray[np.int64]:
     """Return [node]: why the node cannot bind or provision volumes for unbound claims (REFUSED or TIGHT); 0 if the node
     can.
 
@@ -176,7 +165,7 @@ def unbindable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim], suits:
     lacking = [np.zeros(0, np.bool_)] * len(to_match)
     for storage_class in dict.fromkeys(claim.storage_class for claim in to_match):
         places = [place for place, claim in enumerate(to_match) if claim.storage_class == storage_class]
-        for place, where in zip(places, _unavailable(problem, [to_match[p] for p in places], suits), strict=True):
+        for place, where in zip(places, _unavailable(problem, [to_match[p] for p in places]), strict=True):
             lacking[place] = where
     for claim, where in (*to_provide, *zip(to_match, lacking, strict=True)):
         charge(problem.row)
@@ -194,23 +183,21 @@ def _only(problem: NodeFit, name: str) -> NDArray[np.bool_]:
     return mask
 
 
-def _unavailable(
-    problem: NodeFit, claims: Sequence[PersistentVolumeClaim], suits: Suits
-) -> Sequence[NDArray[np.bool_]]:
+def _unavailable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim]) -> Sequence[NDArray[np.bool_]]:
     """Return a bool array [node] for each claim: whether no volume on the node suits the claim.
 
     `claims`: claims of one StorageClass, smallest first. Raises NotValid.
     """
     parts = _volumes(problem.snapshot.objects.volumes, claims[0].storage_class)
     first = claims[0]
-    prebound = [_prebound(parts, claim, suits) for claim in claims]
+    prebound = [_prebound(parts, claim) for claim in claims]
     if not any(prebound) and all(_wanted_fields(claim) == _wanted_fields(first) for claim in claims[1:]):
-        counts = _free(problem, parts, first, suits).counts(problem.matrix.nodes)
+        counts = _free(problem, parts, first).counts(problem.matrix.nodes)
         return [counts <= before for before in range(len(claims))]
     if len(claims) == 1:
         # One that is meant for the claim is taken, or nothing is.
         return [~reached(problem.matrix.nodes, prebound[0][0].node_affinity)]
-    return _one_after_the_other(problem, claims, parts, prebound, suits)
+    return _one_after_the_other(problem, claims, parts, prebound)
 
 
 def _one_after_the_other(
@@ -218,7 +205,6 @@ def _one_after_the_other(
     claims: Sequence[PersistentVolumeClaim],
     parts: Sequence[_OfClass],
     prebound: Sequence[Sequence[PersistentVolume]],
-    suits: Suits,
 ) -> list[NDArray[np.bool_]]:
     """Return a bool array [node] for each claim: whether no volume on the node is left for the claim. Raises NotValid.
 
@@ -243,7 +229,7 @@ def _one_after_the_other(
             assumed[volume.name] = assumed.get(volume.name, no_nodes) | gets
             bound |= gets
             unbound &= ~here
-        fitting = (v for v in free if suits.could_hold(v, claim) and suits.available(v, claim))
+        fitting = (v for v in free if could_hold(v, claim) and available_for(v, claim))
         for volume in sorted(fitting, key=lambda v: (v.capacity, v.name)):
             gets = unbound & ~bound & ~assumed.get(volume.name, no_nodes) & reached(nodes, volume.node_affinity)
             assumed[volume.name] = assumed.get(volume.name, no_nodes) | gets
@@ -252,22 +238,22 @@ def _one_after_the_other(
     return mask
 
 
-def _prebound(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> list[PersistentVolume]:
+def _prebound(parts: Sequence[_OfClass], claim: PersistentVolumeClaim) -> list[PersistentVolume]:
     """Return the suitable volumes that are reserved for a claim, sorted by name."""
     volumes = [volume for part in parts for volume in part.prebound.get((claim.namespace, claim.name), ())]
     charge(len(volumes) + len(parts) // 8)
-    fitting = [volume for volume in volumes if volume.bound_to(claim) and suits.could_hold(volume, claim)]
+    fitting = [volume for volume in volumes if volume.bound_to(claim) and could_hold(volume, claim)]
     return sorted(fitting, key=lambda volume: volume.name)
 
 
-def _free(problem: NodeFit, parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> Selectors:
+def _free(problem: NodeFit, parts: Sequence[_OfClass], claim: PersistentVolumeClaim) -> Selectors:
     """Return selectors of the nodes with suitable unbound volumes for a claim; cached until volumes change."""
 
     def compute() -> Selectors:
         selectors = Selectors()
         for part in parts:
             for volume in each(part.free, 1):
-                if suits.could_hold(volume, claim) and suits.available(volume, claim):
+                if could_hold(volume, claim) and available_for(volume, claim):
                     selectors.add_affinity(volume.node_affinity)
         return selectors
 
@@ -530,7 +516,7 @@ class VolumeBinding(Plugin, FilterInColumns):
         conflict, missing = unmountable(problem, claims.bound)
         codes = conflict + _MISSING * missing
         if claims.delayed:
-            codes += _DELAYED * unbindable(problem, claims.delayed, Suits(could_hold, available_for))
+            codes += _DELAYED * unbindable(problem, claims.delayed)
         problem.narrow(self.name, Rejections(np.where(codes > 0, codes, PASSES), _STATUSES))
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
