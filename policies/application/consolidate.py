@@ -166,29 +166,45 @@ def consolidate(
         )
 
     try:
-        return _answer(head_of(snapshot, _ASSUMES), state, disruption_of)
+        predicted = _predicted(state, disruption_of)
     except NotPredicted as reason:
         raise InvalidInput(f"not predicted: {reason}") from None
+    return _answer(head_of(snapshot, _ASSUMES), state, predicted)
 
 
-def _answer(head: AnswerHead, state: ClusterState, disruption_of: Callable[[Choices], Disruption]) -> Consolidation:
-    """Return the answer of one round of Karpenter, and compare it with rounds with another order of equal nodes."""
+class _Predicted(NamedTuple):
+    disruption: Disruption
+    alternatives: Sequence[Sequence[str]]
+    arbitrary: bool
+    waits: str
+    not_predicted: str
+
+
+def _predicted(state: ClusterState, disruption_of: Callable[[Choices], Disruption]) -> _Predicted:
+    """Return one round of Karpenter, and others with another order of equal nodes."""
     choices, cut_short, alternatives = Choices(), "", set[tuple[str, ...]]()
     disruption = disruption_of(choices)
     round_ = disruption.round
+    if state.unsynced:
+        return _Predicted(disruption, (), False, _WAITS, "")
     try:
         with metered(lambda: False):
-            if not state.unsynced:
-                disruption.run()
+            disruption.run()
             if choices.arbitrary and len(state.nodes) <= _MAX_NODES_OF_RUNS:
                 others = [disruption_of(Choices(Random(number))).run() for number in range(_RUNS)]
                 alternatives = {_names(other.command) for other in others} - {_names(round_.command)}
                 choices.arbitrary = bool(alternatives)
     except CutShort as reason:
         cut_short = "" if round_.command else str(reason)
-    waits = _WAITS if state.unsynced else round_.error
+    return _Predicted(
+        disruption, sorted(alternatives), choices.arbitrary, round_.error, round_.not_predicted or cut_short
+    )
+
+
+def _answer(head: AnswerHead, state: ClusterState, predicted: _Predicted) -> Consolidation:
+    disruption, round_ = predicted.disruption, predicted.disruption.round
     command, removed = round_.command, _names(round_.command)
-    unknown = _NOT_CHECKED if command else waits or "not predicted"
+    unknown = _NOT_CHECKED if command else predicted.waits or "not predicted"
     return Consolidation(
         head,
         reason=command.reason if command else "",
@@ -204,11 +220,11 @@ def _answer(head: AnswerHead, state: ClusterState, disruption_of: Callable[[Choi
             AllowedDisruptions(pool.name, pool.nodes, *map(pool.limit, (EMPTY, DRIFTED, UNDERUTILIZED)))
             for _, pool in sorted(disruption.pools.items())
         ],
-        alternatives=sorted(alternatives),
-        arbitrary=choices.arbitrary,
+        alternatives=predicted.alternatives,
+        arbitrary=predicted.arbitrary,
         drifting=sorted(disruption.drifting()),
-        waits=waits,
-        not_predicted=round_.not_predicted or cut_short,
+        waits=predicted.waits,
+        not_predicted=predicted.not_predicted,
     )
 
 

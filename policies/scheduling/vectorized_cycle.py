@@ -51,7 +51,15 @@ from forewarn.policies.scheduling.vectorized.lower_priority_pods import (
     lower_priority_pods_of,
     victims_on,
 )
-from forewarn.policies.scheduling.vectorized.node_fit import MAX, PASSES, NodeFit, Present, Rejections, rejected
+from forewarn.policies.scheduling.vectorized.node_fit import (
+    MAX,
+    PASSES,
+    NodeFit,
+    Present,
+    Rejections,
+    WithoutLower,
+    rejected,
+)
 from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, is_large, pod_matrix_of, read_by_filters
 
 if TYPE_CHECKING:
@@ -61,7 +69,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
     from forewarn.policies.scheduling.framework import Framework, StaticFilter
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, RequiredAffinity
     from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables
 
 
@@ -505,29 +512,6 @@ def decide(framework: Framework, pod: Pod) -> Decision:
     """
     with framework.snapshot.derived.locked():
         return Cycle(framework.snapshot, pod, framework).decision
-
-
-class WithoutLower(Present):
-    """The amounts in use on each node if all Pods with lower priority were removed."""
-
-    def __init__(self, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
-        self._lower, self._matrix = lower, matrix
-
-    def of(self, demand: CapacityConstraint) -> NDArray[np.int64]:
-        """Return [node]: the amount of a resource in use, or the count of Pods for a constraint."""
-        if demand.constraint is None:
-            return demand.present - self._lower.total(demand.resource, self._matrix)
-        constraint = demand.constraint
-        return demand.present - self._lower.amounts_at(constraint.per_kind, constraint.counts).total
-
-    def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
-        """Return [node], bool: whether the Pod's required affinity is satisfied."""
-        return affinity.when_removed(np.arange(len(affinity.now)), self._lower.kind)
-
-    def affinity_met_with_nominated(self, problem: NodeFit, affinity: RequiredAffinity) -> NDArray[np.bool_]:
-        """Return the same as `affinity_met`, but with the Pods nominated to each node."""
-        nominated = problem.of_nominated(affinity.per_kind) > 0
-        return self.affinity_met(affinity) | (affinity.labelled & nominated)
 
 
 def percentage_of(framework: Framework) -> int:

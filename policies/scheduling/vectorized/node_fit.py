@@ -503,3 +503,26 @@ class Present:
         """Return [node], bool: whether the amount in use on the node exceeds the limit."""
         charge(len(demand.limit) // VECTOR)
         return demand._replace(present=self.of(demand)).exceeded
+
+
+class WithoutLower(Present):
+    """The amounts in use on each node if all Pods with lower priority were removed."""
+
+    def __init__(self, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
+        self._lower, self._matrix = lower, matrix
+
+    def of(self, demand: CapacityConstraint) -> NDArray[np.int64]:
+        """Return [node]: the amount of a resource in use, or the count of Pods for a constraint."""
+        if demand.constraint is None:
+            return demand.present - self._lower.total(demand.resource, self._matrix)
+        constraint = demand.constraint
+        return demand.present - self._lower.amounts_at(constraint.per_kind, constraint.counts).total
+
+    def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
+        """Return [node], bool: whether the Pod's required affinity is satisfied."""
+        return affinity.when_removed(np.arange(len(affinity.now)), self._lower.kind)
+
+    def affinity_met_with_nominated(self, problem: NodeFit, affinity: RequiredAffinity) -> NDArray[np.bool_]:
+        """Return the same as `affinity_met`, but with the Pods nominated to each node."""
+        nominated = problem.of_nominated(affinity.per_kind) > 0
+        return self.affinity_met(affinity) | (affinity.labelled & nominated)
