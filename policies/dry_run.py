@@ -183,7 +183,7 @@ CLASSES: Final = Kind(
     "PriorityClass.scheduling.k8s.io",
     namespaced=False,
 )
-_KINDS: Final = {kinds.POD: PODS, kinds.RESOURCE_QUOTA: QUOTAS, kinds.PRIORITY_CLASS: CLASSES}
+_KINDS = {kinds.POD: PODS, kinds.RESOURCE_QUOTA: QUOTAS, kinds.PRIORITY_CLASS: CLASSES}
 _GROUPS: Final = {
     (version, kind): Kind(
         struct,
@@ -196,10 +196,13 @@ _GROUPS: Final = {
 }
 
 
+_KINDS |= {kind: known for (_, kind), known in _GROUPS.items()}
+
+
 def kind_of(obj: ApiObject) -> Kind | None:
-    """Return the kind of an object; None if not modelled. PodGroups and Workloads have a Kind for each version."""
+    """Return the kind of an object, of another version if its version is unknown; None if not modelled."""
     kind = group_kind(obj)
-    return _KINDS.get(kind) or _GROUPS.get((str(obj.get("apiVersion")), kind))
+    return _GROUPS.get((str(obj.get("apiVersion")), kind)) or _KINDS.get(kind)
 
 
 @dataclass(frozen=True, slots=True)

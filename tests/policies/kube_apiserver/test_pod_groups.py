@@ -94,7 +94,7 @@ def test_kube_apiserver_rejects_groups_if_the_gate_is_off() -> None:
 def test_each_minor_serves_its_versions(minor: int, served: list[str]) -> None:
     codes = {
         version: dry_run(ReviewedObject(obj), cluster_of(), Options(minor=minor)).code
-        for version, obj in ((v, group(v)) for v in ("v1alpha2", "v1alpha3", "v1beta1"))
+        for version, obj in ((v, group(v)) for v in ("v1alpha2", "v1alpha3", "v1beta1", "v1beta7"))
     }
     assert [version for version, code in codes.items() if code == 201] == served
 
