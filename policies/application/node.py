@@ -118,6 +118,8 @@ def node_pressure(cache: Cache, node_pods: NodePods, request: PressureRequest) -
 
     Raises SourceError, InvalidInput and InvalidObject.
     """
+    if why := cache.semantics.unknown:
+        raise InvalidObject(f"not predicted: {why}")
     node_named(cache.snapshot(), request.node)
     head = head_of(cache.snapshot())
     if request.signal and not request.stats:
@@ -255,10 +257,8 @@ def namespace_and_name(name: str, namespace: str) -> tuple[str, str]:
 
 def resize(pods: StoredPods, request: ResizeRequest) -> ResizeResult:
     """Predict a resize; changes `pods`. Raises SourceError, InvalidInput and InvalidObject."""
-    semantics = pods.cache.semantics
-    if semantics.unknown:
-        raise SourceError("--kubernetes-version", semantics.unknown)
-    if request.preempts and not semantics.resizes_can_preempt:
+    pods.cache.check_release()
+    if request.preempts and not pods.cache.semantics.resizes_can_preempt:
         raise SourceError("--feature-gates", f"{GATE} came with Kubernetes {Semantics.resizes_can_preempt.first}")
     wanted = Wanted(request.container, request.requests, request.limits)
     results = list(results_of(pods, _names(request, pods), wanted, preempts=request.preempts))

@@ -303,6 +303,11 @@ class Cache:
         self._semantics = semantics
         self._pods_by_node.set_schedulers(semantics.scheduler_names, self._tables[registry.POD].freeze().values())
 
+    def check_release(self) -> None:
+        """Raise InvalidObject if forewarn does not predict the cluster's release."""
+        if why := self.semantics.unknown:
+            raise InvalidObject(f"not predicted: {why}. Fix: set a Kubernetes version to predict it as another release")
+
     def add(self, obj: ApiObject) -> bool:
         """Add an API object, replacing the one of the same identity. Return False if the kind is ignored.
 

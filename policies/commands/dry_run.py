@@ -35,7 +35,6 @@ from forewarn.policies.kube_apiserver.validation.strict import strict_error, unk
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, json_type
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options
-from forewarn.policies.releases.minors import PREDICTED_MINORS
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.render.head import line_of
 from forewarn.policies.scheduling.caveats import assumptions
@@ -135,14 +134,14 @@ def main(arguments: Sequence[str]) -> int:
             answer = partial(answer_case, options=options, semantics=release.semantics())
             return run_batch(given.batch, answer, _decode)
         cache = settle(loaded(run) if run.cluster else Cache(), release)
-    except SourceError as fault:
+        cache.check_release()
+    except (SourceError, InvalidObject) as fault:
         return _complain(fault, status_of(fault))
-    reported_minor = cache.reported_minor if cache.reported_minor in PREDICTED_MINORS else None
     if cache.semantics.preview:
         print_notice(f"forewarn dry-run: {cache.semantics.preview}")
     request = _Request(given.filename, given.namespace, given.validate, given.fail_on, run.output.form)
     with run.output.redirected():
-        status = _files(request, cache.snapshot(), options._replace(minor=release.minor or reported_minor))
+        status = _files(request, cache.snapshot(), options._replace(minor=release.minor or cache.reported_minor))
     if run.cluster and run.output.form != "json":
         print_notice(line_of(_head(cache.snapshot())))
     return status

@@ -199,8 +199,7 @@ def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float) -> 
 
     Time 0 is a minute after the creation of the newest Pod, but not after the year 9000.
     """
-    if why := cache.semantics.unknown:
-        raise InvalidObject(f"not predicted: {why}. Fix: set a Kubernetes version to predict it as another release")
+    cache.check_release()
     cluster = cache.snapshot()
     epoch = min(max((state["created"] for state in cache.times.values()), default=0.0) + MINUTE, LATEST)
     workloads, pods = completed(_workloads(cluster), _pods(cluster, cache))
