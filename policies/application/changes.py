@@ -113,7 +113,7 @@ class Upgrade:
     def question(self, start: Start) -> Question:
         """The nodes are upgraded."""
         check_numbers(0, max_surge=self.max_surge, away=self.away, drain_timeout=self.drain_timeout)
-        check_numbers(1, max_unavailable=self.max_unavailable)
+        check_numbers(0 if self.max_surge else 1, max_unavailable=self.max_unavailable)
         most, surge = self.max_surge or self.max_unavailable, bool(self.max_surge)
         return questions.upgraded(start.cluster, self.pool, most, self.away, surge=surge, force=self.drain_timeout)
 

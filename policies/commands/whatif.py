@@ -266,7 +266,7 @@ def _of_nodes(add: _Add) -> None:
     )
     argument("--pool", default="", metavar="LABEL=VALUE", help="upgrade only nodes with these labels")
     help_text = "number of nodes upgraded at the same time (default: 1)"
-    argument("--max-unavailable", type=integer_between(1, 100_000), metavar="N", help=help_text)
+    argument("--max-unavailable", type=integer_between(0, 100_000), metavar="N", help=help_text)
     help_text = "number of new nodes that are added first; each one replaces an old node"
     argument("--max-surge", type=integer_between(1, 100_000), metavar="N", help=help_text)
     help_text = f"time until a drained node returns, or a new node is ready (default: {duration(DEFAULT_AWAY)})"
@@ -383,6 +383,8 @@ def check_request(options: argparse.Namespace, parser: argparse.ArgumentParser) 
         _check_class(options, parser)
     if options.what == "upgrade" and options.max_surge and options.max_unavailable:
         parser.error("--max-surge and --max-unavailable are given. Fix: pass one of them")
+    if options.what == "upgrade" and options.max_unavailable == 0 and not options.max_surge:
+        parser.error("--max-unavailable 0 upgrades no node. Fix: pass --max-surge as well, or at least 1")
     if options.what == "add" and options.count and options.until_scheduled:
         parser.error("--count and --until-scheduled are given. Fix: pass one of them")
     if options.what == "events" and not options.filename and not options.events:

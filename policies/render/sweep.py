@@ -8,8 +8,9 @@ from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.table import left_out, markdown_table, table
-from forewarn.policies.render.whatif import joined, named, on_placeholders
+from forewarn.policies.render.whatif import joined, lost_replicas, on_placeholders, preempted_pods
 from forewarn.policies.whatif import EVERY
+from forewarn.policies.whatif.answer import NO_CAUSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,17 +110,19 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
         return f"{cases}: {_nothing(sweep)} if one is lost{unread}"
     worst = rows[0]
     (fewer, pending, preempted), (reserving, waiting, lost) = worst.others, worst.placeholders or (0, 0, 0)
-    more, names = pending - sweep.before.pending, named(worst.workloads)
+    causes, anyway = worst.causes or NO_CAUSES, sweep.without_change and sweep.without_change.causes
+    causes = causes._replace(rejected=max(causes.rejected - (anyway.rejected if anyway else 0), 0))
+    more = pending - sweep.before.pending - causes.pending
     effects = [
-        f"{plural(fewer, 'replica')}{names and f' of {names}'} lost" if fewer else "",
-        f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
-        f"{plural(preempted, 'Pod')} preempted" if preempted else "",
+        lost_replicas(fewer, worst.workloads, causes),
         f"{plural(worst.violated_pdbs, 'PDB')} violated" if worst.violated_pdbs else "",
+        preempted_pods(preempted, worst.victims, worst.workloads, is_brief=True),
+        f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
         "" if worst.settled else "no steady state",
         on_placeholders(reserving, waiting, lost),
     ]
     end = with_nodes(worst)
-    cost = joined([effect for effect in effects if effect], 3) + (f"; with new nodes {end}" if end else "")
+    cost = joined([effect for effect in effects if effect], 3, 1) + (f"; with new nodes {end}" if end else "")
     return (
         f"{len(rows)} of {cases} {'does' if len(rows) == 1 else 'do'} harm if lost; worst: {worst.case}: {cost}{unread}"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import groupby
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.own_pods import sentence
@@ -20,7 +21,7 @@ from forewarn.policies.render.table import MAX_LINES, TitledTable, limited
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.dump import QUIET
 from forewarn.policies.simulation.summary import Summary, preemption_text
-from forewarn.policies.whatif.answer import Answer, Preemption, WithoutChange, WorkloadCount, pairs
+from forewarn.policies.whatif.answer import NO_CAUSES, Answer, Causes, Preemption, WithoutChange, WorkloadCount, pairs
 from forewarn.policies.whatif.autoscalers import not_predicted
 from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked, running_text
 
@@ -37,11 +38,16 @@ NO_EFFECT: Final = "no replica lost, no Pod preempted or newly Pending"
 _NAMED: Final = 10
 _FEW: Final = 4
 _MAX_EDGES: Final = 12
-_EFFECTS: Final = 3
+_EFFECTS: Final = 7
+"""The most effects in a first line."""
+_BRIEF: Final = 4
+"""The most effects in a first line with fewer details."""
+_FEWEST: Final = 3
+"""The least effects in a first line that is too long."""
 _LONGEST: Final = 300
 _LONGEST_NAME: Final = 100
-_LONGEST_LINE: Final = 238
-"""Characters of a first line that names all effects."""
+_LONGEST_LINE: Final = 256
+"""Characters of a first line with all effects."""
 _LONGEST_NAMES: Final = 60
 """Characters of several names."""
 _SAME: Final = "same reason"
@@ -69,38 +75,46 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     """The answer as a phrase: the effects of a class change on new Pods, and of the event; fewer in a long line."""
     if answer.of_upgrade is not answer:
         return f"with new nodes, {headline(answer.of_upgrade)}"
-    texts = [_headline(answer, change, less) for less in range(3)]
+    texts = [_headline(answer, change, most) for most in range(_EFFECTS, _FEWEST - 1, -1)]
     return next((text for text in texts if len(text) + len(answer.title) <= _LONGEST_LINE), texts[-1])
 
 
-def _headline(answer: Answer, change: ClassChange | None, less: int) -> str:
-    """`less`: 1 without some effects, 2 also without limits of new nodes."""
-    of_class, removed = on_new_pods(change.changed) if change else [], on_removed_nodes(answer)
-    with_nodes = on_new_nodes(answer)
+def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:
+    """`most`: the number of effects, with what new Pods and drains come to."""
+    of_class, removed = on_new_pods(change.changed if change else answer.new_pods), on_removed_nodes(answer)
+    if change is not None and of_class and most > _FEWEST:
+        of_class[-1] += _may_preempt(change, are_named=most == _EFFECTS)
+    with_nodes = on_new_nodes(answer, most)
     if not with_nodes:
-        return "; ".join(filter(None, (_effects(answer, change, of_class, less), _no_nodes(answer), removed)))
-    end = [f"{with_nodes}{_limits_hit(answer.autoscalers) if less < 2 else ''}", removed]
-    effects = _effects(answer, change, [], less, is_second=True)
-    return "; ".join([*of_class, ", ".join(filter(None, end)), f"without: {effects}"])
+        return "; ".join(filter(None, (_outcome(answer, change, of_class, most), _no_nodes(answer), removed)))
+    end = [f"{with_nodes}{_limits_hit(answer.autoscalers) if most > _FEWEST else ''}", removed]
+    without = _outcome(answer, change, [], most, _with_same_new_pods(answer))
+    return "; ".join([*of_class, ", ".join(filter(None, end)), f"without: {without}"])
 
 
-def _effects(
-    answer: Answer, change: ClassChange | None, of_class: Sequence[str], less: int, *, is_second: bool = False
+def _outcome(
+    answer: Answer, change: ClassChange | None, of_class: Sequence[str], most: int, end: Answer | None = None
 ) -> str:
-    """The effects without new nodes. `is_second`: the phrase follows another one."""
-    effects = effects_of(answer)
+    """The effects without new nodes. `end`: with new nodes, if another phrase has its effects."""
     is_told = change is not None and answer.summary.all_run_at is not None
-    wanted = ["" if is_told else _created(answer), _progress(answer), *_moved(answer)]
+    wanted, known = [_progress(answer), *_moved(answer)], [_progress(end), *_moved(end)] if end else []
+    if not (is_told or (end and _created(end, most) == _created(answer, most))):
+        wanted.insert(0, _created(answer, most, is_short=end is not None))
+    wanted = [phrase for phrase in wanted if phrase not in known]
+    effects = effects_of(answer, end, is_brief=most <= _BRIEF)
     said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer), *wanted]))
-    if less and is_second and effects:
-        said = "" if all(arrival.op == "lost" for arrival in answer.simulation.world.arrivals) else said
-        effects = effects[: max(3 - less - bool(said), 1)]
-    unwanted = joined(effects, _EFFECTS - bool(said) - max(less - 1, 0), 1 if less else 2)
+    if end is not None and most <= _BRIEF:
+        effects = effects[:1]
+    unwanted = joined(effects, max(most - bool(said), _FEWEST), 1)
     is_pending = _creates(answer) and answer.summary.new_pods_pending
-    no_effect = NO_EFFECT.removesuffix(" or newly Pending" if is_pending else "")
-    told = "; ".join(filter(None, (said, unwanted or (no_effect if any(wanted) else ""))))
-    unread = [f"{plural(len(answer.not_simulated), 'object')} not simulated"] if told and answer.not_simulated else []
-    return ", ".join([told or _nothing(answer, change), *unread, *unfinished([answer])])
+    no_effect = NO_EFFECT.removesuffix(" or newly Pending" if is_pending or of_class else "")
+    left, unread = sum(answer.left.values()), len(answer.not_simulated) - len(answer.left)
+    of_others = f"{plural(left, 'new Pod')} of other schedulers not simulated" if left else ""
+    has_no_effect = any(wanted) or of_class or (left and not unread)
+    no_effect = f"{of_others and f'{of_others}, otherwise '}{no_effect}" if has_no_effect else ""
+    text = "; ".join(filter(None, (said, unwanted or no_effect))) or _nothing(answer, change)
+    notes = [of_others if unwanted else "", f"{plural(unread, 'object')} not simulated" if said and unread else ""]
+    return ", ".join(filter(None, [text, *notes, *unfinished([answer])]))
 
 
 def _nothing(answer: Answer, change: ClassChange | None) -> str:
@@ -137,25 +151,40 @@ def unfinished(answers: Sequence[Answer]) -> list[str]:
     return [f"no steady state after {duration(max(ends))}"] if ends else []
 
 
-def on_new_nodes(answer: Answer) -> str:
-    """A phrase with the new nodes and the end with these; "" without any, and for an upgrade."""
-    arrived, end = answer.with_new_nodes, answer.end
+def on_new_nodes(answer: Answer, most: int = _EFFECTS) -> str:
+    """A phrase with the new nodes and the end with these; "" without any, and for an upgrade. `most`: effects."""
+    arrived, end = answer.with_new_nodes, _with_same_new_pods(answer)
     if arrived is None or not arrived.nodes or answer.upgrade is not None:
         return ""
-    lost, reserving = _counts(end, placeholders=False)[2], _counts(end, placeholders=True)[2]
     nodes = f"{plural(sum(arrived.nodes.values()), 'new node')} of {named(arrived.nodes, 'group')}"
-    effects = [
-        f"{plural(lost, 'replica')} lost" if lost else "no replica lost",
-        f"{plural(reserving, 'placeholder Pod')} lost" if reserving else "",
-        *other_effects([end]),
-        f"{plural(arrived.pending, 'Pod')} Pending" if arrived.pending else "no Pod Pending",
-    ]
+    wanted = [phrase for phrase in (_created(end, most), _progress(end)) if phrase]
+    effects = effects_of(end, is_brief=most <= _BRIEF)
+    if not (_counts(end, placeholders=False)[2] or (wanted and effects)):
+        effects.insert(0, "no replica lost")
+    told = end.causes.pending + _counts(end, placeholders=True)[1] + sum(each.not_started for each in end.workloads)
+    others = arrived.pending - max(told, _new_pending(end))
+    if others > 0 or not arrived.pending:
+        effects.append(f"{plural(others, 'other Pod') if others > 0 else 'no Pod'} Pending")
     counted = {each.workload for each in answer.workloads if (each.missed if answer.fewer else each.pending)}
     helped = [row for row in arrived.workloads if row.workload in counted and row.after > row.without_new_nodes]
     times = [row.at for row in helped if row.at is not None]
     when = f" after {duration(max(times))}" if times and not end.fewer and not arrived.pending else ""
     further = ", further nodes not predicted" if any(not_predicted(answer.autoscalers)) else ""
-    return f"with {nodes}, {', '.join(filter(None, effects))}{when}{further}"
+    return f"with {nodes}, {', '.join([*wanted, joined(effects, most, 1)])}{when}{further}"
+
+
+def _with_same_new_pods(answer: Answer) -> Answer:
+    """The end with new nodes, with the number of the workloads' new Pods, and without DaemonSet Pods on new nodes."""
+    end, before = answer.end, answer.summary
+    pending = sum(each.pending for each in end.workloads if each.workload in before.new_workloads)
+    pending = min(pending, before.new_pods_pending)
+    summary = end.summary._replace(
+        new_pods=before.new_pods,
+        new_pods_pending=pending,
+        new_pods_ended=min(end.summary.new_pods_ended, before.new_pods - pending),
+        new_workloads=before.new_workloads,
+    )
+    return end._replace(summary=summary)
 
 
 def on_removed_nodes(answer: Answer) -> str:
@@ -186,46 +215,71 @@ def _counts(answer: Answer, *, placeholders: bool) -> tuple[int, int, int]:
     return preempted, pending, sum(each.missed for each in of)
 
 
-def _numbers(answer: Answer) -> list[str]:
-    """Phrases with the numbers below HEADS that are not 0 and the workloads, but of placeholder Pods; without Pending
-    Pods that `_created` counts.
+def effects_of(answer: Answer, end: Answer | None = None, *, is_brief: bool = False) -> list[str]:
+    """Phrases with the effects that need attention, the worst first. `end`: without what the answer with new nodes
+    says.
     """
-    preempted, _, _, violations, _ = row(answer)
+    preempted, _, lost, _, _ = row(answer)
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
-    losers, pdbs = [each.workload for each in own if each.missed], sorted(answer.summary.violated_pdbs)
+    losing, losers = [each for each in own if each.missed], [each.workload for each in own if each.missed]
     victims = dict.fromkeys(key[2] for key, _ in pairs(answer.preempted) if key[2] not in answer.placeholders)
-    whose = named(victims) if len(victims) <= NAMED else plural(len(victims), "workload")
-    of_victims = "" if {*victims} == {*losers} else f" of {whose}"
     unchanged = answer.without_change.summary.by_workload if answer.without_change else Counter[str]()
     also = sum((Counter(each.workload for each in answer.preempted) & unchanged).values())
     anyway = f" ({also} also without the change)" if also else ""
+    before = losing[0].before if len(losing) == 1 else 0
+    is_told = end is not None and _counts(end, placeholders=False)[2]
     effects = [
-        _lost_replicas([each for each in own if each.missed], answer.over_quota),
-        f"{plural(preempted, 'Pod')}{of_victims} preempted{anyway}" if preempted else "",
+        lost_replicas(lost, [] if is_told else losers, NO_CAUSES if is_told and is_brief else answer.causes, before),
+        *_pdbs(answer, is_brief=is_brief),
+        preempted_pods(preempted, victims, losers, is_brief=is_brief) + anyway,
         _starting(answer, [each for each in own if each.not_started]),
-        f"{plural(violations, 'violation')} of PDB{'s' * (len(pdbs) > 1)} {named(pdbs, 'PDB')}" if violations else "",
+        *other_effects([answer], of_lost=not lost),
     ]
-    return [effect for effect in effects if effect]
+    effects = [effect for effect in effects if effect]
+    reserving = on_placeholders(*_counts(answer, placeholders=True))
+    return [*effects, f"{'' if effects else 'only '}{reserving}"] if reserving else effects
 
 
-def _lost_replicas(losing: Sequence[WorkloadCount], over_quota: int) -> str:
-    """The lost replicas of these workloads, and why they are lost; "" for none. `over_quota`: number of Pods."""
-    lost, failed = sum(each.missed for each in losing), [each for each in losing if each.failure]
-    pending = sum(min(each.missed, max(each.pending - each.pending_before, 0)) for each in losing)
-    jobs, of_jobs = plural(len(failed), "failed Job"), sum(each.missed for each in failed)
-    every = "all " if lost > 1 else ""
-    causes = [f"{every if pending == lost else f'{pending} '}Pending"] if pending else []
-    causes += [jobs if of_jobs == lost else f"{of_jobs} of {jobs}"] if failed else []
-    causes += [f"{over_quota} rejected by ResourceQuotas"] if over_quota else []
-    which = f" ({', '.join(causes)})" if causes else ""
-    of = f"{lost} of " if len(losing) == 1 and losing[0].before > 1 else ""
-    count = plural(losing[0].before if of else lost, "replica")
-    return f"{of}{count} of {named(each.workload for each in losing)} lost{which}" if lost else ""
+def lost_replicas(lost: int, losers: Sequence[str], causes: Causes, before: int = 0) -> str:
+    """The lost replicas of these workloads, and why they are lost; "" for none. `before`: replicas of one workload."""
+    jobs, every = plural(causes.failed_jobs, "failed Job"), "all " if lost > 1 else ""
+    why = [
+        f"{every if causes.pending == lost else f'{causes.pending} '}Pending" if causes.pending else "",
+        jobs if causes.of_failed_jobs == lost else f"{causes.of_failed_jobs} of {jobs}" if causes.failed_jobs else "",
+        f"{every if causes.rejected == lost else f'{causes.rejected} '}rejected by ResourceQuotas"
+        if causes.rejected
+        else "",
+    ]
+    reasons = ", ".join(filter(None, why))
+    of, whose = f"{lost} of " if before > 1 else "", f" of {named(losers)}" if losers else ""
+    count = plural(before if of else lost, "replica")
+    return f"{of}{count}{whose} lost{f' ({reasons})' if reasons else ''}" if lost else ""
+
+
+def preempted_pods(count: int, victims: Iterable[str], losers: Iterable[str], *, is_brief: bool) -> str:
+    """The number of preempted Pods and their workloads, unless these are the `losers`; "" for none."""
+    names = list(dict.fromkeys(victims))
+    is_named, whose = len(names) <= NAMED, named(names) if len(names) <= NAMED else plural(len(names), "workload")
+    of = "" if {*names} == {*losers} or (is_brief and not is_named) else f" of {whose}"
+    return f"{plural(count, 'Pod')}{of} preempted" if count else ""
+
+
+def _pdbs(answer: Answer, *, is_brief: bool) -> list[str]:
+    """Phrases with the PodDisruptionBudgets that preemption violates, or with too few Pods."""
+    violated_pdbs, few = answer.summary.violated_pdbs, len(answer.pdbs)
+    if is_brief and violated_pdbs:
+        return [f"{plural(len({*violated_pdbs, *answer.pdbs}), 'PDB')} violated"]
+    noun = f"PDB{'s' * (len(violated_pdbs) > 1)}"
+    effects = [
+        f"{plural(sum(violated_pdbs.values()), 'violation')} of {noun} {named(sorted(violated_pdbs), 'PDB')}",
+        f"{plural(few, 'PDB')} with too few healthy Pods",
+    ]
+    return [effect for effect, count in zip(effects, (len(violated_pdbs), few), strict=True) if count]
 
 
 def _starting(answer: Answer, pending: Sequence[WorkloadCount]) -> str:
     """The other Pending Pods of these workloads, without those that `_created` counts; "" for none."""
-    created = answer.summary.new_pods_pending if _creates(answer) else 0
+    created = _new_pending(answer)
     more, known = sum(each.not_started for each in pending) - created, answer.summary.new_workloads if created else ()
     names = named(each.workload for each in pending if each.workload not in known)
     return f"{plural(more, 'more Pod')}{names and f' of {names}'} Pending" if more > 0 else ""
@@ -242,14 +296,6 @@ def joined(effects: Sequence[str], most: int, left_out: int = 2) -> str:
     """The first effects, and the number of the others. `left_out`: the least number of these."""
     more = len(effects) - most
     return ", ".join(effects if more < left_out else [*effects[:most], f"and {plural(more, 'more effect')}"])
-
-
-def effects_of(answer: Answer) -> list[str]:
-    """Phrases with the effects that need attention."""
-    loses = _counts(answer, placeholders=False)[2] > 0
-    effects = [*on_new_pods(answer.new_pods), *_numbers(answer), *other_effects([answer], of_lost=not loses)]
-    reserving = on_placeholders(*_counts(answer, placeholders=True))
-    return [*effects, f"{'' if effects else 'only '}{reserving}"] if reserving else effects
 
 
 def on_placeholders(preempted: int, pending: int, lost: int) -> str:
@@ -282,6 +328,29 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
     return effects
 
 
+def _may_preempt(change: ClassChange, *, are_named: bool) -> str:
+    """A phrase with the running Pods that new Pods may preempt because of the change; "" for several priorities."""
+    steps = {(_level(each.before), _level(each.after)) for each in change.changed if each.after is not None}
+    if len(steps) != 1:
+        return ""
+    before, after = (
+        Counter({each.workload: sum(n for p, n in each.running.items() if p < level) for each in change.ranked})
+        for level in steps.pop()
+    )
+    more, fewer = after - before, before - after
+    if not (more or fewer):
+        return "" if after.total() else " (none runs now)"
+    ranks = {each.workload: max(each.running, default=0) for each in change.ranked}
+    names = sorted(more or fewer, key=lambda name: (-ranks[name], -more[name]))
+    counts = plural(more.total(), "more Pod") if more else f"{fewer.total()} fewer Pods"
+    return f", may preempt {counts} of {named(names) if are_named else plural(len(names), 'workload')}"
+
+
+def _level(resolved: Resolved | None) -> float:
+    """The priority below which Pods may preempt."""
+    return -inf if resolved is None or resolved.preemption_policy == "Never" else resolved.priority
+
+
 def _step(before: Resolved | None, after: Resolved | None) -> str:
     if before and after and before.priority == after.priority:
         verb = "can no longer" if after.preemption_policy == "Never" else "can then"
@@ -290,14 +359,13 @@ def _step(before: Resolved | None, after: Resolved | None) -> str:
 
 
 def other_effects(answers: Sequence[Answer], *, of_lost: bool = True) -> list[str]:
-    """Phrases with the effects that are not in `_numbers`, summed up. `of_lost`: also those in `_lost_replicas`."""
+    """Phrases with failed Jobs and rejected Pods, summed up. `of_lost`: also those in `lost_replicas`."""
     counts = [each for answer in answers for each in answer.workloads if of_lost or not each.missed]
-    failed, pdbs = sum(bool(each.failure) for each in counts), sum(len(answer.pdbs) for answer in answers)
+    failed = sum(bool(each.failure) for each in counts)
     over_quota = sum(answer.over_quota for answer in answers) if of_lost else 0
     effects = [
         f"{plural(failed, 'Job')} failed" if failed else "",
         f"{plural(over_quota, 'Pod')} rejected by ResourceQuotas" if over_quota else "",
-        f"{plural(pdbs, 'PDB')} with too few healthy Pods" if pdbs else "",
     ]
     return [effect for effect in effects if effect]
 
@@ -349,7 +417,7 @@ def _progress(answer: Answer) -> str:
         if upgrade.complete:
             deleted = plural(len(upgrade.forced), "Pod deleted", "Pods deleted") if upgrade.forced else ""
             return f"{done} in {duration(upgrade.seconds)}{deleted and f', {deleted} after --drain-timeout'}"
-        nodes = listed([step.node for step in upgrade.under_way], _FEW)
+        nodes = named((step.node for step in upgrade.under_way), "node")
         return f"{done}, {f'blocked at {nodes} {blocked}' if pdbs else f'{nodes} under way when the simulation ends'}"
     if not answer.drained:
         return ""
@@ -360,11 +428,19 @@ def _progress(answer: Answer) -> str:
 
 def _creates(answer: Answer) -> bool:
     """Report whether `_created` counts new Pods."""
-    return answer.upgrade is None and answer.new_nodes is None and bool(answer.summary.new_pods)
+    is_loss = all(arrival.op in ("lost", "drain") for arrival in answer.simulation.world.arrivals)
+    return not is_loss and answer.new_nodes is None and bool(answer.summary.new_pods)
 
 
-def _created(answer: Answer) -> str:
-    """What becomes of the new Pods; "" without any. Of a blocked rollout, that first."""
+def _new_pending(answer: Answer) -> int:
+    """The number of Pending Pods that `_created` counts, also of those that a new Pod's preemption leaves Pending."""
+    summary = answer.summary
+    own = sum(each.not_started for each in answer.workloads if each.workload in summary.new_workloads)
+    return min(max(summary.new_pods_pending, own), summary.new_pods) if _creates(answer) else 0
+
+
+def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
+    """What becomes of the new Pods; "" without any. Of a blocked rollout, that first. `is_short`: without names."""
     summary, is_blocked = answer.summary, answer.restarts and bool(answer.summary.new_pods_pending or answer.over_quota)
     names = summary.new_workloads or [row.group for row in summary.missing]
     if not (_creates(answer) or is_blocked):
@@ -376,21 +452,30 @@ def _created(answer: Answer) -> str:
     else:
         total = summary.new_pods + later + sum(row.pods for row in summary.missing if row.group in names)
     whose = named(names) if len(names) == 1 else plural(len(names), "workload")
-    counts = _counts_of_new(summary, total, "" if _is_pod(names[0], answer) and total == 1 else whose)
+    why = {in_short(each.message) for each in own if each.pending and most == _EFFECTS}
+    if total == 1:
+        which = f"Pod {names[0]}" if _is_pod(names[0], answer) else f"1 new Pod of {whose}"
+    else:
+        which = "" if is_short else f" new Pods of {whose}"
+    pending = max(summary.new_pods_pending, _new_pending(answer))
+    counts = _counts_of_new(summary._replace(new_pods_pending=pending), total, which, why)
     if later:
         counts = f"{counts}, {later} not created before those run"
     rollout = f"rollout of {named(names)} {'blocked' if summary.settled else 'not finished'}: " if is_blocked else ""
     return f"{rollout}{counts}"
 
 
-def _counts_of_new(summary: Summary, total: int, whose: str) -> str:
-    """How many new Pods run at the end, and what becomes of the others. `whose`: "" for a Pod without controller."""
+def _counts_of_new(summary: Summary, total: int, which: str, why: Iterable[str]) -> str:
+    """How many new Pods run at the end, and what becomes of the others. `why`: the reasons of Pending Pods."""
     pending, ended = summary.new_pods_pending, summary.new_pods_ended
+    reason = f" ({listed([*why])})" if len([*why]) == 1 else ""
     if total == 1:
-        what = f"1 new Pod of {whose}" if whose else f"Pod {named(summary.new_workloads)}"
-        return f"{what} {'stays Pending' if pending else 'is preempted or deleted again' if ended else 'runs'}"
-    counts = f"{summary.new_pods - pending - ended} of {plural(total, 'new Pod')} of {whose} run"
-    counts += f", {plural(pending, 'stays Pending', 'stay Pending')}" if pending else ""
+        end = "is preempted or deleted again" if ended else "runs"
+        return f"{which} {f'stays Pending{reason}' if pending else end}"
+    run = summary.new_pods - pending - ended
+    every = "both" if total == 2 else f"all {total}"
+    counts = f"{every if run == total else f'{run} of {total}'}{which} run"
+    counts += f", {plural(pending, 'stays Pending', 'stay Pending')}{reason}" if pending else ""
     return f"{counts}, {ended} preempted or deleted again" if ended else counts
 
 

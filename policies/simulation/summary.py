@@ -105,6 +105,8 @@ class Missing(NamedTuple):
 
 
 Effects = tuple[frozenset[Any], ...]
+_Owed = dict[tuple[str, str], deque[tuple[int, str]]]
+"""Workload -> (cascade depth, name) of deleted Pods, the first deleted first."""
 
 
 class Summary(NamedTuple):
@@ -186,13 +188,16 @@ def summarize(simulation: Simulation) -> Summary:
     levels = Levels()
     events = simulation.timeline.events
     evictions = [eviction for event in events if (eviction := levels.next(event)) is not None]
-    new = levels.new | levels.rolled_out
+    new = (levels.new | levels.rolled_out | levels.replacements) - levels.replaced
     bound = {event.pod: event.t for event in events if event.event == "scheduled" and event.pod in new}
     names, origins, api = names_in(simulation), simulation.timeline.origins, simulation.api
     if len(bound) < len(new):  # not those that name their node or another scheduler, which kube-scheduler ignores
         pods, leaves = (state.pod for state in api.pods.values()), simulation.scheduler.leaves
         new -= {pod.key for pod in pods if pod.node_name or leaves(pod)} - bound.keys()
     states = {pod: state for pod in new if (state := api.pods.get(_key_of(pod))) is not None and not state.terminating}
+    kept = {origins[pod].workload for pod in states}
+    new -= {pod for pod in levels.scaled_down & new - states.keys() if origins[pod].workload in kept}
+    bound = {pod: at for pod, at in bound.items() if pod in new}
     completed = {event.pod for event in events if event.event == "succeeded"}
     return Summary(
         evictions=evictions,
@@ -249,18 +254,22 @@ class Levels:
     """Computes the cascade depth of evictions. A replacement Pod has the depth of the eviction of the Pod it replaces.
 
     `new`: names of created Pods that replace no other Pod. `rolled_out`: of those that replace a Pod that their
-    workload deleted, as in a rollout, and no victim of a preemption.
+    workload deleted, as in a rollout, and no victim of a preemption. `replaced`: new Pods that others deleted or
+    preempted, with their `replacements`. `scaled_down`: Pods that their workload deleted.
     """
 
     def __init__(self) -> None:
-        self._owed: dict[tuple[str, str], deque[int]] = {}
-        """Workload -> depths of its Pods that others deleted or preempted, and that it did not replace yet."""
-        self._deleted: dict[tuple[str, str], deque[int]] = {}
-        """Workload -> depths of Pods that the workload itself deleted. It does not replace them if it scales down."""
+        self._owed: _Owed = {}
+        """Workload -> its Pods that others deleted or preempted, and that it did not replace yet."""
+        self._deleted: _Owed = {}
+        """Workload -> Pods that the workload itself deleted. It does not replace them if it scales down."""
         self._dying: set[str] = set()
         self._of: dict[str, int] = {}
         self.new: set[str] = set()
         self.rolled_out: set[str] = set()
+        self.replaced: set[str] = set()
+        self.replacements: set[str] = set()
+        self.scaled_down: set[str] = set()
 
     def next(self, event: Event) -> Eviction | None:
         """Process the next event. Return an Eviction for the first preemption of a Pod, otherwise None."""
@@ -271,29 +280,34 @@ class Levels:
         elif event.event == "gone":
             self._dying.discard(event.pod)
         elif event.event == "deleted":
-            owed = self._deleted if event.change == BY_WORKLOAD else self._owed
-            _owe(owed, event.origin, self._of.get(event.pod, 0))
+            is_own = event.change == BY_WORKLOAD
+            self.scaled_down.update([event.pod] * is_own)
+            _owe(self._deleted if is_own else self._owed, event, self._of.get(event.pod, 0))
         elif event.event == "preempted" and event.pod not in self._dying:
             self._dying.add(event.pod)
             level = self._of.get(event.by, 0) + 1
-            _owe(self._owed, event.origin, level)
+            _owe(self._owed, event, level)
             return Eviction(event.t, event.pod, event.by, event.node, level, event.origin)
         return None
 
     def _add_arrival(self, pod: str, origin: Origin) -> None:
         if owed := self._owed.get(origin.workload):
-            self._of[pod] = owed.popleft()
+            self._of[pod], before = owed.popleft()
+            if any(before in pods for pods in (self.new, self.rolled_out, self.replacements)):
+                self.replacements.add(pod)
+                self.replaced.add(before)
+                self.replaced.discard(pod)
         elif deleted := self._deleted.get(origin.workload):
-            self._of[pod] = deleted.popleft()
+            self._of[pod], _ = deleted.popleft()
             if not self._of[pod]:
                 self.rolled_out.add(pod)
         else:
             self.new.add(pod)
 
 
-def _owe(owed: dict[tuple[str, str], deque[int]], origin: Origin, level: int) -> None:
-    if origin.controlled:
-        owed.setdefault(origin.workload, deque()).append(level)
+def _owe(owed: _Owed, event: Event, level: int) -> None:
+    if event.origin is not None and event.origin.controlled:
+        owed.setdefault(event.origin.workload, deque()).append((level, event.pod))
 
 
 def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
@@ -309,17 +323,17 @@ def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
     return [_of_group(origins, group, pods, messages) for group, pods in sorted(groups.items())]
 
 
-def of_other_schedulers(simulation: Simulation, names: Names) -> Iterator[str]:
-    """Yield a sentence for each workload with new Pods of another scheduler, of which it is not predicted whether they
-    run.
+def of_other_schedulers(simulation: Simulation, names: Names) -> Counter[str]:
+    """Return a phrase for each workload with new Pods of another scheduler, and their number. It is not predicted
+    whether they run.
     """
-    found = Counter[tuple[str, str]]()
+    found = Counter[str]()
     for key in sorted(touched(simulation)):
         state = simulation.api.pods.get(_key_of(key))
         if state is not None and is_left_to_another_scheduler(state, simulation):
-            found[names.of(simulation.timeline.origins[key].workload), state.pod.spec.scheduler_name] += 1
-    for (name, scheduler), pods in found.items():
-        yield f"{name}: {plural(pods, 'new Pod')} for another scheduler, {quote(scheduler)}"
+            name = names.of(simulation.timeline.origins[key].workload)
+            found[f"new Pods of {name} for another scheduler, {quote(state.pod.spec.scheduler_name)}"] += 1
+    return found
 
 
 def touched(simulation: Simulation) -> set[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers.own_pods import Recreator
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import cut, described
+from forewarn.policies.objects.fields import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -92,6 +93,21 @@ class WorkloadCount(NamedTuple):
     def replaced_by(self) -> str:
         """`again` as text."""
         return str(self.again)
+
+
+class Causes(NamedTuple):
+    """Why replicas are lost, without placeholder Pods: how many are Pending, and how many belong to failed Jobs.
+
+    `failed_jobs`: number of workloads with failed Jobs. `rejected`: number of Pods that ResourceQuotas reject.
+    """
+
+    pending: int
+    of_failed_jobs: int
+    failed_jobs: int
+    rejected: int
+
+
+NO_CAUSES: Final = Causes(0, 0, 0, 0)
 
 
 class PreemptionPod(NamedTuple):
@@ -263,6 +279,8 @@ class Answer(NamedTuple):
     """Whether the change restarts workloads."""
     until_scheduled: Hidden[bool] = False
     """Whether as many nodes are added as Pending Pods need."""
+    left: Hidden[Mapping[str, int]] = NOTHING
+    """Phrases about new Pods that other schedulers may bind, and the numbers of these Pods."""
     grown: Hidden[Answer | None] = None
     """The answer with `withNewNodes`."""
     alike: Hidden[tuple[int, int] | None] = None
@@ -371,6 +389,14 @@ class Answer(NamedTuple):
         """Number of Pods that ResourceQuotas reject because of the event."""
         before = (self.without_change.summary.rejected_by_quota if self.without_change else None) or {}
         return sum(max(row.pods - before.get(row.group, 0), 0) for row in self.summary.missing)
+
+    @property
+    def causes(self) -> Causes:
+        """Why replicas are lost because of the event."""
+        own = [each for each in self.workloads if each.workload not in self.placeholders]
+        pending = sum(min(each.missed, max(each.pending - each.pending_before, 0)) for each in own)
+        failed = [each for each in own if each.failure and each.missed]
+        return Causes(pending, sum(each.missed for each in failed), len(failed), self.over_quota)
 
     @property
     def blocked(self) -> bool:

@@ -101,7 +101,7 @@ class _Start(NamedTuple):
             _replicas(simulation, question, before),
             pdbs_below_desired(simulation),
             frozenset(simulation.api.keys_of(DISRUPTION_BUDGET)),
-            _failed_jobs(simulation),
+            failed_jobs(simulation),
             blockers_of(simulation, question.drained if question.upgrade is not None else ()),
         )
 
@@ -112,6 +112,7 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
     stuck = {name: left for name in sorted(question.drained) if (left := _stuck(simulation, name))}
     losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, start.failed))
     pdbs = pdbs_below_desired(simulation, start.all_pdbs)
+    others = of_other_schedulers(simulation, summary.names)
     starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
     return Answer(
         change=question.title,
@@ -126,7 +127,7 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
             *sorted(simulation.controllers.unreadable.values()),
             *_starting_later(question, simulation.world),
             *_on_named_nodes(question, simulation.timeline.origins),
-            *of_other_schedulers(simulation, summary.names),
+            *others,
         ],
         not_modelled=simulation.storage.not_modelled,
         bound=_bound(simulation, summary.names),
@@ -142,6 +143,7 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
         restarts=question.restarts or (question.class_change is not None and question.class_change.restarted),
         until_scheduled=question.until_scheduled,
         replicas=question.replicas and BeforeAfter(*question.replicas),
+        left=others,
     )
 
 
@@ -345,7 +347,7 @@ def _compared(
 ) -> list[WorkloadCount]:
     """Return the workloads that differ, fail or have Pending Pods: those that miss Pods first, by priority."""
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
-    failures = _failures(simulation, start.failed)
+    failures = failures_in(simulation, start.failed)
     scaled_down = start.replicas - _replicas(simulation, question, start.before)
     found = []
     origins = simulation.timeline.origins.values() if failures else ()
@@ -370,19 +372,19 @@ def _compared(
     return sorted(found, key=lambda s: (not (s.missed or s.pending), -s.priority, -s.missed, -s.pending, s.workload))
 
 
-def _failed_jobs(simulation: Simulation) -> dict[Key, JobStatus]:
+def failed_jobs(simulation: Simulation) -> dict[Key, JobStatus]:
     """Return the Jobs that have failed or are about to fail, with their status."""
     states = (simulation.api.workloads[key] for key in simulation.api.keys_of(JOB))
     return {s.key: s.status for s in states if isinstance(s.status, JobStatus) and s.status.failure}
 
 
-def _failures(simulation: Simulation, before: Container[Key]) -> dict[tuple[str, str], str]:
+def failures_in(simulation: Simulation, before: Container[Key]) -> dict[tuple[str, str], str]:
     """Return the reasons of Jobs that failed during the simulation, by workload.
 
     `before`: keys of Jobs that had failed before.
     """
     found: dict[tuple[str, str], list[str]] = {}
-    for key, status in _failed_jobs(simulation).items():
+    for key, status in failed_jobs(simulation).items():
         if key not in before:
             state = simulation.api.workloads[key]
             owner = state.controller if state.controller in simulation.api.workloads else None
@@ -408,7 +410,7 @@ def _failed_with_jobs(simulation: Simulation, before: Container[Key]) -> Iterato
 
     `before`: Jobs that had failed before.
     """
-    for key in _failed_jobs(simulation):
+    for key in failed_jobs(simulation):
         labels = string_map(simulation.api.workloads[key].object, "metadata", "labels")
         loss = named_loss(key[1], key[2], Owner("Job", key[2], "", "batch/v1"), labels)
         if key not in before and loss is not None and loss.kind != "Job":

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_
 
 from forewarn.policies.cluster.answer_head import AnswerHead, Result
 from forewarn.policies.documents import Shard, fields_of
-from forewarn.policies.findings import cut, described, plural, quote
-from forewarn.policies.simulation.summary import Levels, is_left_to_another_scheduler, touched
+from forewarn.policies.findings import cut, described, plural
+from forewarn.policies.simulation.summary import Levels, missing, of_other_schedulers, touched
 from forewarn.policies.whatif import EVERY
+from forewarn.policies.whatif.answer import Causes
 from forewarn.policies.whatif.arrivals import Branch
-from forewarn.policies.whatif.comparison import Losses, pdbs_below_desired
+from forewarn.policies.whatif.comparison import Losses, failed_jobs, failures_in, pdbs_below_desired
 
 if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import PodState
-    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.questions import Question
 
-_Part = TypeVar("_Part", "Row", "Needs", "PlaceholderPods", "RunningAndPending")
+_Part = TypeVar("_Part", "Row", "Needs", "PlaceholderPods", "RunningAndPending", "Causes")
 
 
 class Needs(NamedTuple):
@@ -63,7 +62,9 @@ class Row(NamedTuple):
     - `settled`: whether the cluster reached a steady state. `settledAt`: seconds until the last event.
     - `nodeGroups`: the nodes that autoscalers would add; absent if no autoscaler is simulated.
     - `placeholders`: how many of these Pods are placeholder Pods; absent if none is.
-    - `workloads`: the other workloads that lose replicas, those of the highest priority first.
+    - `workloads`: the other workloads that lose replicas, those of the highest priority first. `victims`: the other
+      workloads with preempted Pods, likewise.
+    - `causes`: why replicas are lost. `rejected` in it also counts Pods that were rejected before.
     - `notSimulated`: number of new Pods that another scheduler may bind; absent if there is none.
     """
 
@@ -77,6 +78,8 @@ class Row(NamedTuple):
     node_groups: Needs | None = None
     placeholders: PlaceholderPods | None = None
     workloads: Sequence[str] = ()
+    victims: Sequence[str] = ()
+    causes: Causes | None = None
     not_simulated: int | None = None
 
     @property
@@ -142,6 +145,7 @@ class Tally:
         origins = simulation.timeline.origins
         self._priorities = {origins[p.pod.key].workload: p.pod.effective_priority for p in simulation.api.pods.values()}
         self._losses, self._pdbs = Losses(simulation), pdbs_below_desired(simulation).keys()
+        self._failed = failed_jobs(simulation)
         self._waiting = {name for name in _names(simulation) if _is_pending(name, simulation)}
         self.pending = len(self._waiting)
         self.running = self._losses.running
@@ -166,7 +170,9 @@ class Tally:
 
     def _counts(self, simulation: Simulation) -> dict[str, Any]:
         levels = Levels()
-        preempted = [event.pod for event in simulation.timeline.events if levels.next(event) is not None]
+        evictions = [evicted for event in simulation.timeline.events if (evicted := levels.next(event)) is not None]
+        preempted, names = [evicted.victim for evicted in evictions], self._losses.names
+        victims = {evicted.origin.workload: evicted.origin.priority for evicted in evictions}
         lost, changed = self._losses.by_workload(simulation), touched(simulation)
         more = {name for name in changed if _is_pending(name, simulation)} - self._waiting
         reserving = PlaceholderPods(
@@ -181,13 +187,30 @@ class Tally:
             "pending": self._pending(simulation),
             "preempted": len(preempted),
             "placeholders": reserving if any(reserving) else None,
-            "workloads": [self._losses.names.of(workload) for workload in others],
+            "workloads": [names.of(workload) for workload in others],
+            "victims": [
+                names.of(victim)
+                for victim in sorted(victims, key=lambda each: (-victims[each], each))
+                if victim not in self._placeholders
+            ],
+            "causes": self._causes(simulation, {each: lost[each] for each in others}),
             "violated_pdbs": len(short | simulation.scheduler.violated_pdbs.counts.keys()),
             "settled_at": max(round(simulation.timeline.last, 4), 0.0),
             "settled": simulation.settled,
-            "not_simulated": len(left := _left(changed, simulation)) or None,
-            "not_modelled": [*simulation.storage.not_modelled, *_of_other_schedulers(left)],
+            "not_simulated": (left := of_other_schedulers(simulation, names)).total() or None,
+            "not_modelled": [*simulation.storage.not_modelled, *(f"not simulated: {pods}" for pods in left)],
         }
+
+    def _causes(self, simulation: Simulation, lost: Mapping[tuple[str, str], int]) -> Causes | None:
+        """Return why these replicas are lost; None if the simulation shows no cause."""
+        more, origins = Counter[tuple[str, str]](), simulation.timeline.origins
+        for name in touched(simulation):
+            more[origins[name].workload] += _is_pending(name, simulation) - (name in self._waiting)
+        pending = sum(min(count, max(more[workload], 0)) for workload, count in lost.items())
+        failed = [lost[workload] for workload in failures_in(simulation, self._failed) if workload in lost]
+        rejected = sum(each.pods for each in missing(simulation, self._losses.names).values())
+        causes = Causes(pending, sum(failed), len(failed), rejected)
+        return causes if any(causes) else None
 
     def _reserves(self, name: str, simulation: Simulation) -> bool:
         return simulation.timeline.origins[name].workload in self._placeholders
@@ -211,8 +234,8 @@ def _needs(branch: Branch) -> Needs | None:
 def row_of(case: str, counts: Mapping[str, Any]) -> Row:
     """Return the Row of the question `case` from the counts of `Tally.of`, also if converted to JSON and back."""
     values = {name: counts[name] for name in Row._fields if name in counts}
-    needs, reserving = counts["node_groups"], counts["placeholders"]
-    values |= {"case": case, "node_groups": needs and Needs(*needs)}
+    needs, reserving, causes = counts["node_groups"], counts["placeholders"], counts["causes"]
+    values |= {"case": case, "node_groups": needs and Needs(*needs), "causes": causes and Causes(*causes)}
     return Row(**values | {"placeholders": reserving and PlaceholderPods(*reserving)})
 
 
@@ -221,26 +244,10 @@ def _names(simulation: Simulation) -> Iterable[str]:
 
 
 def _is_pending(name: str, simulation: Simulation) -> bool:
-    state = _state_of(name, simulation)
+    namespace, _, own = name.partition("/")
+    state = simulation.api.pods.get((namespace, own))
     is_waiting = state is not None and state.active and not state.pod.node_name
     return state is not None and is_waiting and not simulation.scheduler.leaves(state.pod)
-
-
-def _state_of(name: str, simulation: Simulation) -> PodState | None:
-    namespace, _, own = name.partition("/")
-    return simulation.api.pods.get((namespace, own))
-
-
-def _left(changed: Iterable[str], simulation: Simulation) -> list[Pod]:
-    """Return those of the Pods that are new and of another scheduler."""
-    states = [state for name in changed if (state := _state_of(name, simulation)) is not None]
-    return [state.pod for state in states if is_left_to_another_scheduler(state, simulation)]
-
-
-def _of_other_schedulers(pods: Iterable[Pod]) -> list[str]:
-    """Return a sentence for each other scheduler that these Pods name."""
-    names = {pod.spec.scheduler_name for pod in pods}
-    return [f"Pods for another scheduler, {quote(name)}: not simulated" for name in sorted(names)]
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
@@ -332,6 +339,7 @@ _READERS: Final[Mapping[Any, Callable[[Any], Any]]] = {
     Mapping[str, int]: _counts,
     Sequence[str]: _texts,
     Needs: partial(_read, Needs),
+    Causes: partial(_read, Causes),
     PlaceholderPods: partial(_read, PlaceholderPods),
 }
 """Type of a field -> the function that reads and checks it in JSON."""

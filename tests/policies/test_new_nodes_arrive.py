@@ -58,7 +58,8 @@ def test_lost_replicas_run_again_on_new_nodes(capsys: Capture) -> None:
 def test_text_has_a_workload_before_at_worst_and_with_new_nodes(form: str, capsys: Capture) -> None:
     assert main(["whatif", "lose", "zone", "a", "--cluster", CLUSTER, *GROUPS, "-o", form]) == 0
     text = capsys.readouterr().out
-    assert "with 2 new nodes of spot-large, no replica lost, no Pod Pending after 4 min 15 s; without: 4 of 4 " in text
+    victims = "2 Pods of reports/nightly preempted"
+    assert f"spot-large, no replica lost, {victims}, no Pod Pending after 4 min 15 s; without: 4 of 4 " in text
     assert "2 new nodes from 4 min 15 s on (2 of spot-large with 8 cores): 2 Pods run at the worst moment" in text
     rows = [line.replace("|", " ").split() for line in text.splitlines()]
     assert ["reports/nightly", "4", "0", "4", "4", "min", "15", "s"] in rows
@@ -548,7 +549,8 @@ def test_pods_that_are_pending_only_for_a_while_get_nodes(tmp_path: Path, capsys
     assert (scale_up["group"], scale_up["nodes"]) == ("spot-large", 1)
     assert (answer["withNewNodes"]["nodes"], answer["withNewNodes"]["pending"]) == ({"spot-large": 1}, 0)
     assert main(asked_events(tmp_path, {"at": 0, "create": job("early", 1, "3")}, free)) == 0
-    first = "with 1 new node of spot-large, no replica lost, no Pod Pending; without: "
+    deleted = "1 new Pod of reports/early is preempted or deleted again"
+    first = f"with 1 new node of spot-large, {deleted}, no replica lost, no Pod Pending; without: "
     assert capsys.readouterr().out.startswith(first)
 
 
@@ -609,7 +611,8 @@ def test_jobs_that_complete_on_new_nodes_have_no_time_in_the_first_line(tmp_path
     completes = {"run": {"namespace": "reports", "name": "early", "durationSeconds": 600}}
     assert main([*asked_events(tmp_path, {"at": 0, "create": job("early", 1, "3")}, completes)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("with 1 new node of spot-large, no replica lost, no Pod Pending; without: ")
+    run = "1 new Pod of reports/early runs"
+    assert out.startswith(f"with 1 new node of spot-large, {run}, no replica lost, no Pod Pending; without: ")
     assert ["reports/early", "0", "0", "0", "3", "min", "10", "s"] in [line.split() for line in out.splitlines()]
 
 
@@ -622,7 +625,9 @@ def test_a_job_that_fails_only_with_new_nodes_is_named(tmp_path: Path, capsys: C
     asked = asked_events(tmp_path, {"at": 0, "create": fails}, {"at": "10m", "create": high})
     assert main(asked) == 0
     out = capsys.readouterr().out
-    assert out.startswith("with 1 new node of spot-large, no replica lost, 1 Job failed, no Pod Pending")
+    first, _, _ = out.partition("; without: ")
+    assert first.startswith("with 1 new node of spot-large, 1 of 2 new Pods of 2 workloads run, 1 preempted")
+    assert first.endswith(", 1 Job failed, no Pod Pending after 10 min 30 s")
     row = "reports/fails       0      0               0  the Job fails: BackoffLimitExceeded, "
     assert row in out
 
@@ -636,8 +641,9 @@ def test_placeholder_pods_on_new_nodes_are_no_replicas(image: str, tmp_path: Pat
     (tmp_path / "groups.json").write_text(json.dumps([{**groups[0], "size": 1, "maxSize": 2}]))
     given = ("--cluster", str(tmp_path / "cluster.yaml"), "--node-templates", str(tmp_path / "groups.json"))
     assert main(["whatif", "lose", "zone", "a", *given]) == 0
-    lost = "2 replicas lost" if image == "nightly" else "no replica lost, 2 placeholder Pods lost"
-    assert capsys.readouterr().out.startswith(f"with 1 new node of spot-large, {lost}, 2 Pods Pending")
+    reserving = "no replica lost, only 2 placeholder Pods preempted (2 Pending at the end)"
+    lost = "2 of 4 replicas of reports/nightly lost (all Pending)" if image == "nightly" else reserving
+    assert capsys.readouterr().out.startswith(f"with 1 new node of spot-large, {lost}")
 
 
 def test_karpenters_nodes_arrive_in_time_beside_node_groups(

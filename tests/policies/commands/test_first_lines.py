@@ -114,6 +114,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     shown = Path("docs/examples/whatif/cluster.yaml").read_text()
     (directory / "others.yaml").write_text(shown.replace(template, of_another_scheduler))
     names |= {"OTHERS": "others.yaml"}
+    rollout = next(obj for obj in next(yaml.safe_load_all(shown))["items"] if obj["kind"] == "Deployment")
+    rollout["spec"]["replicas"] = 5
+    rollout["spec"]["template"]["metadata"]["annotations"] = {"version": "2"}
+    (directory / "rollout.json").write_text(json.dumps(rollout))
+    names |= {"ROLLOUT": "rollout.json"}
     names |= {"FIRST": "part-0.json", "SECOND": "part-1.json"}
     return {word: str(directory / name) for word, name in names.items()}
 

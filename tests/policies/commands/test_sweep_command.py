@@ -14,6 +14,7 @@ from forewarn.policies.cluster.answer_head import head_of
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
 from forewarn.policies.render.sweep import MAX_ROWS, markdown, render
+from forewarn.policies.whatif.answer import Causes
 from forewarn.policies.whatif.sweep import Needs, PlaceholderPods, Row, RunningAndPending, Sweep, from_dict, worst_first
 from tests.builders import cluster_text, make_node, make_pod
 from tests.cases import cases
@@ -147,7 +148,10 @@ def test_each_row_is_what_its_question_comes_to(
         names = [name.rpartition(" ")[2] for name in row.get("workloads", ())]
         assert {*names} == lost.keys()
         assert [lost[name] for name in names] == sorted(lost.values(), reverse=True)
-        assert {k: value for k, value in row.items() if k not in ("case", "workloads")} == row_of(answer, nodes), name
+        of_names = ("case", "workloads", "victims", "causes")
+        assert {k: value for k, value in row.items() if k not in of_names} == row_of(answer, nodes), name
+        victims = {each["victim"]["workload"].rpartition(" ")[2] for each in answer["preempted"]}
+        assert {name.rpartition(" ")[2] for name in row.get("victims", ())} == victims
         assert sweep["before"]["running"] == answer["running"]["before"]
         assert ("withoutChange" in sweep) is ("withoutChange" in answer)
         if "withoutChange" in sweep:
@@ -600,7 +604,9 @@ def test_counts_with_new_nodes_name_placeholder_pods() -> None:
 def test_every_field_of_a_row_is_read_again() -> None:
     """The values are not the defaults, so that a field that `merge` drops makes a difference."""
     needs = Needs({"spot": 2}, 3, True, fewer=1, pending=2, back_at=9.5)
-    row = Row("node a", 5, 4, 3, 2, 1.5, False, needs, PlaceholderPods(1, 0, 1), ["team/a"], 2)
+    row = Row(
+        "node a", 5, 4, 3, 2, 1.5, False, needs, PlaceholderPods(1, 0, 1), ["team/a"], ["team/b"], Causes(1, 2, 3, 4), 2
+    )
     for part in (needs, row):
         assert all(getattr(part, name) != default for name, default in part._field_defaults.items())
     sweep = Sweep(HEAD, "node", RunningAndPending(9, 1), [row], row)
@@ -623,4 +629,4 @@ def test_pods_of_another_scheduler_are_not_pending(tmp_path: Path, capsys: pytes
     (tmp_path / "cluster.yaml").write_text(text.replace(template, f"{template}        schedulerName: volcano\n"))
     answer = asked(capsys, "lose", "--each", "zone", "--cluster", str(tmp_path / "cluster.yaml"))
     assert {(row["fewer"], row["pending"]) for row in answer["rows"]} == {(0, 0)}
-    assert answer["notes"] == ['Pods for another scheduler, "volcano": not simulated']
+    assert answer["notes"] == ['not simulated: new Pods of reports/nightly for another scheduler, "volcano"']
