@@ -333,14 +333,17 @@ def _may_preempt(change: ClassChange, *, are_named: bool) -> str:
     steps = {(_level(each.before), _level(each.after)) for each in change.changed if each.after is not None}
     if len(steps) != 1:
         return ""
+    levels, others = steps.pop(), [each for each in change.ranked if not each.differs]
+    if not any(priority < max(levels) for each in change.ranked for priority in each.running):
+        return " (none runs now)" if levels[0] == -inf else ""
     before, after = (
-        Counter({each.workload: sum(n for p, n in each.running.items() if p < level) for each in change.ranked})
-        for level in steps.pop()
+        Counter({each.workload: sum(n for p, n in each.running.items() if p < level) for each in others})
+        for level in levels
     )
     more, fewer = after - before, before - after
     if not (more or fewer):
-        return "" if after.total() else " (none runs now)"
-    ranks = {each.workload: max(each.running, default=0) for each in change.ranked}
+        return ""
+    ranks = {each.workload: max(each.running, default=0) for each in others}
     names = sorted(more or fewer, key=lambda name: (-ranks[name], -more[name]))
     counts = plural(more.total(), "more Pod") if more else f"{fewer.total()} fewer Pods"
     return f", may preempt {counts} of {named(names) if are_named else plural(len(names), 'workload')}"
