@@ -188,16 +188,9 @@ def summarize(simulation: Simulation) -> Summary:
     levels = Levels()
     events = simulation.timeline.events
     evictions = [eviction for event in events if (eviction := levels.next(event)) is not None]
-    new = (levels.new | levels.rolled_out | levels.replacements) - levels.replaced
+    names, origins, new = names_in(simulation), simulation.timeline.origins, _new_pods(simulation, levels)
     bound = {event.pod: event.t for event in events if event.event == "scheduled" and event.pod in new}
-    names, origins, api = names_in(simulation), simulation.timeline.origins, simulation.api
-    if len(bound) < len(new):  # not those that name their node or another scheduler, which kube-scheduler ignores
-        pods, leaves = (state.pod for state in api.pods.values()), simulation.scheduler.leaves
-        new -= {pod.key for pod in pods if pod.node_name or leaves(pod)} - bound.keys()
-    states = {pod: state for pod in new if (state := api.pods.get(_key_of(pod))) is not None and not state.terminating}
-    kept = {origins[pod].workload for pod in states}
-    new -= {pod for pod in levels.scaled_down & new - states.keys() if origins[pod].workload in kept}
-    bound = {pod: at for pod, at in bound.items() if pod in new}
+    states = _existing(simulation, new)
     completed = {event.pod for event in events if event.event == "succeeded"}
     return Summary(
         evictions=evictions,
@@ -217,6 +210,25 @@ def summarize(simulation: Simulation) -> Summary:
         new_pods_ended=len(new - states.keys() - completed),
         new_pods_pending=sum(not state.pod.node_name for state in states.values()),
     )
+
+
+def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
+    """Return the new Pods, without replaced ones, those that their workload deleted and has others, and those that name
+    their node or another scheduler, which kube-scheduler ignores.
+    """
+    scheduled = {event.pod for event in simulation.timeline.events if event.event == "scheduled"}
+    new, origins = (levels.new | levels.rolled_out | levels.replacements) - levels.replaced, simulation.timeline.origins
+    if not new <= scheduled:
+        pods, leaves = (state.pod for state in simulation.api.pods.values()), simulation.scheduler.leaves
+        new -= {pod.key for pod in pods if pod.node_name or leaves(pod)} - scheduled
+    states = _existing(simulation, new)
+    kept = {origins[pod].workload for pod in states}
+    return new - {pod for pod in levels.scaled_down & new - states.keys() if origins[pod].workload in kept}
+
+
+def _existing(simulation: Simulation, pods: Iterable[str]) -> dict[str, PodState]:
+    found = ((pod, simulation.api.pods.get(_key_of(pod))) for pod in pods)
+    return {pod: state for pod, state in found if state is not None and not state.terminating}
 
 
 def _key_of(pod: str) -> tuple[str, str]:
