@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.kube_apiserver.priority import Resolved
-    from forewarn.policies.whatif.autoscalers import Autoscalers
+    from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
 
 HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "PDB VIOLATIONS", "PLACEHOLDERS PREEMPTED")
@@ -96,11 +96,7 @@ def _outcome(
     answer: Answer, change: ClassChange | None, of_class: Sequence[str], most: int, end: Answer | None = None
 ) -> str:
     """The effects without new nodes. `end`: with new nodes, if another phrase has its effects."""
-    is_told = change is not None and answer.summary.all_run_at is not None
-    wanted, known = [_progress(answer), *_moved(answer)], [_progress(end), *_moved(end)] if end else []
-    if not (is_told or (end and _created(end, most) == _created(answer, most))):
-        wanted.insert(0, _created(answer, most, is_short=end is not None))
-    wanted = [phrase for phrase in wanted if phrase not in known]
+    wanted = _wanted(answer, change, most, end)
     effects = effects_of(answer, end, is_brief=most <= _BRIEF)
     said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer), *wanted]))
     if end is not None and most <= _BRIEF:
@@ -110,11 +106,20 @@ def _outcome(
     no_effect = NO_EFFECT.removesuffix(" or newly Pending" if is_pending or of_class else "")
     left, unread = sum(answer.left.values()), len(answer.not_simulated) - len(answer.left)
     of_others = f"{plural(left, 'new Pod')} of other schedulers not simulated" if left else ""
-    has_no_effect = any(wanted) or of_class or (left and not unread)
+    has_no_effect = wanted or of_class or (left and not unread)
     no_effect = f"{of_others and f'{of_others}, otherwise '}{no_effect}" if has_no_effect else ""
     text = "; ".join(filter(None, (said, unwanted or no_effect))) or _nothing(answer, change)
     notes = [of_others if unwanted else "", f"{plural(unread, 'object')} not simulated" if said and unread else ""]
     return ", ".join(filter(None, [text, *notes, *unfinished([answer])]))
+
+
+def _wanted(answer: Answer, change: ClassChange | None, most: int, end: Answer | None) -> list[str]:
+    """Phrases with what the change is for: new Pods, drained nodes, removed Pods. `end`: without what it has."""
+    is_told = change is not None and answer.summary.all_run_at is not None
+    wanted, known = [_progress(answer), *_moved(answer)], [_progress(end), *_moved(end)] if end else []
+    if not (is_told or (end and _created(end, most) == _created(answer, most))):
+        wanted.insert(0, _created(answer, most, is_short=end is not None))
+    return [phrase for phrase in wanted if phrase and phrase not in known]
 
 
 def _nothing(answer: Answer, change: ClassChange | None) -> str:
@@ -165,12 +170,18 @@ def on_new_nodes(answer: Answer, most: int = _EFFECTS) -> str:
     others = arrived.pending - max(told, _new_pending(end))
     if others > 0 or not arrived.pending:
         effects.append(f"{plural(others, 'other Pod') if others > 0 else 'no Pod'} Pending")
-    counted = {each.workload for each in answer.workloads if (each.missed if answer.fewer else each.pending)}
-    helped = [row for row in arrived.workloads if row.workload in counted and row.after > row.without_new_nodes]
-    times = [row.at for row in helped if row.at is not None]
-    when = f" after {duration(max(times))}" if times and not end.fewer and not arrived.pending else ""
+    times = [at for at in _times_of_helped(answer, arrived) if not end.fewer and not arrived.pending]
+    when = f" after {duration(max(times))}" if times else ""
     further = ", further nodes not predicted" if any(not_predicted(answer.autoscalers)) else ""
     return f"with {nodes}, {', '.join([*wanted, joined(effects, most, 1)])}{when}{further}"
+
+
+def _times_of_helped(answer: Answer, arrived: WithNewNodes) -> Iterator[float]:
+    """Yield when the last Pod of each workload runs that the new nodes help."""
+    counted = {each.workload for each in answer.workloads if (each.missed if answer.fewer else each.pending)}
+    for each in arrived.workloads:
+        if each.workload in counted and each.after > each.without_new_nodes and each.at is not None:
+            yield each.at
 
 
 def _with_same_new_pods(answer: Answer) -> Answer:
@@ -219,25 +230,30 @@ def effects_of(answer: Answer, end: Answer | None = None, *, is_brief: bool = Fa
     """Phrases with the effects that need attention, the worst first. `end`: without what the answer with new nodes
     says.
     """
-    preempted, _, lost, _, _ = row(answer)
+    lost = _counts(answer, placeholders=False)[2]
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
     losing, losers = [each for each in own if each.missed], [each.workload for each in own if each.missed]
-    victims = dict.fromkeys(key[2] for key, _ in pairs(answer.preempted) if key[2] not in answer.placeholders)
-    unchanged = answer.without_change.summary.by_workload if answer.without_change else Counter[str]()
-    also = sum((Counter(each.workload for each in answer.preempted) & unchanged).values())
-    anyway = f" ({also} also without the change)" if also else ""
     before = losing[0].before if len(losing) == 1 else 0
     is_told = end is not None and _counts(end, placeholders=False)[2]
     effects = [
         lost_replicas(lost, [] if is_told else losers, NO_CAUSES if is_told and is_brief else answer.causes, before),
         *_pdbs(answer, is_brief=is_brief),
-        preempted_pods(preempted, victims, losers, is_brief=is_brief) + anyway,
+        _preempted(answer, losers, is_brief=is_brief),
         _starting(answer, [each for each in own if each.not_started]),
         *other_effects([answer], of_lost=not lost),
     ]
     effects = [effect for effect in effects if effect]
     reserving = on_placeholders(*_counts(answer, placeholders=True))
     return [*effects, f"{'' if effects else 'only '}{reserving}"] if reserving else effects
+
+
+def _preempted(answer: Answer, losers: Sequence[str], *, is_brief: bool) -> str:
+    """The preempted Pods that are no placeholder Pods, and how many of them are also preempted without the change."""
+    victims = [name for (_, _, name, _), _ in pairs(answer.preempted) if name not in answer.placeholders]
+    unchanged = answer.without_change.summary.by_workload if answer.without_change else Counter[str]()
+    also = (Counter(each.workload for each in answer.preempted) & unchanged).total()
+    text = preempted_pods(_counts(answer, placeholders=False)[0], victims, losers, is_brief=is_brief)
+    return f"{text} ({also} also without the change)" if text and also else text
 
 
 def lost_replicas(lost: int, losers: Sequence[str], causes: Causes, before: int = 0) -> str:
@@ -450,22 +466,29 @@ def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
         return ""
     own = [each for each in answer.workloads if each.workload in names]
     later = sum(not_created(each, answer) for each in own)
-    if is_blocked:
-        total = max(summary.new_pods + later, sum(each.before + each.pending_before for each in own))
-    else:
-        total = summary.new_pods + later + sum(row.pods for row in summary.missing if row.group in names)
+    total = _total_of_new(answer, names, own, later, is_blocked=is_blocked)
     whose = named(names) if len(names) == 1 else plural(len(names), "workload")
     why = {in_short(each.message) for each in own if each.pending and most == _EFFECTS}
-    if total == 1:
-        which = f"Pod {names[0]}" if _is_pod(names[0], answer) else f"1 new Pod of {whose}"
-    else:
-        which = "" if is_short else f" new Pods of {whose}"
     pending = max(summary.new_pods_pending, _new_pending(answer))
+    which = f"Pod {names[0]}" if _is_pod(names[0], answer) else f"1 new Pod of {whose}"
+    which = which if total == 1 else f" new Pods of {whose}" * (not is_short)
     counts = _counts_of_new(summary._replace(new_pods_pending=pending), total, which, why)
-    if later:
-        counts = f"{counts}, {later} not created before those run"
-    rollout = f"rollout of {named(names)} {'blocked' if summary.settled else 'not finished'}: " if is_blocked else ""
-    return f"{rollout}{counts}"
+    counts += f", {later} not created before those run" if later else ""
+    return _blocked(answer, named(names), counts) if is_blocked else counts
+
+
+def _total_of_new(
+    answer: Answer, names: Sequence[str], own: Iterable[WorkloadCount], later: int, *, is_blocked: bool
+) -> int:
+    """The number of new Pods, also of those that are created later or rejected."""
+    total, missed = answer.summary.new_pods + later, (row for row in answer.summary.missing if row.group in names)
+    if is_blocked:
+        return max(total, sum(each.before + each.pending_before for each in own))
+    return total + sum(row.pods for row in missed)
+
+
+def _blocked(answer: Answer, names: str, counts: str) -> str:
+    return f"rollout of {names} {'blocked' if answer.summary.settled else 'not finished'}: {counts}"
 
 
 def _counts_of_new(summary: Summary, total: int, which: str, why: Iterable[str]) -> str:
