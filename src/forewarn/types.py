@@ -23,8 +23,8 @@ from forewarn.policies.scheduling.framework import Status as Status
 from forewarn.policies.scheduling.preemption import Candidate as Candidate
 from forewarn.policies.whatif.answer import Answer as Answer
 from forewarn.policies.whatif.answer import BeforeAfter as BeforeAfter
-from forewarn.policies.whatif.answer import Causes as Causes
 from forewarn.policies.whatif.answer import Bound as Bound
+from forewarn.policies.whatif.answer import Causes as Causes
 from forewarn.policies.whatif.answer import PreemptionPod as PreemptionPod
 from forewarn.policies.whatif.autoscalers import Autoscalers as Autoscalers
 from forewarn.policies.whatif.autoscalers import Considered as Considered
