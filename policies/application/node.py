@@ -15,9 +15,8 @@ from forewarn.policies.documents import Hidden, Inlined, in_json
 from forewarn.policies.findings import cut, plural, quote
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
 from forewarn.policies.kubelet.admission import Admission, admit
-from forewarn.policies.kubelet.eviction import Place, PodStats, Usage, rank, read_stats
+from forewarn.policies.kubelet.eviction import Group, Place, PodStats, Usage, rank, read_stats, shutdown_groups
 from forewarn.policies.kubelet.pods import KubeletPod, read_pod
-from forewarn.policies.kubelet.shutdown import Group, shutdown_groups
 from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind, text
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics

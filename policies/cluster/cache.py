@@ -19,7 +19,7 @@ from forewarn.policies.cow_table import FrozenGroups, FrozenTable, GroupedTable,
 from forewarn.policies.documents import Always, Hidden, in_json
 from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.priority import Classes
-from forewarn.policies.objects.bounded import TooLargeToRetain, max_retained, retained_part
+from forewarn.policies.objects.extent import TooLargeToRetain, max_retained, retained_part
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, text
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.objects.workload import Workload

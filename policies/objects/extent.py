@@ -1,16 +1,197 @@
-"""Limits on the parts of a Pod's spec that a prediction or a quota check reads.
+"""Limits on the size of objects: on the parts of a Pod's spec that are read, and on the parts that are stored.
 
 Real Pods are far below these limits. If work is metered (`policies.metering`), these limits are checked first, so that
 a Pod above the limits is rejected at low cost. Offline commands have no limits.
+
+Of a large object, the parts within the limit are stored, and placeholders for the other parts. A placeholder can be
+copied and compared. Reading a placeholder raises TooLargeToRetain, which names the object: no prediction or rule uses
+missing parts. The memory of parsed JSON is estimated: 3 bytes of text, `{},`, can become 72 bytes of Python objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+import json
+from collections.abc import Callable, Iterable, Iterator
+from sys import getsizeof
+from typing import Any, Final, NoReturn
 
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD
 from forewarn.policies.metering import TooLarge, limited
-from forewarn.policies.objects.fields import OBJECT, PREFERRED, REQUIRED, ApiObject
+from forewarn.policies.objects.fields import OBJECT, PREFERRED, REQUIRED, ApiObject, InvalidObject, group_kind, ref_of
+
+MAX_RETAINED: Final = 64 * 1024
+"""Maximum bytes of memory of a stored workload or Pod."""
+_MAX_IN_NAMESPACE: Final = 256 * 1024
+_MAX_IN_CLUSTER: Final = 4 * 1024 * 1024
+"""Maximum bytes of memory of other cluster-scoped objects: a ResourceSlice may have 128 devices."""
+_MAX_PARTS: Final = 64
+"""Maximum fields or items of a part that are stored separately; a part with more is replaced as a whole."""
+_LEAST: Final = 384
+"""Minimum bytes of memory for each part of an object.
+
+With less, the whole part is replaced, because a placeholder needs almost as much.
+"""
+
+
+class TooLargeToRetain(TooLarge, InvalidObject):
+    """The error if a prediction or rule reads a part of a stored object that was too large to store.
+
+    Commands handle the error as an unreadable object, rules as an exceeded limit.
+    """
+
+    def __init__(self, what: str, most: int = MAX_RETAINED) -> None:
+        super().__init__(f"{what} exceeds what forewarn keeps ({most // 1024} KiB)", "make it smaller")
+
+
+class _Omitted:
+    """A placeholder for a part that is not stored, equal to every list or object with the same JSON text."""
+
+    def __init__(self, what: str, digest: bytes, most: int = MAX_RETAINED) -> None:
+        """`what`: the object with the part. `digest`: of the part. `most`: maximum bytes stored of the object."""
+        super().__init__()
+        self.what, self.digest, self.most = what, digest, most
+
+    def _fail(self, *_: object) -> NoReturn:
+        raise TooLargeToRetain(self.what, self.most)
+
+    __iter__ = __len__ = __getitem__ = __contains__ = __reversed__ = __repr__ = __or__ = __ror__ = __add__ = _fail
+    __setitem__ = __delitem__ = keys = values = items = get = copy = _fail
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, _Omitted):
+            return self.digest == other.digest
+        return isinstance(other, list | dict) and _digest(other) == self.digest
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.what, self.digest, self.most)
+
+    def __deepcopy__(self, _: object) -> _Omitted:
+        return self
+
+
+class OmittedList(_Omitted, list[Any]):
+    """A placeholder for a list that is too large to store. Reading the placeholder raises TooLargeToRetain."""
+
+
+class OmittedObject(_Omitted, dict[str, Any]):
+    """A placeholder for an object or map that is too large to store. Reading it raises TooLargeToRetain."""
+
+
+def _digest(value: object) -> bytes:
+    from hashlib import sha256  # only for objects that are too large
+
+    return sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).digest()
+
+
+def is_omitted(value: object) -> bool:
+    """Report whether a part of an object is a placeholder."""
+    return isinstance(value, _Omitted)
+
+
+def max_retained(kind: str) -> int:
+    """Return the maximum bytes of memory of a stored object of a `group/Kind`."""
+    spec = BY_GROUP_KIND.get(kind)
+    if spec is None or spec.template or kind == POD:
+        return MAX_RETAINED
+    return _MAX_IN_NAMESPACE if spec.namespaced else _MAX_IN_CLUSTER
+
+
+def retained_part(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return the object with placeholders for the parts that exceed the limit of its kind."""
+    return bounded(obj, max_retained(group_kind(obj)))
+
+
+def bounded(obj: dict[str, Any], most: int = MAX_RETAINED) -> dict[str, Any]:
+    """Return the object; if it exceeds `most` bytes of memory, with placeholders for its largest parts."""
+    if memory_of(obj, most) <= most:
+        return obj
+    ref = ref_of(obj)
+    what = f"{ref.kind} {ref.namespace}/{ref.name}" if ref.namespace else f"{ref.kind} {ref.name}"
+
+    def omitted(value: Any) -> Any:
+        return (OmittedObject if isinstance(value, dict) else OmittedList)(what, _digest(value), most)
+
+    kept: dict[str, Any] = _bounded(obj, most, omitted)
+    return kept
+
+
+def _bounded(value: Any, most: int, omitted: Callable[[Any], Any]) -> Any:
+    """Return the part within `most` bytes: its smallest children completely, the others as far as the limit allows.
+
+    `omitted`: returns the placeholder of a value.
+    """
+    parts = (
+        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if len(value) <= _MAX_PARTS else []
+    )
+    if not 0 < len(parts) <= _MAX_PARTS or most < _LEAST * len(parts):
+        return omitted(value)
+    sizes = sorted(((memory_of(part, most), place) for place, (_, part) in enumerate(parts)))
+    kept: dict[int, Any] = {}
+    room = most - memory_of(dict.fromkeys(value) if isinstance(value, dict) else [None] * len(parts), most)
+    for left, (size, place) in zip(range(len(parts), 0, -1), sizes, strict=True):
+        part, share = parts[place][1], max(room, 0) // left
+        if size > share and not isinstance(part, dict | list):
+            return omitted(value)
+        kept[place] = part if size <= share else _bounded(part, share, omitted)
+        room -= min(size, share)
+    if isinstance(value, dict):
+        return {key: kept[place] for place, (key, _) in enumerate(parts)}
+    return [kept[place] for place in range(len(parts))]
+
+
+_SMALL: Final = range(-5, 257)
+"""Integers that the interpreter caches, so that they need no memory."""
+_TEXT: Final = getsizeof("")
+
+
+def max_memory_of(text: str, start: int = 0, end: int | None = None) -> int:
+    """Return an upper bound, in bytes, of the memory of the JSON in `text[start:end]` after parsing.
+
+    Only counts characters, braces, brackets, quotes, commas and colons; does not parse.
+    """
+    count = text.count
+    length = len(text) - start if end is None else end - start
+    entries = count(",", start, end) + count(":", start, end) + 1
+    containers = 184 * count("{", start, end) + 88 * count("[", start, end)
+    return containers + 32 * count('"', start, end) + 64 * entries + (1 if text.isascii() else 4) * length
+
+
+def memory_of(value: Any, limit: int) -> int:
+    """Return the bytes of memory of a parsed JSON value; each distinct key counts once.
+
+    Stops when the sum exceeds `limit`: a result above `limit` means only that the value is larger. Only follows the
+    types that a JSON parser creates, no subclasses.
+    """
+    total = 0
+    keys: set[str] = set()
+    left: list[Any] = [[value]]
+    total -= getsizeof(left[0])
+    while left and total <= limit:
+        objects = left.pop()
+        total += getsizeof(objects)
+        if total > limit:
+            break
+        if objects.__class__ is dict:
+            keys.update(objects)
+            objects = objects.values()
+        for part in objects:
+            kind = part.__class__
+            if kind is str:
+                if len(part) > 1:  # others are there anyway
+                    total += _TEXT + len(part) if part.isascii() else getsizeof(part)
+            elif kind is dict or kind is list:
+                left.append(part)
+            elif part is not None and kind is not bool and not (kind is int and part in _SMALL):
+                total += getsizeof(part)
+    return total + sum(map(getsizeof, keys)) if total <= limit else total
+
 
 MAX_CONTAINERS: Final = 500
 """Maximum containers of a Pod, including init containers."""

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.copies import replace, shared_labels
-from forewarn.policies.objects.bounded import TooLargeToRetain, is_omitted
+from forewarn.policies.objects.extent import TooLargeToRetain, is_omitted
 from forewarn.policies.objects.fields import (
     NOTHING,
     OBJECT,

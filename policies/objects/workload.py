@@ -218,7 +218,7 @@ class Workload(NamedTuple):
     @classmethod
     def from_api(cls, obj: ApiObject) -> Workload:
         """Read the API object of a workload. Raises InvalidObject."""
-        from forewarn.policies.objects.bounded import bounded
+        from forewarn.policies.objects.extent import bounded
         from forewarn.policies.objects.pod import Owner, once  # the linter starts without it
 
         owner = Owner.from_api(obj)

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.kubelet.admission import Admission
-    from forewarn.policies.kubelet.eviction import Place
-    from forewarn.policies.kubelet.shutdown import Group
+    from forewarn.policies.kubelet.eviction import Group, Place
     from forewarn.policies.whatif.resize import Resized
 
 MAX_LINES: Final = 200

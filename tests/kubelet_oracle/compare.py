@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kubelet.admission import NotEnough, admit, pods_to_preempt
-from forewarn.policies.kubelet.eviction import IMAGE_FILESYSTEMS, SIGNALS, rank, read_stats
+from forewarn.policies.kubelet.eviction import IMAGE_FILESYSTEMS, SIGNALS, rank, read_stats, shutdown_groups
 from forewarn.policies.kubelet.pods import read_pod
-from forewarn.policies.kubelet.shutdown import shutdown_groups
 from forewarn.policies.objects.node import Node
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.scheduling.node_info import NodeInfo

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from forewarn.policies.commands.impersonation import AS, AS_GROUPS, AS_UID, groups_of
-from forewarn.policies.objects.bounded import max_memory_of
+from forewarn.policies.objects.extent import max_memory_of
 
 if TYPE_CHECKING:
     from forewarn.policies.kinds.registry import KindSpec

@@ -97,7 +97,7 @@ def from_watches(
 
     `accuracy`: gets the outcomes of Pods. `templates`: the kinds of workloads with the paths of their Pod templates.
     """
-    from forewarn.policies.objects.bounded import retained_part
+    from forewarn.policies.objects.extent import retained_part
     from forewarn.webhook.apiserver.classes import LiveClasses
     from forewarn.webhook.apiserver.client import ApiServer, connect
     from forewarn.webhook.informer.custom import follow_custom, follow_optional

@@ -15,7 +15,7 @@ from forewarn.policies.findings import Path, cut
 from forewarn.policies.kube_apiserver.validation.object_meta import FieldError, go_quote
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import charge, each, meter
-from forewarn.policies.objects.bounded import is_omitted
+from forewarn.policies.objects.extent import is_omitted
 from forewarn.policies.objects.fields import ApiObject, json_type
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 

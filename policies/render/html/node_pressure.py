@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.node import NodePressure, Order
     from forewarn.policies.kubelet.admission import Admission
-    from forewarn.policies.kubelet.shutdown import Group
+    from forewarn.policies.kubelet.eviction import Group
 
 
 def report(answer: NodePressure) -> Page:

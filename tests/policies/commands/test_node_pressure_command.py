@@ -18,9 +18,8 @@ from forewarn.policies.cli import main
 from forewarn.policies.findings import one_line
 from forewarn.policies.kube_apiserver.quota import matches_scope
 from forewarn.policies.kubelet.admission import NotEnough, admit, pods_to_preempt
-from forewarn.policies.kubelet.eviction import Disk, PodStats, rank, read_pod_stats
+from forewarn.policies.kubelet.eviction import Disk, PodStats, rank, read_pod_stats, shutdown_groups
 from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, GUARANTEED, KubeletPod, read_pod
-from forewarn.policies.kubelet.shutdown import shutdown_groups
 from forewarn.policies.objects.node import Node
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.options import ScopeSelector

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.metering import CutShort
-from forewarn.policies.objects.bounded import MAX_RETAINED, OmittedList, TooLargeToRetain, bounded, is_omitted
+from forewarn.policies.objects.extent import MAX_RETAINED, OmittedList, TooLargeToRetain, bounded, is_omitted
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import Workload
 from tests.cases import cases

@@ -525,7 +525,7 @@ def _(_: Running) -> None:
 
 @row(
     "too-large-to-keep",
-    "forewarn.policies.objects.bounded.bounded",
+    "forewarn.policies.objects.extent.bounded",
     "forewarn.policies.cluster.cache.ClusterSnapshot.check_retained",
 )
 def _(_: Running) -> None:
