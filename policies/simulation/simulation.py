@@ -494,16 +494,13 @@ class Simulation:
 
     def _ends_before(self, time: float) -> bool:
         """End the run if it ends before this time, and return whether it does."""
-        if time > self.world.horizon:
-            self.clock.now, self.settled = self.world.horizon, False
-            return True
         quiet = max(self.timeline.last, self._last_arrival) + self.world.quiet
         self._goes_on_until = min(quiet, self.world.horizon)
-        if time <= quiet or self._arrivals or self.awaited or self.controllers.terminations:
+        waits = self._arrivals or self.awaited or self.controllers.terminations
+        settled = time > quiet and not (waits or self.controllers.rejections.may_be_over)
+        if not settled and time <= self.world.horizon:
             return False
-        if self.controllers.rejections.may_be_over:
-            return False
-        self.clock.now = quiet
+        self.clock.now, self.settled = self._goes_on_until if settled else self.world.horizon, settled
         return True
 
     def _is_too_large(self, steps: int) -> bool:
