@@ -57,10 +57,6 @@ class Extender:
     managed_resources: frozenset[str] = frozenset()
     ignored_resources: frozenset[str] = frozenset()
 
-    def is_interested(self, requested: Iterable[str]) -> bool:
-        """Report whether the extender manages a Pod with these requests. Source: upstream `IsInterested`."""
-        return not self.managed_resources or not self.managed_resources.isdisjoint(requested)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SchedulerConfiguration:
@@ -79,6 +75,10 @@ class SchedulerConfiguration:
     def profile(self, scheduler_name: str) -> Profile | None:
         """Return the profile for Pods with this `spec.schedulerName`; None if another scheduler schedules them."""
         return self.profiles.get(scheduler_name or DEFAULT_SCHEDULER)
+
+    def extenders_for(self, requested: Iterable[str]) -> list[Extender]:
+        """Return the extenders that manage a Pod with these requests. Source: upstream `IsInterested`."""
+        return [e for e in self.extenders if not e.managed_resources or not e.managed_resources.isdisjoint(requested)]
 
     def percentage(self, profile: Profile) -> int:
         """Return the percentageOfNodesToScore of a profile: its own, or else the scheduler's."""

@@ -23,7 +23,8 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.objects.pod import TOPOLOGY_LABELS, Pod
-from forewarn.policies.scheduling.responsible import framework_of, not_predicted
+from forewarn.policies.scheduling.framework import foreign_at
+from forewarn.policies.scheduling.responsible import extender_decisions, framework_of, not_predicted
 from forewarn.policies.scheduling.snapshot import BASE_RESOURCES, NotValid, Snapshot, charged_pdbs, may_be_violated
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import CACHE_SIZE, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, node_constraints_of, pod_matrix_of
@@ -298,14 +299,21 @@ def capacity_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> C
     preempt lower-priority Pods as needed, so as many fit as if these had never existed. This is valid if lower-priority
     Pods affect only their own node.
     """
-    if not_predicted(pod, snapshot):
-        return None
+    with snapshot.derived.locked(), suppress(NotValid):
+        return _capacity_for(_framework(snapshot, pod), pod, preempting=preempting)
+    return None
+
+
+def _framework(snapshot: Snapshot, pod: Pod) -> Framework:
+    """Return the framework of the Pod's profile. Raises NotValid if more than the filters of kube-scheduler decides."""
+    if not_predicted(pod, snapshot) or extender_decisions(pod, snapshot, fits=True, preempts=True):
+        raise NotValid
     framework = framework_of(snapshot, pod)
     if framework.without_columns or pod.spec.has_storage or pod.spec.claims_devices:
-        return None  # the next Pod finds what the first one binds, attaches or allocates
-    with snapshot.derived.locked(), suppress(NotValid):
-        return _capacity_for(framework, pod, preempting=preempting)
-    return None
+        raise NotValid  # the next Pod finds what the first one binds, attaches or allocates
+    if foreign_at(framework.profile, "preEnqueue"):
+        raise NotValid
+    return framework
 
 
 def _capacity_for(framework: Framework, pod: Pod, *, preempting: bool) -> Capacity | None:
@@ -400,13 +408,11 @@ def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> OnEachNo
     Condition: only resources and ports of the node itself matter. Evictions on one node reduce the allowed disruptions
     of PDBs for the next node.
     """
-    if not_predicted(pod, snapshot) or snapshot.may_preempt_groups(pod.effective_priority):
-        return None
-    framework = framework_of(snapshot, pod)
-    if framework.without_columns or pod.spec.has_storage or pod.spec.claims_devices:
+    if snapshot.may_preempt_groups(pod.effective_priority):
         return None
     with snapshot.derived.locked():
         try:
+            framework = _framework(snapshot, pod)
             node_fit = Cycle(snapshot, pod, framework).node_fit
         except NotValid:
             return None

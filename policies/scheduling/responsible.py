@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import POD_GROUP
 from forewarn.policies.metering import meter
-from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER, Extender
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling.caveats import named
 from forewarn.policies.scheduling.configuration import configuration_of
@@ -262,12 +262,12 @@ def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
     return ""
 
 
-def extender_decisions(extenders: Sequence[Extender], *, fits: bool, preempts: bool) -> str:
+def extender_decisions(pod: Pod, snapshot: Snapshot, *, fits: bool, preempts: bool) -> str:
     """Return why an extender may change a decision, as a reason not to predict; "" if none may.
 
     `fits`, `preempts`: the decision of the plugins.
     """
-    for extender in extenders:
+    for extender in configuration_of(snapshot.semantics).extenders_for(pod.spec.request.scalars):
         if fits and extender.filter_verb:
             return f"{named(extender)} may reject the nodes that the plugins leave, and cannot be asked"
         if preempts and extender.preempt_verb:

@@ -247,7 +247,7 @@ class Prediction:
                 return Decision(fault=self._pre_enqueue_reason)
             decision = self._of_filters
             preempts = decision.candidate is not None
-            fault = responsible.extender_decisions(self._extenders, fits=bool(decision.feasible), preempts=preempts)
+            fault = responsible.extender_decisions(self.pod, self.snapshot, fits=bool(decision.feasible), preempts=preempts)
             return Decision(fault=fault) if fault else decision._replace(error=self._error_of_scores)
         except PluginFault as fault:
             return Decision(fault=str(fault))
@@ -282,13 +282,9 @@ class Prediction:
         return "" if status is None else f"plugin {status.plugin} keeps it from the queue: {', '.join(status.reasons)}"
 
     @property
-    def _extenders(self) -> list[Extender]:
-        extenders = self.configuration.extenders
-        return [e for e in extenders if e.is_interested(self.pod.spec.request.scalars)] if extenders else []
-
-    @property
     def _prioritizer(self) -> Extender | None:
-        return next((extender for extender in self._extenders if extender.prioritize_verb), None)
+        extenders = self.configuration.extenders_for(self.pod.spec.request.scalars)
+        return next((extender for extender in extenders if extender.prioritize_verb), None)
 
     @cached_property
     def _filtered(self) -> responsible.Filtered:

@@ -529,12 +529,15 @@ def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[
 def _one_by_one(snapshot: Snapshot, pod: Pod, *, preempting: bool) -> tuple[Count, Snapshot]:
     """Predict equal Pods one after the other until one stays Pending; return their number and the cluster with them.
 
-    Stops at MAX_SEQUENTIAL; the number is then a lower bound. `preempting`: Pods may preempt others.
+    Stops at MAX_SEQUENTIAL; the number is then a lower bound. `preempting`: Pods may preempt others. Raises
+    InvalidObject if a Pod is not predicted.
     """
     by_node: Counter[str] = Counter()
-    every = _numbered(pod)
+    every = _numbered(pod if preempting else replace(pod, preemption_policy=PREEMPT_NEVER))
     for number in range(MAX_SEQUENTIAL):
         prediction = Prediction(snapshot, next(every))
+        if prediction.not_predicted:
+            raise InvalidObject(f"not predicted: {prediction.not_predicted}")
         if not (prediction.fits or (preempting and prediction.outcome == "preempts")):
             return Count(number, by_node=by_node), snapshot
         by_node[prediction.node] += 1

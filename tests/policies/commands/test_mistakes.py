@@ -18,13 +18,17 @@ users: [{name: x, user: {token: x}}]
 current-context: x
 """
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: i}]"
+SCHEDULER = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration"
 CLUSTER = "docs/examples/whatif/cluster.yaml"
 FILES = {
     "backup.json": '{"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": "b"}}\n',
     "boolean-name": f"{POD.replace('name: web', 'name: y')}}}}}\n",
     "broken": "a: [1\n",
     "empty": "",
+    "enqueued": f"{SCHEDULER}, profiles: [{{plugins: {{preEnqueue: {{enabled: [{{name: Foo}}]}}}}}}]}}\n",
     "events": "- {at: 1, drian: a-1}\n",
+    "extended": f'{SCHEDULER}, extenders: [{{urlPrefix: "http://x", filterVerb: filter}}]}}\n',
+    "filtered": f"{SCHEDULER}, profiles: [{{plugins: {{filter: {{enabled: [{{name: Foo}}]}}}}}}]}}\n",
     "job": "{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: shop, labels: {app: j}}}\n",
     "json.json": '{"a": 1}\n',
     "misplaced": f"{POD}], priority: {{class: gold}}, image: i}}}}\n".replace("i}]]", "i}]"),
