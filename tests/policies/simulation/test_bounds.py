@@ -253,13 +253,12 @@ def test_a_grace_period_of_centuries(run: Run, grace: int) -> None:
     assert ("without a steady state" in out) == (grace > 0)
 
 
-@pytest.mark.parametrize(("schedule", "settled"), [("0 0 1 1 *", True), ("* * * * *", False)])
-def test_a_job_that_starts_after_the_end(run: Run, schedule: str, settled: bool) -> None:
+def test_a_job_that_starts_after_the_end(run: Run) -> None:
     later = cron_job()
-    later["spec"]["schedule"] = schedule
+    later["spec"]["schedule"] = "0 0 1 1 *"
     later["metadata"]["creationTimestamp"] = "2026-05-04T08:00:00Z"
     out = run("--until", "1h", new=[workload("ReplicaSet", "web")], cluster=[later])[1]
-    assert ("without a steady state" not in out) == settled
+    assert "without a steady state" not in out
 
 
 @pytest.mark.parametrize("field", ["activeDeadlineSeconds", "completions", "backoffLimit", "ttlSecondsAfterFinished"])
