@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.kinds.registry import POD_GROUP
+from forewarn.policies.kinds.registry import CLAIM, POD_GROUP
 from forewarn.policies.metering import meter
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.releases.semantics import Semantics
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.node_info import NodeInfo
 
 MIN_FEASIBLE_NODES: Final = 100
@@ -239,9 +240,21 @@ def not_predicted(pod: Pod, snapshot: Snapshot) -> str:
 
 def unmodelled(pod: Pod, snapshot: Snapshot) -> str:
     """Return the part of kube-scheduler's decision that forewarn does not model; "" if there is none."""
-    return of_a_group(pod, snapshot) or not_modelled(
-        pod, snapshot.objects, snapshot.extended_resources, snapshot.device_selectors
-    )
+    return of_a_group(pod, snapshot) or of_claims(pod, snapshot)
+
+
+def of_claims(pod: Pod, snapshot: Snapshot) -> str:
+    """Return why forewarn does not predict a Pod with its volumes and devices; "" if forewarn does."""
+    objects = snapshot.objects
+    if CLAIM in objects.unlisted and (claim := missing_claim(pod, objects)):
+        return f'the cluster state has no list of PersistentVolumeClaims, and the Pod uses "{claim}"'
+    return not_modelled(pod, objects, snapshot.extended_resources, snapshot.device_selectors)
+
+
+def missing_claim(pod: Pod, objects: ClusterObjects) -> str:
+    """Return a PersistentVolumeClaim of the Pod that does not exist and that no controller creates; "" without one."""
+    names = (volume.claim_of(pod.name) for volume in pod.spec.volumes if not volume.ephemeral)
+    return next((name for name in names if name and (pod.namespace, name) not in objects.claims), "")
 
 
 def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:

@@ -247,7 +247,8 @@ class Prediction:
                 return Decision(fault=self._pre_enqueue_reason)
             decision = self._of_filters
             preempts = decision.candidate is not None
-            fault = responsible.extender_decisions(self.pod, self.snapshot, fits=bool(decision.feasible), preempts=preempts)
+            fits = bool(decision.feasible)
+            fault = responsible.extender_decisions(self.pod, self.snapshot, fits=fits, preempts=preempts)
             return Decision(fault=fault) if fault else decision._replace(error=self._error_of_scores)
         except PluginFault as fault:
             return Decision(fault=str(fault))

@@ -16,7 +16,7 @@ from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling.arguments import VolumeBindingArgs
 from forewarn.policies.scheduling.configuration import configuration_of
-from forewarn.policies.scheduling.devices.claims import claim_of_an_earlier_cycle, extended_resources_of, not_modelled
+from forewarn.policies.scheduling.devices.claims import claim_of_an_earlier_cycle, extended_resources_of
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.scheduling.framework import Code, Status, unresolvable
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, claims_on
@@ -41,6 +41,7 @@ from forewarn.policies.scheduling.responsible import (
     SCHEDULER_ERROR,
     framework_of,
     needs_claims,
+    of_claims,
     unmodelled_fields,
 )
 from forewarn.policies.scheduling.snapshot import Columns, Snapshot, loses_nomination, victims_to_evict
@@ -230,7 +231,7 @@ class Scheduler:
         )
         self._executor, self._devices = executor, DeviceClaims(cache)
         self.ignored: set[str] = set()
-        """Identities of Pods that were Pending at the start, and whose devices forewarn does not model."""
+        """`namespace/name` of Pods that were Pending at the start, and whose claims forewarn does not model."""
         self._groups = PodGroupScheduling(self)
         plugins = (SchedulingGates, executor, *([self._groups] if has_pod_groups else ()))
         gates = {
@@ -437,7 +438,7 @@ class Scheduler:
                 self._move(registrations.UNSCHEDULED_POD_ADD, None, pod)
 
     def _is_simulated(self, pod: Pod) -> bool:
-        return not self.leaves(pod) and pod.identity not in self.ignored
+        return not self.leaves(pod) and pod.key not in self.ignored
 
     def leaves(self, pod: Pod) -> bool:
         """Report whether a Pod is for another scheduler."""
@@ -450,6 +451,7 @@ class Scheduler:
             if self._devices.has(pod):
                 self.clock.spawn(self._release_devices(pod))
             return
+        self.ignored.discard(pod.key)
         self.queue.delete(pod)
         if self.cache.is_assumed(pod):
             self.cache.forget(pod)
@@ -850,12 +852,11 @@ def devices_on(snapshot: Snapshot, pod: Pod, node: str) -> list[ResourceClaim]:
 
 
 def unmodelled_pending(pods: Iterable[Pod], objects: ClusterObjects) -> dict[str, str]:
-    """Return identity -> reason, of the Pending Pods with claims that forewarn does not model."""
+    """Return `namespace/name` -> reason, of the Pending Pods with claims that forewarn does not model."""
     snapshot = Snapshot(objects, (), Columns.build(()))
-    pending = (pod for pod in pods if pod.device_claims and not pod.node_name and not pod.terminal)
-    provided, selectors = snapshot.extended_resources, snapshot.device_selectors
-    reasons = ((pod.identity, not_modelled(pod, objects, provided, selectors)) for pod in pending)
-    return {identity: reason for identity, reason in reasons if reason}
+    pending = (pod for pod in pods if not pod.node_name and not pod.terminal)
+    reasons = ((pod.key, of_claims(pod, snapshot)) for pod in pending)
+    return {key: reason for key, reason in reasons if reason}
 
 
 class DeviceClaims:

@@ -38,7 +38,7 @@ from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.policies.objects.node import ZONE
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
-from forewarn.policies.scheduling.responsible import SCHEDULER_ERROR
+from forewarn.policies.scheduling.responsible import SCHEDULER_ERROR, missing_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -731,5 +731,4 @@ def _why_not_karpenter(waiting: Waiting, snapshot: Snapshot) -> str:
 
 def lacks_claim(pod: Pod, objects: ClusterObjects) -> bool:
     """Report whether a PersistentVolumeClaim of the Pod does not exist, so that no new node helps."""
-    names = [volume.claim_of(pod.name) for volume in pod.spec.volumes if not volume.ephemeral]
-    return CLAIM not in objects.unlisted and any(name and (pod.namespace, name) not in objects.claims for name in names)
+    return CLAIM not in objects.unlisted and bool(missing_claim(pod, objects))

@@ -143,3 +143,18 @@ def test_a_quota_without_status_counts_the_pods(command: str, known: tuple[str, 
         "; 1 ResourceQuota without complete status: usage counted from requests of Pods, not limits or other objects"
     )
     assert (clause in found, found.replace(clause, "")) == (True, expected)
+
+
+@pytest.mark.parametrize("command", [*LIMITED, "lint", "whatif lose"])
+def test_no_claim_is_missing_from_a_cluster_without_a_list_of_claims(command: str, tmp_path: Path) -> None:
+    """A Pending Pod of the cluster is ignored in simulations, and reported."""
+    paths = written(tmp_path, *state())
+    pod = make_pod("new").claim("data").obj
+    if command == "whatif lose":
+        paths = written(tmp_path, *state(), pod)
+    paths["pod"].write_text(json.dumps(pod))
+    words = {**LIMITED, "lint": ("lint", "{pod}"), "whatif lose": ("whatif", "lose", "node", "n1")}[command]
+    _, out, err = answer(words, paths)
+    assert 'the cluster state has no list of PersistentVolumeClaims, and the Pod uses "data"' in out + err
+    assert "not found" not in out
+    assert ("1 Pending Pod ignored: " in out) == (command == "whatif lose")
