@@ -209,8 +209,10 @@ def not_admitted(
     """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, or if an apply
     changes immutable fields of a Job; otherwise None.
 
-    It ignores Pods and PodGroups that the cluster already has. `before`: as for `rejected`.
+    It ignores Pods and PodGroups that the cluster already has. `before`: as for `rejected`. Raises SourceError without
+    a list of PriorityClasses.
     """
+    from forewarn.policies.application.cluster import require_lists
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
     from forewarn.policies.kube_apiserver.validation.job import check_job_update
     from forewarn.policies.objects.workload import pod_template_of
@@ -240,6 +242,7 @@ def not_admitted(
     except Forbidden as fault:
         path = (*where, *fault.path)
         if path[-1] == "priorityClassName":
+            require_lists(cluster, [PRIORITY_CLASS], ())
             fix = suggested(text(obj, *path), classes)
         else:
             fix = f". Fix: {'set' if at(obj, *path) is None else 'remove'} {path[-1]}"

@@ -145,6 +145,17 @@ def test_a_quota_without_status_counts_the_pods(command: str, known: tuple[str, 
     assert (clause in found, found.replace(clause, "")) == (True, expected)
 
 
+@pytest.mark.parametrize("command", LIMITED)
+def test_no_class_is_missing_from_a_cluster_without_a_list_of_classes(command: str, tmp_path: Path) -> None:
+    paths = written(tmp_path, make_node("n1").obj, empty_list(BY_GROUP_KIND[POD]))
+    new = make_pod("new").spec(priorityClassName="gold")
+    del new.obj["spec"]["priority"]
+    paths["pod"].write_text(json.dumps(new.obj))
+    status, out, err = answer(LIMITED[command], paths)
+    assert (status, out) == (3, "")
+    assert "no list of PriorityClasses, which the answer depends on. Fix: " in err
+
+
 @pytest.mark.parametrize("command", [*LIMITED, "lint", "whatif lose"])
 def test_no_claim_is_missing_from_a_cluster_without_a_list_of_claims(command: str, tmp_path: Path) -> None:
     """A Pending Pod of the cluster is ignored in simulations, and reported."""
