@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.config import Annotate, Config
-from forewarn.policies.releases.release import semantics_of
+from forewarn.policies.config.scheduler import scheduler_source
+from forewarn.policies.releases.release import Release
 from forewarn.policies.sources import load_cluster
 from forewarn.webhook.admission.review import Hook
 from tests.builders import Made, cluster_text, make_claim, make_node, make_pod, make_priority_class
@@ -135,7 +137,8 @@ class Asked:
 
     def _admitted(self, entry: str) -> str:
         cache = load_cluster(str(self.directory / "cluster.json"))
-        cache.semantics = semantics_of(37, {})
+        scheduler = scheduler_source(self.more[1]) if "--scheduler-config" in self.more else None
+        cache.semantics = Release(37, {}, scheduler).semantics()
         state = cache.snapshot()
         hook = Hook.MUTATE if entry == "webhook annotation" else Hook.VALIDATE
         given = {**self.new, "spec": {**self.new["spec"]}}
@@ -574,6 +577,32 @@ def owned(api_version: str, kind: str) -> list[Made]:
 
 
 UNKNOWN = ("whatif lose node", "whatif lose --each node", "risk", "whatif events")
+
+
+WORKLOADS = [*product(("Deployment", "DaemonSet"), ("lint", "predict", "whatif apply", "webhook warning"))]
+
+
+@pytest.mark.parametrize(("kind", "entry"), [*WORKLOADS, ("Deployment", "headroom")])
+@pytest.mark.parametrize(
+    ("verb", "free", "reason"),
+    [("filterVerb", "1", "may reject the nodes"), ("preemptVerb", "3", "may choose other victims")],
+)
+def test_every_answer_about_a_workload_names_the_extender_that_may_decide(
+    kind: str, verb: str, free: str, reason: str, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scheduler = tmp_path / "scheduler.yaml"
+    extenders = [{"urlPrefix": "http://x", verb: "v"}]
+    header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    scheduler.write_text(json.dumps({**header, "extenders": extenders}))
+    lower = [make_pod(f"low-{n}", "shop").request(cpu="3").priority(0).on(f"node-{n}") for n in (1, 2)]
+    spec = deployment(free)[0].obj["spec"] | {"replicas": 5}
+    if kind == "DaemonSet":
+        del spec["replicas"]
+    new = Made("apps/v1", kind, "new", "shop").spec(**spec)
+    nodes = [make_node(f"node-{n}") for n in (1, 2)]
+    told = Asked(tmp_path, [gold(), *nodes, *lower], new, "--scheduler-config", str(scheduler)).told(entry, capsys)
+    assert f'the extender "http://x" {reason}' in told
+    assert "would preempt" not in told
 
 
 @pytest.mark.parametrize("entry", [*UNKNOWN, "test"])
