@@ -246,7 +246,8 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
             break
     unanswered, notes = list[str](), list[str]()
     for what, pattern in of_nobody.items():
-        (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(_no_pod(what, pattern))
+        problem = f"{what}: no Pod{_described(pattern)} exists"
+        (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(problem)
     notes += [*not_modelled][:_NAMED]
     return verdict._replace(unanswered=unanswered, notes=notes, assumes=list(assumed))
 
@@ -255,10 +256,6 @@ def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> b
     """Report whether a part of an expectation may select no Pod: only `by`, if a PriorityClass with its name exists."""
     matches = (True for name in ("", *cluster.priority_classes) if fnmatchcase(name, pattern.priority_class or "*"))
     return what == "by" and any(matches)
-
-
-def _no_pod(what: str, pattern: PodPattern) -> str:
-    return f"{what}: no Pod{_described(pattern)} exists"
 
 
 def _patterns(expectation: Expectation) -> dict[str, PodPattern]:

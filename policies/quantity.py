@@ -119,7 +119,7 @@ def parse_quantity(text: object) -> Quantity:
         return ZERO
     if isinstance(text, bool) or not isinstance(text, int | float):
         raise InvalidQuantity(_FORMAT_WRONG)
-    return _parse(_number_text(text))
+    return _parse(repr(text).removesuffix(".0"))
 
 
 def _parse(text: str) -> Quantity:
@@ -197,7 +197,3 @@ def _decimal_text(nano: int, notation: Format) -> str:
         return f"{nano}e{exponent}" if exponent else str(nano)
     # Above E there is no suffix, and upstream prints none.
     return f"{nano}{_DECIMAL_SUFFIX.get(exponent, '')}"
-
-
-def _number_text(number: float) -> str:
-    return repr(number).removesuffix(".0")

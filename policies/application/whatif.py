@@ -314,7 +314,8 @@ def counted(
     simulation = Simulation(world)
     losses = counting(simulation)
     simulation.begin()
-    ahead = at_rest(world) and all(map(_is_loss, asked)) and _would_be_quiet(simulation, report)
+    loses = all(arrival.op == "lost" for question in asked for arrival in question.arrivals)
+    ahead = at_rest(world) and loses and _would_be_quiet(simulation, report)
     if ahead:
         simulation.run_first_syncs()
     if report is not None:
@@ -332,10 +333,6 @@ def counted(
         return losses.of(Simulation(world._replace(arrivals=question.arrivals), progress=report), question)
 
     yield from mapped(asked, in_shared_simulation, in_new_simulation, report)
-
-
-def _is_loss(question: Question) -> bool:
-    return all(arrival.op == "lost" for arrival in question.arrivals)
 
 
 def _would_be_quiet(simulation: Simulation, report: Callable[..., None] | None) -> bool:

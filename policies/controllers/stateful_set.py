@@ -130,9 +130,6 @@ class _Set(NamedTuple):
         is_defaulted = not text(strategy, "type") or strategy.get("rollingUpdate") is not None
         return 0 if partition is None and is_defaulted else partition
 
-    def is_in_range(self, ordinal: int) -> bool:
-        return ordinal in requested_ordinals(self.state.object)
-
     def deletes_claims(self, when: str) -> bool:
         """Report whether the retention policy deletes claims. `when`: "whenDeleted" or "whenScaled"."""
         return text(self.state.object, "spec", "persistentVolumeClaimRetentionPolicy", when) == "Delete"
@@ -318,7 +315,7 @@ def _owners_to_set(sts: _Set, pod_name: str, uid: str, *, creates: bool = False)
 
     Source: `isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`.
     """
-    is_scaled_down = not sts.is_in_range(ordinal_of(pod_name, sts.state.key[2]))
+    is_scaled_down = ordinal_of(pod_name, sts.state.key[2]) not in requested_ordinals(sts.state.object)
     wanted: Owner | None = None
     if is_scaled_down and sts.deletes_claims("whenScaled"):
         wanted = Owner("Pod", pod_name, uid, "v1")

@@ -154,10 +154,6 @@ class NodeToStatus:
         """Report whether preemption cannot help on a node."""
         return self.get(name).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
-    def nodes_with(self, code: Code, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
-        """Return the nodes whose status has this code (upstream `NodesForStatusCode`)."""
-        return [node for node in nodes if self.get(node.name).code is code]
-
 
 MAX_PERMIT_TIMEOUT: Final = 15 * 60.0
 """Maximum seconds for which a Pod waits at Permit. Source: upstream `maxTimeout`."""

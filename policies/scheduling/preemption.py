@@ -308,7 +308,7 @@ def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToS
     looked_at: Sequence[NodeInfo] = snapshot.node_infos
     if statuses.absent.code is not Code.UNSCHEDULABLE:
         looked_at = [snapshot.node_infos[snapshot.rows[name]] for name in statuses.by_node]
-    potential = statuses.nodes_with(Code.UNSCHEDULABLE, looked_at)
+    potential = [node for node in looked_at if statuses.get(node.name).code is Code.UNSCHEDULABLE]
     candidates: list[Candidate] = []
     dropped: dict[str, Status] = {}
     work = meter()
