@@ -40,13 +40,44 @@ if TYPE_CHECKING:
 NODES_CACHE_SIZE: Final = 128
 """Maximum number of cached masks, and of cached topologies."""
 
+T = TypeVar("T")
 
 _LARGE: Final = 8 * 1024
 """Number of characters above which a spec is large."""
 
 
-class Mask:
-    """Whether a condition holds for each node, updated when nodes change.
+class Column:
+    """A value for each node, updated when nodes change. `values`: [node]. `_of`: node -> value."""
+
+    values: NDArray[Any]
+    _of: Callable[[Node], int]
+    _any: bool | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether the value is not 0 for any node."""
+        if self._any is None:
+            self._any = bool(self.values.any())
+        return self._any
+
+    def set(self, row: int, node: Node) -> None:
+        """Compute the value for the node that is now at index `row`."""
+        self.values[row] = self._of(node)
+        self._any = None
+
+    def insert(self, places: NDArray[np.intp]) -> None:
+        """Make room for nodes before these indices. Call `set` for each of them before the values are read."""
+        self.values = np.insert(self.values, places, 0)
+        self._any = None
+
+    def remove(self, rows: NDArray[np.intp]) -> None:
+        """Remove the nodes at these indices."""
+        self.values = np.delete(self.values, rows)
+        self._any = None
+
+
+class Mask(Column):
+    """Whether a condition holds for each node.
 
     `keep`: an object that must stay alive. `values`: [node], bool, the initial values if known.
     """
@@ -58,77 +89,34 @@ class Mask:
         keep: object,
         values: NDArray[np.bool_] | None = None,
     ) -> None:
-        self._holds, self.keep = holds, keep
-        if values is None:
-            values = np.fromiter(map(holds, each(nodes, 0.7)), np.bool_)
-        self.values: NDArray[np.bool_] = values
-        self._any: bool | None = None
-
-    @property
-    def any(self) -> bool:
-        """Whether the condition holds for any node."""
-        if self._any is None:
-            self._any = bool(self.values.any())
-        return self._any
-
-    def set(self, row: int, node: Node) -> None:
-        """Evaluate the condition for the node that is now at index `row`."""
-        self.values[row] = self._holds(node)
-        self._any = None
-
-    def insert(self, places: NDArray[np.intp]) -> None:
-        self.values = np.insert(self.values, places, False)
-        self._any = None
-
-    def remove(self, rows: NDArray[np.intp]) -> None:
-        """Remove the nodes at these indices."""
-        self.values = np.delete(self.values, rows)
-        self._any = None
+        self._of, self.keep = holds, keep
+        self.values = np.fromiter(map(holds, each(nodes, 0.7)), np.bool_) if values is None else values
 
 
-class Amounts:
-    """A number for each node, updated with it. `of`: node -> number. `keep`: an object that must stay alive."""
+class Amounts(Column):
+    """A number for each node. `of`: node -> number. `keep`: an object that must stay alive."""
 
     def __init__(self, nodes: Sequence[Node], of: Callable[[Node], int], keep: object) -> None:
         self._of, self.keep = of, keep
-        self.values: NDArray[np.int64] = np.fromiter(map(of, each(nodes, 1)), np.int64)
-
-    def set(self, row: int, node: Node) -> None:
-        """Compute the number of the node that is now at index `row`."""
-        self.values[row] = self._of(node)
-
-    def insert(self, places: NDArray[np.intp]) -> None:
-        self.values = np.insert(self.values, places, 0)
-
-    def remove(self, rows: NDArray[np.intp]) -> None:
-        self.values = np.delete(self.values, rows)
+        self.values = np.fromiter(map(of, each(nodes, 1)), np.int64)
 
 
-class Topology:
+class Topology(Column):
     """The domain of each node by a label.
 
-    `values`: [node], an integer that identifies the label's value; -1 without the label.
+    `values`: [node], an integer that identifies the label's value, even after nodes are removed; -1 without the label.
     """
+
+    values: NDArray[np.int64]
 
     def __init__(self, nodes: Sequence[Node], key: str) -> None:
         self._key = key
         self._numbers: dict[str, int] = {}
-        self.values: NDArray[np.int64] = np.fromiter(map(self._number, each(nodes)), np.int64)
+        self.values = np.fromiter(map(self._of, each(nodes)), np.int64)
 
-    def _number(self, node: Node) -> int:
+    def _of(self, node: Node) -> int:
         value = node.labels.get(self._key)
         return -1 if value is None else self._numbers.setdefault(value, len(self._numbers))
-
-    def set(self, row: int, node: Node) -> None:
-        """Update the domain of the node that is now at index `row`."""
-        self.values[row] = self._number(node)
-
-    def insert(self, places: NDArray[np.intp]) -> None:
-        self.values = np.insert(self.values, places, -1)
-
-    def remove(self, rows: NDArray[np.intp]) -> None:
-        """Remove the nodes at these indices. The integers that identify values do not change."""
-        self.values = np.delete(self.values, rows)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -201,6 +189,13 @@ def read_by_filters(pod: Pod, *, whole: bool) -> tuple[tuple[Hashable, ...], Has
     return (pod.namespace, pod.priority_class_name, pod.effective_priority, *sorted(pod.labels.items())), None
 
 
+def _keep(cache: dict[Any, T], key: Hashable, column: T) -> T:
+    if len(cache) >= NODES_CACHE_SIZE:
+        cache.clear()
+    cache[key] = column
+    return column
+
+
 class NodeTables:
     """Cached masks, topologies and amounts of the nodes in their current state."""
 
@@ -224,7 +219,7 @@ class NodeTables:
             self.keys = self.keys.union(node.labels)
         self.nodes[row] = node
 
-    def _every(self) -> Iterator[Mask | Topology | Amounts]:
+    def _every(self) -> Iterator[Column]:
         yield from self._may_reject.values()
         yield from self._masks.values()
         yield from self._topologies.values()
@@ -272,7 +267,7 @@ class NodeTables:
                     return False
             return True
 
-        return passing if is_large(spec) else self._keep(key, Mask(self.known(), passes, spec, passing)).values
+        return passing if is_large(spec) else _keep(self._masks, key, Mask(self.known(), passes, spec, passing)).values
 
     def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
         """Return [node], bool: the cached results of a function of the node alone."""
@@ -292,34 +287,20 @@ class NodeTables:
         """Return [node], bool: `holds`, which depends only on `what`, the Pod's spec and the node; cached."""
         if is_large(spec):
             return Mask(self.known(), holds, spec).values
-        cached = self._masks.get((what, id(spec)))
-        return (cached or self._keep((what, id(spec)), Mask(self.known(), holds, spec))).values
+        key = what, id(spec)
+        return (self._masks.get(key) or _keep(self._masks, key, Mask(self.known(), holds, spec))).values
 
     def amounts(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int]) -> NDArray[np.int64]:
         """Return [node]: `of`, which depends only on `what`, the Pod's spec and the node; cached. Do not modify."""
         if is_large(spec):
             return Amounts(self.known(), of, spec).values
-        totals = self._amounts.get((what, id(spec)))
-        if totals is None:
-            if len(self._amounts) >= NODES_CACHE_SIZE:
-                self._amounts.clear()
-            totals = self._amounts[what, id(spec)] = Amounts(self.known(), of, spec)
-        return totals.values
-
-    def _keep(self, key: tuple[Hashable, Hashable], mask: Mask) -> Mask:
-        if len(self._masks) >= NODES_CACHE_SIZE:
-            self._masks.clear()
-        self._masks[key] = mask
-        return mask
+        key = what, id(spec)
+        return (self._amounts.get(key) or _keep(self._amounts, key, Amounts(self.known(), of, spec))).values
 
     def topology(self, key: str) -> Topology:
         """Return the domains of the nodes by the label `key`; cached."""
         result = self._topologies.get(key)
-        if result is None:
-            if len(self._topologies) >= NODES_CACHE_SIZE:
-                self._topologies.clear()
-            result = self._topologies[key] = Topology(self.known(), key)
-        return result
+        return _keep(self._topologies, key, Topology(self.known(), key)) if result is None else result
 
     def named(self, names: Collection[str] | None) -> NDArray[np.bool_]:
         """Return [node], bool: whether the node has one of these names; None: any name."""
@@ -439,7 +420,6 @@ class Selectors:
         return cached[1][topology.values]
 
 
-T = TypeVar("T")
 _CACHE_SIZE: Final = 64
 """Maximum number of cached columns, and of cached values of each table."""
 _TABLES: Final = 4
