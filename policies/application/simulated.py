@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.places import PodsRejected
-from forewarn.policies.findings import ObjectRef, duration, listed, plural
+from forewarn.policies.controllers.own_pods import selector_of
+from forewarn.policies.findings import ObjectRef, Path, duration, listed, plural
 from forewarn.policies.kinds.registry import (
     APPLIED,
     CLAIM,
@@ -31,6 +32,7 @@ from forewarn.policies.objects.fields import (
     int32,
     mapping,
     ref_of,
+    string_map,
     text,
     text_at,
     timestamp,
@@ -206,8 +208,8 @@ def _of_group(obj: ApiObject, rejected_groups: Collection[tuple[str, str]]) -> I
 def not_admitted(
     cluster: ClusterSnapshot, obj: ApiObject, before: Mapping[int, ApiObject | None] = {}
 ) -> InvalidObject | None:
-    """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, or if an apply
-    changes immutable fields of a Job; otherwise None.
+    """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, if an apply
+    changes immutable fields of a Job, or if a number of Pods or the selector is invalid; otherwise None.
 
     It ignores Pods and PodGroups that the cluster already has. `before`: as for `rejected`. Raises SourceError without
     a list of PriorityClasses.
@@ -229,6 +231,8 @@ def not_admitted(
         where = template.path if template else ()
         if not (template or is_group) or (not (where or id(obj) in before) and _key(obj) in stored):
             return None
+        if where:
+            _check_workload(obj, where, ref)
         spec = mapping(obj, *where, "spec")
         int32(obj, *where, "spec", "priority")
         for field in ("priorityClassName", "preemptionPolicy"):
@@ -248,6 +252,21 @@ def not_admitted(
             fix = f". Fix: {'set' if at(obj, *path) is None else 'remove'} {path[-1]}"
         return (PodsRejected if where and _is_valid(spec) else InvalidObject)(f"{fault}{fix}", path, ref)
     return None
+
+
+def _check_workload(obj: ApiObject, template: Path, ref: ObjectRef) -> None:
+    """Raise InvalidObject for a negative number of Pods, or a selector that does not match the labels of the template.
+
+    `template`: path of the Pod template. Source: `ValidateDeploymentSpec` and its counterparts of other workloads.
+    """
+    for field in ("replicas", "parallelism", "completions"):
+        path = (*template[:-1], field)
+        if (number := int32(obj, *path) or 0) < 0:
+            raise InvalidObject(f"Invalid value: {number}: must be greater than or equal to 0", path, ref)
+    labels = (*template, "metadata", "labels")
+    if not selector_of(obj).matches(string_map(obj, *labels)):
+        problem = "`selector` does not match template `labels`"
+        raise InvalidObject(f"{problem}. Fix: add the labels of the selector", labels, ref)
 
 
 def _is_valid(spec: ApiObject) -> bool:

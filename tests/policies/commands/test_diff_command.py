@@ -1383,7 +1383,7 @@ def test_objects_without_a_prediction_are_neither_rejected_nor_running(
     group = {"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "PodGroup", "metadata": metadata, "spec": spec}
     of_group = deployment("member", schedulingGroup={"podGroupName": "train"})
     unreadable = deployment("unreadable")
-    unreadable["spec"]["template"]["metadata"]["labels"]["a"] = True
+    unreadable["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1x"}}
     new = [group, of_group, unreadable, deployment("web")]
     sides = versions({"a.yaml": [deployment("old")]}, {"a.yaml": [deployment("old"), *new]})
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml").stdout

@@ -93,6 +93,33 @@ def test_a_workload_whose_pods_are_rejected_is_left_out(
     assert predicted.stderr.startswith(f"forewarn predict: {tmp_path / 'new.json'}:2:")
 
 
+@pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom"])
+def test_invalid_numbers_of_pods_and_selectors_are_rejected(command: str, tmp_path: Path) -> None:
+    template = deployment("job").obj["spec"]["template"]
+    jobs = Made("batch/v1", "CronJob", "jobs", "default").spec(
+        schedule="@daily", jobTemplate={"spec": {"parallelism": -1, "template": template}}
+    )
+    job = Made("batch/v1", "Job", "job", "default").spec(completions=-3, template=template)
+    unselected = deployment("other").spec(selector={"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]})
+    old = Made("v1", "ReplicationController", "old", "default").spec(selector={"app": "old"}, template=template)
+    new = [deployment("bad").spec(replicas=-2), jobs, job, unselected, old, deployment("good")]
+    answer = asked(tmp_path, command, new)
+    unmatched = "spec.template.metadata.labels: `selector` does not match template `labels`. Fix: add the labels of"
+    for line, problem in zip(
+        answer.stderr.splitlines(),
+        [
+            "Deployment default/bad: spec.replicas: Invalid value: -2: must be greater than or equal to 0",
+            "CronJob default/jobs: spec.jobTemplate.spec.parallelism: Invalid value: -1: must be greater",
+            "Job default/job: spec.completions: Invalid value: -3: must be greater than or equal to 0",
+            f"Deployment default/other: {unmatched}",
+            f"ReplicationController default/old: {unmatched}",
+        ],
+        strict=True,
+    ):
+        assert problem in line
+    assert (answer.returncode, "good" in answer.stdout) == (3, True)
+
+
 def test_a_class_beside_the_template_is_an_error_of_the_workload(tmp_path: Path) -> None:
     predicted = asked(tmp_path, "predict", [deployment("bad").spec(priorityClassName="never"), deployment("good")])
     assert (
