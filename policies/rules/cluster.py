@@ -72,8 +72,8 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
 def pods_older_than_default(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of Pods without a class differs from the value of the global default.
 
-    Why: replacement Pods get the priority of the global default. If it is higher, they can preempt old Pods of this and
-    of other workloads, unless the default has `preemptionPolicy: Never`.
+    Why: replacement Pods get the priority of the global default. If it is higher, they can preempt Pods below it, such
+    as these old Pods, unless the default has `preemptionPolicy: Never`.
 
     Example:
 

@@ -303,10 +303,10 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
 
     Why: kubectl and kube-apiserver reject the object. For example, Kubernetes 1.22 removed v1beta1 of PriorityClasses.
 
-    Details: if a supported release serves the version, the rule reports it only for a known release
-    (`--kubernetes-version` or the cluster). In a template, the rule ignores a version that depends on the version of
-    the cluster. In directories for tests, such as test or e2e, findings are notes. Outside a git work tree, only the
-    given path counts.
+    Details: the rule ignores other kinds, such as Ingresses. If a supported release serves the version, the rule
+    reports it only for a known release (`--kubernetes-version` or the cluster). In a template, the rule ignores a
+    version that depends on the version of the cluster. In directories for tests, such as test or e2e, findings are
+    notes. Outside a git work tree, only the given path counts.
 
     Bad:
 

@@ -621,8 +621,8 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
 
     Details: forewarn reads `limitedResources` from its configuration, and from kube-apiserver's file if you pass it
     (`--admission-config`). A ResourceQuota covers the class if its PriorityClass scope matches, even with `NotIn` (see
-    limited-resources-loophole). The rule also checks entries of `limitedResources` without a class. If you pass no
-    cluster and the input contains no ResourceQuota, the rule reports nothing.
+    limited-resources-loophole). The rule also checks entries without a PriorityClass scope, which limit resources. If
+    you pass no cluster and the input contains no ResourceQuota, the rule reports nothing.
 
     Options:
 

@@ -244,8 +244,8 @@ _JOBS: Final = {JOB: (), CRON_JOB: JOB_TEMPLATE}
 def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Job can fail if its Pods are evicted or preempted.
 
-    Why: by default, a preempted or evicted Pod counts as failed, unless its containers succeed. A Job fails if more of
-    its Pods fail than `backoffLimit` (6 by default; unlimited with `backoffLimitPerIndex`).
+    Why: by default, a preempted or evicted Pod counts as failed. A Job fails if more of its Pods fail than
+    `backoffLimit` (6 by default; unlimited with `backoffLimitPerIndex`).
 
     Details: the rule reports a Job with `backoffLimit: 0` or `backoffLimitPerIndex: 0`, or with more parallel Pods than
     `backoffLimit`. In a `podFailurePolicy`, `action: Ignore` for the Pod condition DisruptionTarget prevents the

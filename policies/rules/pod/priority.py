@@ -143,7 +143,7 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
     template.
 
     Details: the rule accepts a system class with its value, which never changes. If the default class is unknown, the
-    linter reports each Pod without a class whose priority is not 0. Otherwise, priority-mismatch reports wrong
+    linter reports each Pod that has no class and a priority other than 0. Otherwise, priority-mismatch reports wrong
     values of Pods.
 
     Cluster:

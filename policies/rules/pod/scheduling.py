@@ -536,7 +536,7 @@ _HIGH: Final = 1_000_000
     depends_on=DependsOn(("classes",), "the class may be deleted and created with another value"),
 )
 def high_class_without_requests(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Pods of a high, preempting class have no requests for cpu or memory.
+    """Pods of a high class that can preempt have no requests for cpu or memory.
 
     Why: a Pod without requests fits even on nodes without free cpu and memory, so it preempts no Pods for cpu or
     memory. Under memory pressure, the kubelet first evicts Pods that use more memory than they request, and of these
