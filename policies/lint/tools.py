@@ -410,7 +410,7 @@ def end_of(said: str) -> str:
 def _environment(job: Job, home: str, temporary: str) -> dict[str, str]:
     given = {name: os.environ[name] for name in (*_LOCALE, *job.variables) if name in os.environ}
     limits = _ALWAYS if job.network else {**_ALWAYS, **_NO_NETWORK}
-    return {"PATH": job.path, "HOME": home, "TMPDIR": temporary, **limits, **given}
+    return {"PATH": job.path, "HOME": home, "TMPDIR": temporary, **given, **limits}
 
 
 def _isolated(job: Job) -> tuple[str, ...]:

@@ -507,7 +507,8 @@ def test_helm_is_called_as_configured(
     _chart(tree)
     (tree / ".forewarn.yaml").write_text(configuration)
     log = _called(tools, tree, monkeypatch, "helm")
-    _lint(capsys, "--render", "--render-env", "LOG", *arguments)
+    monkeypatch.setenv("HELM_NO_PLUGINS", "0")
+    _lint(capsys, "--render", "--render-env", "LOG", "--render-env", "HELM_NO_PLUGINS", *arguments)
     assert re.sub(r"/\S+/files/", "", log.read_text()) == f"1 {expected}\n"
 
 
