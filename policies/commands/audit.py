@@ -210,10 +210,10 @@ def _printed(output: Output, request: _Request, result: Audit, changes: list[Rep
         items = [cluster_report(result.findings, line_of(result.head))]
         return Printed([as_list(items)], lambda: {"items": items})
     elif output.form == "html":
-        from forewarn.policies.render.html import audit
+        from forewarn.policies.render.html.pages import audit_page
 
         cluster, numbers = result.cluster, (result.objects, len(result.cluster.pods), result.suppressed)
-        page = audit.report(result.findings, *numbers, cluster.semantics.unknown)
+        page = audit_page(result.findings, *numbers, cluster.semantics.unknown)
         text = on_page(page, result.head).document()
     else:
         from forewarn.policies.render import markdown

@@ -109,11 +109,11 @@ def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, pr
         return "\n".join(["; ".join([first, *map(text_of, clauses)]), *rest])
 
     def page() -> Page:
-        from forewarn.policies.render.html.headroom import report
+        from forewarn.policies.render.html.pages import headroom_page
 
         if len(result.objects) > 1:
             raise InvalidObject(f"{result.objects[1].headroom.name}: -o html takes one object")
-        return report(result.objects[0].headroom, result.cluster, clauses)
+        return headroom_page(result.objects[0].headroom, result.cluster, clauses)
 
     return answer_in(output, result.head, lines, result.documents, markdown, page)
 

@@ -116,9 +116,9 @@ def _printed(result: PredictResult, output: Output, more: Sequence[str]) -> Prin
     """The answer; `more`: a phrase for its first line, and further lines."""
 
     def page() -> Page:
-        from forewarn.policies.render.html.preempt import report
+        from forewarn.policies.render.html.pages import predict_page
 
-        return report(result)
+        return predict_page(result)
 
     from forewarn.policies.render.prediction import lines
 

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.cluster.cache import Cache
         from forewarn.policies.releases.release import Release
         from forewarn.policies.render import node_pressure as text
-        from forewarn.policies.render.html.node_pressure import report
+        from forewarn.policies.render.html.pages import pressure_page
 
         pods = NodePods(options.node)
         cache = settle(cluster_command.loaded(run, Cache(collect=pods.collect)), Release())
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
             lambda paint: text.render(result, paint),
             lambda: [result.to_dict()],
             lambda: text.markdown(result),
-            lambda: report(result),
+            lambda: pressure_page(result),
         ).print()
         return OK
 

@@ -89,7 +89,7 @@ def _evaluated(risks: Risks, printed: Printed, fail_on: str | None) -> Evaluated
 
 def _printed(output: Output, risks: Risks, *, since: str, verbose: bool) -> Printed:
     from forewarn.policies.render.audit import lines as lines_of
-    from forewarn.policies.render.html.risk import report
+    from forewarn.policies.render.html.pages import risk_page
     from forewarn.policies.render.markdown import changes as as_list
     from forewarn.policies.render.risk import markdown, render, render_summary
 
@@ -103,12 +103,12 @@ def _printed(output: Output, risks: Risks, *, since: str, verbose: bool) -> Prin
         ),
         lambda: [risks.to_dict()],
         lambda: markdown(risks) + ("" if changes is None else as_list(changes, since) + "\n"),
-        lambda: report(risks),
+        lambda: risk_page(risks),
     )
 
 
 def _with_changes(since: str, risks: Risks, previous: dict[str, Any], workloads: Workloads) -> Risks:
-    """Add the changes since the previous report, for the selected workloads. Raises InvalidInput."""
+    """Add the changes since the previous risk_page, for the selected workloads. Raises InvalidInput."""
     from dataclasses import replace
 
     from forewarn.policies.render.audit import of_risks

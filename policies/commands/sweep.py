@@ -87,7 +87,7 @@ def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict
 
 def printed_sweep(sweep: Sweep, output: Output) -> Printed:
     from forewarn.policies.render import sweep as text
-    from forewarn.policies.render.html.sweep import report
+    from forewarn.policies.render.html.pages import sweep_page
 
     return answer_in(
         output,
@@ -95,7 +95,7 @@ def printed_sweep(sweep: Sweep, output: Output) -> Printed:
         lambda paint: text.render(sweep, paint),
         lambda: [sweep.to_dict()],
         lambda: text.markdown(sweep),
-        lambda: report(sweep),
+        lambda: sweep_page(sweep),
     )
 
 

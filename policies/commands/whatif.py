@@ -124,7 +124,7 @@ def _check(options: argparse.Namespace, form: str, parser: argparse.ArgumentPars
 
 def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
     from forewarn.policies.render import whatif
-    from forewarn.policies.render.html import report
+    from forewarn.policies.render.html.pages import whatif_page
     from forewarn.policies.render.simulation import odds
     from forewarn.policies.simulation.summary import timeline_lines
 
@@ -139,7 +139,7 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
         lambda paint: whatif.render(answer, change, paint),
         lambda: [result.to_dict(timeline=timeline)],
         lambda: whatif.markdown(answer, change, [*runs, *result.notes]),
-        lambda: report(answer, change, [*runs, *result.notes]),
+        lambda: whatif_page(answer, change, [*runs, *result.notes]),
     )
     if output.form != "text":
         return printed

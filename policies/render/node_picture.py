@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, tostring
 
 from forewarn.policies.findings import cut, no_command_in_markup, one_line, plural
 from forewarn.policies.render.html.elements import element
-from forewarn.policies.render.html.node_data import band_label, drawn_nodes
+from forewarn.policies.render.html.nodes import band_label, drawn_nodes
 from forewarn.policies.render.simulation import settled
 from forewarn.policies.whatif.node_bands import CPU, DOOMED, LASTS, WHOLE, Frame, NodeBands, zone_of
 from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, REMOVED

@@ -21,7 +21,7 @@ from forewarn.policies.application.cluster import load
 from forewarn.policies.application.predict import predict
 from forewarn.policies.cli import main
 from forewarn.policies.render.html import elements
-from forewarn.policies.render.html.node_data import node_data
+from forewarn.policies.render.html.nodes import node_data
 from forewarn.policies.simulation.scenario import read_node
 from forewarn.policies.whatif.node_bands import MAX_BANDS, WHOLE, NodeBands
 from forewarn.policies.whatif.occupancy import BEFORE, REMOVED, SCHEDULABLE, NodeChange, Occupancy, PodInterval

@@ -39,13 +39,15 @@ from forewarn.policies.render import plain
 from forewarn.policies.render.classes import render_plan
 from forewarn.policies.render.head import after_verdict, on_page
 from forewarn.policies.render.headroom import render as headroom_lines
-from forewarn.policies.render.html import report as whatif_report
-from forewarn.policies.render.html.audit import report as audit_report
 from forewarn.policies.render.html.elements import Page, element, section
-from forewarn.policies.render.html.headroom import report as headroom_report
-from forewarn.policies.render.html.node_pressure import report as pressure_report
-from forewarn.policies.render.html.risk import report as risk_report
-from forewarn.policies.render.html.sweep import report as sweep_report
+from forewarn.policies.render.html.pages import (
+    audit_page,
+    headroom_page,
+    pressure_page,
+    risk_page,
+    sweep_page,
+    whatif_page,
+)
 from forewarn.policies.render.prediction import lines
 from forewarn.policies.render.why import lines as why_lines
 from forewarn.policies.scheduling.bulk import prepare_for_all
@@ -258,7 +260,7 @@ class State(NamedTuple):
             nodes_over_time=True,
             progress=_progress_of(print_notice),
         )
-        page = whatif_report(result.answer, result.class_change, result.notes)
+        page = whatif_page(result.answer, result.class_change, result.notes)
         return _answer(self._on_page(page, result.head), result.to_dict(), command)
 
     def each(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
@@ -267,7 +269,7 @@ class State(NamedTuple):
         sweep = whatif_each(
             Cluster(self.cache, self.config), question["change"], autoscaling=self.autoscaling, progress=progress
         )
-        return _answer(self._on_page(sweep_report(sweep), sweep.head), sweep.to_dict())
+        return _answer(self._on_page(sweep_page(sweep), sweep.head), sweep.to_dict())
 
     def risk(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the risks of workloads."""
@@ -282,7 +284,7 @@ class State(NamedTuple):
         )
         if not risks.workloads and str(workloads):
             raise Unanswered(f"no running workload{workloads}")
-        return _answer(self._on_page(risk_report(risks), risks.head), risks.to_dict())
+        return _answer(self._on_page(risk_page(risks), risks.head), risks.to_dict())
 
     def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn audit`."""
@@ -291,7 +293,7 @@ class State(NamedTuple):
             autoscaling=self.autoscaling,
             progress=_counting("checking the objects", "restarts", print_notice),
         )
-        page = audit_report(
+        page = audit_page(
             result.findings,
             result.objects,
             len(result.cluster.pods),
@@ -306,7 +308,7 @@ class State(NamedTuple):
         (obj,) = workloads_of(self.cache.snapshot(), [fields.pop("workload")], fields["namespace"])
         request = HeadroomRequest([obj], autoscaling=self.autoscaling, options=self.config.options, **fields)
         result = headroom(self.cache.snapshot(), request, read_buffers(self.sources, self.buffers))
-        page = headroom_report(result.objects[0].headroom, result.cluster)
+        page = headroom_page(result.objects[0].headroom, result.cluster)
         if request.placeholders:
             page = _with_lines(page, headroom_lines(result.objects[0]))
         count = [f"--placeholders={request.placeholders}"] if request.placeholders else []
@@ -343,7 +345,7 @@ class State(NamedTuple):
             fields["shutdown"] = periods(fields["shutdown"])
         pods = NodePods(fields["node"])
         result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
-        return _answer(on_page(pressure_report(result), result.head), result.to_dict())
+        return _answer(on_page(pressure_page(result), result.head), result.to_dict())
 
     def consolidate(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return the nodes that Karpenter removes next."""

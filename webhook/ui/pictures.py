@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.documents import to_dict
 from forewarn.policies.render.html.elements import display_text
-from forewarn.policies.render.html.node_data import node_data
-from forewarn.policies.render.html.preempt import arrivals, preemptions_of
+from forewarn.policies.render.html.nodes import node_data
+from forewarn.policies.render.html.pages import arrivals, preemptions_of
 from forewarn.policies.whatif.node_bands import NodeBands, zone_of
 from forewarn.policies.whatif.node_groups import POOL_LABELS, pool_of
 from forewarn.policies.whatif.occupancy import Placed

@@ -3,9 +3,3 @@
 Elements are created with xml.etree, which escapes all text. The CSP allows only the page's own styles and script, by
 their hashes.
 """
-
-from __future__ import annotations
-
-from forewarn.policies.render.html.whatif import report
-
-__all__ = ["report"]

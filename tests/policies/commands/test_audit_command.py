@@ -25,7 +25,7 @@ from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.options import Options
 from forewarn.policies.process_pool import mapped
-from forewarn.policies.render.html.audit import report
+from forewarn.policies.render.html.pages import audit_page
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.restarts import restarts_of
 from forewarn.policies.sources import load_cluster
@@ -177,7 +177,7 @@ def counts_of(page: str, rule: str) -> list[int]:
 
 
 def test_a_page_says_when_there_is_nothing_and_when_nothing_is_predicted() -> None:
-    text = report([], 3, 5, suppressed=2, unknown="<b>its scheduler is another one").document()
+    text = audit_page([], 3, 5, suppressed=2, unknown="<b>its scheduler is another one").document()
     assert "No findings." in text
     assert "No prediction: &lt;b&gt;its scheduler is another one" in text
     assert "<dt>suppressed</dt><dd>2</dd>" in text
@@ -194,7 +194,7 @@ def test_a_page_of_many_findings_has_some_of_each_rule_and_says_how_many_are_lef
     many = [finding(number, "first", Severity.ERROR) for number in range(100_000)]
     more = [finding(number, "second", Severity.WARNING) for number in range(700)]
     last = [finding(0, "third", Severity.NOTE)]
-    text = report([*many, *more, *last], 1, 1).document()
+    text = audit_page([*many, *more, *last], 1, 1).document()
     rows = cells_of(text)
     assert [row[1] for row in rows] == ["first"] * 333 + ["second"] * 166 + ["third"]
     assert [row[3] for row in rows[:3]] == ["m0", "m1", "m2"]
@@ -207,9 +207,9 @@ def test_a_page_of_many_findings_has_some_of_each_rule_and_says_how_many_are_lef
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_what_a_cluster_says_stays_text_in_a_page(hostile: str) -> None:
     said = finding(0, hostile, Severity.NOTE, hostile, f"it says {hostile} \ud800 " + "long " * 1000)
-    text = report([said._replace(text=said.text._replace(fix=hostile))], 1, 1, unknown=hostile).document()
+    text = audit_page([said._replace(text=said.text._replace(fix=hostile))], 1, 1, unknown=hostile).document()
     read = check_alone(text)
-    ours = check_alone(report([finding(0, "rule", Severity.NOTE)], 1, 1, unknown="why").document())
+    ours = check_alone(audit_page([finding(0, "rule", Severity.NOTE)], 1, 1, unknown="why").document())
     assert [name for name, _ in read.tags] == [name for name, _ in ours.tags]
     assert all(char.isprintable() or char == "\n" for char in text)
     shown = [told for tag, told in read.texts if tag == "td"]

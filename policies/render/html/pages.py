@@ -1,0 +1,596 @@
+"""The HTML page of `forewarn whatif` and `forewarn whatif events`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.application.findings import counts
+from forewarn.policies.findings import Finding, Severity, duration, one_line, plural
+from forewarn.policies.render import autoscalers, node_pressure, risk, whatif
+from forewarn.policies.render.drain import emptied
+from forewarn.policies.render.headroom import answer_of, cpu, limits_text, memory, size_of, stranded_text, with_limits
+from forewarn.policies.render.html.elements import (
+    MAX_ROWS,
+    Amount,
+    Cell,
+    Page,
+    chart,
+    data,
+    display_text,
+    element,
+    notes_section,
+    page_header,
+    section,
+    table,
+)
+from forewarn.policies.render.html.nodes import cascade, node_data, nodes, preemption_section
+from forewarn.policies.render.prediction import lines
+from forewarn.policies.render.report import found
+from forewarn.policies.render.simulation import missing, violated
+from forewarn.policies.render.sweep import SETTLED, before, cells_of, harmful, heads_of, verdict, without
+from forewarn.policies.scheduling.reasons import in_short
+from forewarn.policies.simulation.summary import timeline_lines
+from forewarn.policies.whatif import EVERY
+from forewarn.policies.whatif.answer import Preemption
+from forewarn.policies.whatif.node_bands import NodeBands, requests_by_class
+from forewarn.policies.whatif.occupancy import AT, Placed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from xml.etree.ElementTree import Element
+
+    from forewarn.policies.kubelet.eviction import Group
+
+    from forewarn.policies.application.node import NodePressure, Order
+    from forewarn.policies.application.predict import PredictResult
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.forecast.placement import Placement
+    from forewarn.policies.forecast.pod_groups import GroupForecast
+    from forewarn.policies.kubelet.admission import Admission
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.whatif.answer import Answer
+    from forewarn.policies.whatif.class_change import ClassChange
+    from forewarn.policies.whatif.headroom import Count, Headroom, OfGroup
+    from forewarn.policies.whatif.risk import Risks
+    from forewarn.policies.whatif.sweep import Row, Sweep
+
+
+_MAX_NOTES: Final = 100
+_OPEN_PDBS: Final = 3
+_OPEN_LINES: Final = 6
+_MAX_OPEN: Final = 40
+"""The most events of a timeline that is shown unfolded."""
+
+
+def whatif_page(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> Page:
+    """Return the page. `answer` must have `occupancy`. `notes`: about ignored objects."""
+    assert answer.occupancy is not None
+    bands = NodeBands(answer.occupancy, answer.preempted)
+    drawn, end = node_data(bands, answer.preempted), answer.of_upgrade
+    if end is not answer or whatif.on_new_nodes(answer):
+        numbers = "" if end is not answer else "numbers, "
+        notes = [*notes, f"{numbers}nodes, preemptions and timeline on this page are those without new nodes"]
+    parts = [
+        _header(end, whatif.verdict(answer, change)),
+        *_change(change),
+        *_listed("Upgrade" if end.upgrade else "Drain", "drained", [*emptied(end)], _OPEN_LINES),
+        *_upgrades(answer),
+        *_listed("PodDisruptionBudgets", "pdbs", _pdbs(end), _OPEN_PDBS),
+        *_workloads(end),
+        *_other_facts(end, notes),
+        nodes(drawn),
+        *_classes(answer),
+        *preemption_section(answer.preempted),
+        *_autoscalers(answer),
+        *_timeline(answer),
+    ]
+    parts.append(data("nodes-data", drawn))
+    skip = element("a", "skip to the workloads", href="#workloads", class_="skip")
+    return Page(answer.title, parts, skip)
+
+
+def _header(answer: Answer, title: str) -> Element:
+    others = [standing for standing in answer.workloads if standing.workload not in answer.placeholders]
+    pending = sum(standing.pending for standing in others)
+    before = sum(standing.pending_before for standing in others)
+    preempted, _, lost, broken, placeholders = whatif.row(answer)
+    failed, upgrade = sum(bool(standing.failure) for standing in answer.workloads), answer.upgrade
+    depth, running = answer.summary.cascade_depth, (answer.running_before, answer.running_after)
+    tiles = [
+        *([("upgraded", f"{len(upgrade.done)} of {len(upgrade.steps)}", not upgrade.complete)] if upgrade else ()),
+        *([("nodes not drained", f"{len(answer.not_drained)}", True)] if answer.not_drained else ()),
+        ("replicas lost", lost, bool(lost)),
+        ("preempted", preempted, bool(preempted)),
+        ("Pending", f"{before} → {pending}" if before else pending, pending > before),
+        ("PDB violations", broken, bool(broken)),
+        *([("Jobs failed", failed, True)] if failed else ()),
+        ("running", " → ".join(map(str, running)), running[1] < running[0]),
+        *([("placeholders preempted", placeholders, False)] if placeholders else ()),
+        *([("cascade depth", depth, True)] if depth > 1 else ()),
+    ]
+    tiles.sort(key=lambda each: (not each[2], each[1] == 0))
+    return page_header(
+        title.removesuffix("."), tiles, f"{answer.title}. {whatif.times(answer)}", whatif.without_it(answer)
+    )
+
+
+def _change(change: ClassChange | None) -> Iterator[Element]:
+    if change is not None:
+        lines = [element("li", display_text(line.strip())) for line in whatif.class_change(change)]
+        yield section("PriorityClass", "class-title", element("ul", *lines, class_="plain"))
+
+
+def _classes(answer: Answer) -> Iterator[Element]:
+    """Yield the table of running Pods and their resource requests by PriorityClass, before and after."""
+    assert answer.occupancy is not None
+    preempted = Counter((preemption.priority, preemption.priority_class) for preemption in answer.preempted)
+    requests = requests_by_class(answer.occupancy.intervals)
+    rows = (
+        (
+            name or "-",
+            priority,
+            before.pods,
+            after.pods,
+            Amount(cpu(before.milli_cpu), before.milli_cpu),
+            Amount(cpu(after.milli_cpu), after.milli_cpu),
+            Amount(memory(before.memory), before.memory),
+            Amount(memory(after.memory), after.memory),
+            preempted[priority, name],
+        )
+        for (priority, name), (before, after) in sorted(requests.items(), reverse=True)
+    )
+    heads = ("class", "priority", "Pods before", "after", "cpu before", "after", "memory before", "after", "preempted")
+    yield section("Requests by PriorityClass", "classes", table("PriorityClasses", heads, rows, len(requests)))
+
+
+def _upgrades(answer: Answer) -> Iterator[Element]:
+    for each in whatif.with_and_without_new_nodes(answer):
+        shown = table("Upgrade", each.heads, each.rows, len(each.rows))
+        yield section("With and without new nodes", "upgrades", shown)
+
+
+def _workloads(answer: Answer) -> Iterator[Element]:
+    standings = answer.workloads
+    rows = (
+        (s.workload, s.priority_class or "-", s.priority, *s.running, s.pending, in_short(s.message or s.failure))
+        for s in standings
+    )
+    heads = ("workload", "class", "priority", "before", "after", "Pending", "reason")
+    shown = element("p", "No workload changes.")
+    if standings:
+        shown = table("Changed workloads", heads, rows, len(standings))
+    yield section("Workloads", "workloads", shown)
+
+
+def _autoscalers(answer: Answer) -> Iterator[Element]:
+    lines = [element("li", display_text(line.strip())) for line in autoscalers.lines_of(answer)]
+    arrived = autoscalers.arrived_table(answer)
+    if arrived is not None:
+        lines.append(element("li", display_text(arrived.title)))
+    rows = table("With new nodes", arrived.heads, arrived.rows, len(arrived.rows)) if arrived and arrived.rows else None
+    if lines:
+        yield section("Autoscalers", "autoscalers-title", element("ul", *lines, class_="plain"), rows)
+
+
+def _timeline(answer: Answer) -> Iterator[Element]:
+    lines = [_moment(line) for line in timeline_lines(answer.simulation)]
+    if lines:
+        drawn = chart("Preemptions over time, chart", cascade(answer.preempted)) if answer.preempted else None
+        events = element("ol", *lines, class_="timeline")
+        if len(lines) > _MAX_OPEN:
+            events = element("details", element("summary", f"{len(lines)} events"), events)
+        yield section("Timeline", "timeline-title", drawn, events)
+
+
+def _moment(line: str) -> Element:
+    seconds, _, event = line.lstrip().partition("  ")
+    return element("li", element("time", seconds), element("span", display_text(event)))
+
+
+def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
+    lines = [
+        *missing(answer.summary),
+        *whatif.fix_of_failures(answer),
+        *whatif.new_node_lines(answer),
+        *whatif.affected(answer.pod_losses),
+    ]
+    lines += [*(f"not simulated: {problem}" for problem in answer.not_simulated), *answer.not_modelled]
+    yield from _listed("Notes", "also-title", [*lines, *notes])
+
+
+def _pdbs(answer: Answer) -> list[str]:
+    lines = [violated(name, count) for name, count in sorted(answer.summary.violated_pdbs.items())]
+    return lines + [whatif.too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.pdbs.items())]
+
+
+def _listed(title: str, name: str, lines: list[str], unfolded: int = _MAX_NOTES + 1) -> Iterator[Element]:
+    """Yield the section with the lines, if there are any; those after `unfolded` are folded."""
+    items = [element("li", display_text(line)) for line in lines[:_MAX_NOTES]]
+    more = f"and {len(lines) - _MAX_NOTES} more; use -o json for all"
+    items += [element("li", more)] if len(lines) > _MAX_NOTES else []
+    if not items:
+        return
+    others = None
+    if items[unfolded:]:
+        rest = element("ul", *items[unfolded:], class_="plain")
+        others = element("details", element("summary", f"{len(lines) - unfolded} more"), rest)
+    yield section(title, name, element("ul", *items[:unfolded], class_="plain"), others)
+
+
+_MAX_DRAWN = 200_000
+"""Maximum new Pods in the picture."""
+_TILES: Final = ("more Pods fit", "more Pods with preemption")
+
+
+def headroom_page(headroom: Headroom, cluster: ClusterSnapshot, clauses: Sequence[str] = ()) -> Page:
+    """Return the page, with the nodes now and after adding Pods until no more fit without preemption.
+
+    `clauses`: of the title, about objects that are left out.
+    """
+    drawn = node_data(NodeBands(Placed(cluster, _new_pods(headroom)), ()), (), between=False)
+    below = *_why(headroom), *_headroom_classes(headroom), *_groups(headroom), *_where(headroom)
+    notes = notes_section("also-title", headroom.notes)
+    skip = element("a", "skip to what runs out", href="#why-title", class_="skip")
+    parts = [_headroom_header(headroom, clauses), *below, *notes, nodes(drawn), data("nodes-data", drawn)]
+    return Page(f"headroom: {headroom.name}", parts, skip)
+
+
+def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
+    by_node = headroom.without.by_node or {}
+    if headroom.without.pods > _MAX_DRAWN:
+        return
+    number = 0
+    for node, count in by_node.items():
+        for _ in range(count):
+            number += 1
+            pod = replace(headroom.pod, name=f"{headroom.pod.name}-{number}")
+            yield pod, node, f"{headroom.name.rpartition(' ')[2]} (new)"
+
+
+def _headroom_header(headroom: Headroom, clauses: Sequence[str]) -> Element:
+    pod = headroom.pod
+    named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
+    size = size_of(pod)
+    first = " and ".join(headroom.stranded[0].insufficient) if headroom.stranded else "-"
+    tiles = ((name, _number(count), not count.pods) for name, count in zip(_TILES, headroom.pods, strict=True))
+    return page_header(
+        "; ".join([f"{answer_of(headroom)}: {headroom.name}", *clauses]),
+        (*tiles, ("runs out on most nodes", first, False)),
+        f"{named}priority {pod.effective_priority}, {size}",
+    )
+
+
+def _number(count: Count) -> str:
+    return f"{count.pods}" if count.is_exact else f"{count.pods} or more"
+
+
+def _why(headroom: Headroom) -> Iterator[Element]:
+    rows = [(in_short(reason), count) for reason, count in headroom.reasons]
+    shown = table("Why no more Pods fit", ("reason", "nodes"), rows, len(rows))
+    stranded = [(" and ".join(s.insufficient), s.nodes, stranded_text(s) or "-") for s in headroom.stranded]
+    beside = table("Stranded capacity", ("insufficient", "nodes", "still free"), stranded, len(stranded))
+    if headroom.quota is not None:
+        limits = limits_text(headroom.without)
+        text = f"{limits}. Then the quota rejects the next Pod: {one_line(headroom.quota.message)}"
+        yield section("Quota", "quota-title", element("p", display_text(text)))
+    parts = [shown] if rows else [element("p", "Too many Pods fit to determine what runs out first.")]
+    yield section("What runs out", "why-title", *parts, beside if stranded else None)
+
+
+def _of_group(group: OfGroup) -> Cell:
+    return _number(group.more) if group.more.quota is None else with_limits(group.more)
+
+
+def _groups(headroom: Headroom) -> Iterator[Element]:
+    if headroom.node_groups:
+        rows = [(group.group, group.nodes, group.reason or _of_group(group)) for group in headroom.node_groups]
+        if (together := headroom.all_node_groups) is not None:
+            rows.append(("all together", together.nodes, _of_group(together)))
+        heads = ("node group", "maximum new nodes", "more Pods")
+        yield section("With scale-up", "groups", table("By node group", heads, rows, len(rows)))
+
+
+def _headroom_classes(headroom: Headroom) -> Iterator[Element]:
+    if headroom.by_class:
+        rows = [
+            (row.class_, row.priority, "yes" if row.preempts else "never", with_limits(row.fitting))
+            for row in headroom.by_class
+        ]
+        heads = ("class", "priority", "preempts", "fit with preemption")
+        yield section("With another PriorityClass", "classes", table("By class", heads, rows, len(rows)))
+
+
+def _where(headroom: Headroom) -> Iterator[Element]:
+    by_node = sorted((headroom.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
+    rows = [(node, count) for node, count in by_node if count]
+    if rows:
+        yield section("Where", "where", table("By node", ("node", "more Pods"), rows, len(rows)))
+
+
+_OUTCOME_TEXTS: Final = {"fits": "fits", "preempts": "preempts", "pending": "stays Pending"}
+_MAX_LINES: Final = 500
+
+
+def predict_page(result: PredictResult) -> Page:
+    """Return the page."""
+    cluster, placements = result.cluster, result.applied.placed
+    every = [(placement, prediction) for placement in placements for prediction in placement.predictions]
+    preemptions = list(preemptions_of(every, cluster, result.groups))
+    going = {victim.identity for _, prediction in every for victim in prediction.victims}
+    going |= {victim.identity for group in result.groups for victim in group.victims}
+    drawn = node_data(NodeBands(Placed(cluster, arrivals(every), going), preemptions), preemptions, between=False)
+    names = [placement.name for placement in placements]
+    title = names[0] if len(names) == 1 else plural(len(names), "object")
+    counts = Counter[str](prediction.outcome for _, prediction in every if result.is_alone(prediction))
+    for group in result.groups:
+        counts[group.outcome] += len(group.pods)
+    header = page_header(
+        display_text(next(lines(result), title)),
+        (
+            ("new Pods", len(every), False),
+            ("fit", counts["fits"], False),
+            ("preempt other Pods", counts["preempts"], bool(counts["preempts"])),
+            ("stay Pending", counts["pending"], bool(counts["pending"])),
+            ("victims", len(going), bool(going)),
+        ),
+        "The current cluster with the new Pods placed and their victims removed.",
+    )
+    rows = [(p.pod.key, p.pod.effective_priority, _outcome(p, result), p.node or "-", len(p.victims)) for _, p in every]
+    heads = ("Pod", "priority", "outcome", "node", "victims")
+    text_lines = [
+        element("li", display_text(line), class_="in" if line.startswith(" ") else "")
+        for line, _ in zip(lines(result), range(_MAX_LINES), strict=False)
+    ]
+    parts = [
+        header,
+        nodes(drawn),
+        *preemption_section(preemptions),
+        section("New Pods", "pods-title", table("New Pods", heads, rows, len(rows))),
+        section("Details", "words-title", element("ul", *text_lines, class_="plain")),
+        data("nodes-data", drawn),
+    ]
+    skip = element("a", "skip to the new Pods", href="#pods-title", class_="skip")
+    return Page(f"predict: {title}", parts, skip)
+
+
+def _outcome(prediction: Prediction, result: PredictResult) -> str:
+    if not result.is_alone(prediction):
+        return "with its PodGroup"
+    return _OUTCOME_TEXTS.get(prediction.outcome, prediction.outcome)
+
+
+def arrivals(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Pod, str, str]]:
+    """Yield (Pod, node, workload) for the new Pods that get a node, in the form that Placed needs."""
+    for placement, prediction in every:
+        if prediction.node:
+            yield prediction.pod, prediction.node, f"{placement.name.rpartition(' ')[2]} (new)"
+
+
+def preemptions_of(
+    every: Iterable[tuple[Placement, Prediction]], cluster: ClusterSnapshot, groups: Iterable[GroupForecast] = ()
+) -> Iterator[Preemption]:
+    """Yield a Preemption for each victim of predictions and PodGroups, without Pods that are already terminating."""
+    preempting = [(p.pod.key, placement.name.rpartition(" ")[2], p.pod, p.victims) for placement, p in every]
+    preempting += [(group.id, group.group.key, group.pods[0], group.victims) for group in groups]
+    for by, by_workload, pod, victims in preempting:
+        for victim in victims:
+            if victim.terminating:
+                continue
+            yield Preemption(
+                t=AT,
+                cascade_depth=1,
+                node=victim.node_name,
+                by=by,
+                by_workload=by_workload,
+                by_namespace=pod.namespace,
+                by_class=pod.priority_class_name,
+                by_priority=pod.effective_priority,
+                victim=victim.key,
+                workload=cluster.top_workload_of(victim),
+                namespace=victim.namespace,
+                priority_class=victim.priority_class_name,
+                priority=victim.effective_priority,
+            )
+
+
+def pressure_page(answer: NodePressure) -> Page:
+    """Return the page."""
+    title = display_text(next(node_pressure.verdicts(answer)))
+    parts = [page_header(title, _tiles(answer))]
+    if answer.order:
+        parts.append(section("Eviction order", "order", *_order(answer.order)))
+    if answer.admission:
+        parts.append(section("Kubelet admission", "door", *_admission(answer.admission, answer.node)))
+    if answer.shutdown is not None:
+        parts.append(section("Graceful shutdown, lowest priority first", "shutdown", *_shutdown(answer.shutdown)))
+    return Page(title, parts, scripts=("tables.js",))
+
+
+def _tiles(answer: NodePressure) -> Iterator[tuple[str, object, bool]]:
+    if answer.order:
+        usages = [place.usage for place in answer.order.places if place.usage]
+        counted = [usage.exceeds for usage in usages if usage.exceeds is not None]
+        yield "Pods that may be evicted", len(answer.order.places), False
+        if counted:
+            yield "above their request", sum(counted), any(counted)
+        yield "usage unknown", len(answer.order.places) - len(usages), False
+        yield "never evicted", len(answer.order.never), False
+    if answer.admission:
+        ends = (
+            f"preempts {plural(len(answer.admission.preempted), 'Pod')}"
+            if answer.admission.preempted
+            else "no preemption"
+        )
+        rejected = answer.admission.rejection is not None
+        is_bad = rejected or bool(answer.admission.preempted)
+        yield "kubelet admission", "rejects it" if rejected else ends, is_bad
+    if answer.shutdown is not None:
+        yield "shutdown groups", len(answer.shutdown), False
+
+
+def _order(order: Order) -> Iterator[Element]:
+    """Yield the table of the eviction order. The Pod is the first column, which identifies a row."""
+    place, pod, *others = node_pressure.PLACES
+    yield table("Eviction order", (pod, place, *others), _places(order), len(order.places))
+    if order.never:
+        yield table("Never evicted", ("Pod (critical or static)",), ((key,) for key in order.never), len(order.never))
+
+
+def _places(order: Order) -> Iterator[Sequence[Cell]]:
+    """The rows of the eviction order. Unknown amounts are sorted below 0."""
+    for number, place in enumerate(order.places, 1):
+        used = Amount(node_pressure.uses(place, order.amount), place.usage.used if place.usage else -1)
+        counts = place.usage is not None and place.usage.exceeds is not None
+        requested = Amount(
+            node_pressure.requests(place, order.amount), place.usage.requested if place.usage and counts else -1
+        )
+        yield place.pod.key, number, place.pod.priority, used, requested, node_pressure.reason(number, place)
+
+
+def _admission(admission: Admission, node: str) -> Iterator[Element]:
+    lines = (node_pressure.verdict(admission, node), *node_pressure.pod_status(admission))
+    yield element("ul", *(element("li", display_text(line)) for line in lines), class_="plain")
+    if admission.preempted:
+        rows = ((pod.key, pod.priority, pod.qos) for pod in admission.preempted)
+        yield table("Pods that the kubelet preempts", node_pressure.PREEMPTED_COLUMNS, rows, len(admission.preempted))
+
+
+def _shutdown(groups: Sequence[Group]) -> Iterator[Element]:
+    counts = ((group.priority, group.seconds, len(group.pods)) for group in groups)
+    yield table("Shutdown groups", node_pressure.GROUPS, counts, len(groups))
+    rows = ((pod.key, pod.priority, group.priority) for group in groups for pod in group.pods)
+    heads = ("Pod", "priority", "group from priority")
+    yield table("Pods by shutdown group", heads, rows, sum(len(group.pods) for group in groups))
+
+
+def sweep_page(sweep: Sweep) -> Page:
+    """Return the page."""
+    title = f"What if {EVERY[sweep.sweep]}"
+    lead = "; ".join(part for part in (f"Before: {before(sweep)}", without(sweep)) if part)
+    header = page_header(verdict(sweep, harmful(sweep)), _sweep_tiles(sweep), f"{title}. {lead}.")
+    rows = table(title, _heads(sweep), (_cells(sweep, row) for row in sweep.rows), len(sweep.rows))
+    parts = [header, section("Cases, worst first", "rows", rows), *notes_section("also", sweep.notes)]
+    return Page(title, parts, scripts=("tables.js",))
+
+
+def _heads(sweep: Sweep) -> list[str]:
+    """Return the column heads for HTML, with the time until the steady state as a separate, sortable number."""
+    heads = heads_of(sweep)
+    place = heads.index(SETTLED)
+    return [*heads[:place], *heads[place + 1 :], "seconds to steady state", "steady state"]
+
+
+def _cells(sweep: Sweep, row: Row) -> list[str | int]:
+    cells, place = cells_of(sweep, row), heads_of(sweep).index(SETTLED)
+    return [*cells[:place], *cells[place + 1 :], int(row.settled_at), "yes" if row.settled else "no"]
+
+
+def _sweep_tiles(sweep: Sweep) -> Iterable[tuple[str, object, bool]]:
+    bad = len(harmful(sweep))
+    longest = max((row.settled_at for row in sweep.rows), default=0.0)
+    return (
+        ("cases", len(sweep.rows), False),
+        ("with an impact", bad, bad > 0),
+        ("most replicas lost", max((row.others[0] for row in sweep.rows), default=0), False),
+        ("most preempted", max((row.others[2] for row in sweep.rows), default=0), False),
+        ("longest time to steady state", duration(longest), False),
+    )
+
+
+_AUDIT_TITLE: Final = "Cluster audit"
+_HEADS: Final = ("severity", "rule", "object", "message", "fix")
+_NAMED_BY: Final = _HEADS.index("object")
+
+
+def audit_page(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> Page:
+    """Return the page. `findings`: in the order of `audit`. `unknown`: why predictions are missing, or ""."""
+    by_severity, shown = counts(findings), _listed_findings(findings)
+    tiles = (
+        ("errors", by_severity[Severity.ERROR], by_severity[Severity.ERROR] > 0),
+        ("warnings", by_severity[Severity.WARNING], False),
+        ("notes", by_severity[Severity.NOTE], False),
+        ("suppressed", suppressed, False),
+        ("objects checked", objects, False),
+        ("Pods checked", pods, False),
+    )
+    header = page_header(found(findings, suppressed), tiles, f"No prediction: {unknown}" if unknown else "")
+    parts = [_by_rule(findings, shown), _findings(findings, shown)]
+    if not findings:
+        parts = [section("Findings", "findings", element("p", "No findings."))]
+    return Page(_AUDIT_TITLE, [header, *parts], scripts=("tables.js", "rows.js"))
+
+
+def _listed_findings(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings for the table, in order, at most MAX_ROWS: an equal share of each rule, then the most
+    severe others.
+    """
+    share = MAX_ROWS // max(1, len({finding.rule for finding in findings}))
+    seen: Counter[str] = Counter()
+    beyond = []
+    for finding in findings:
+        seen[finding.rule] += 1
+        beyond.append(seen[finding.rule] > share)
+    chosen = sorted(range(len(findings)), key=beyond.__getitem__)[:MAX_ROWS]
+    return [findings[place] for place in sorted(chosen)]
+
+
+def _by_rule(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
+    omitted = len(findings) > len(shown)
+    heads = ["rule", *(f"{severity}s" for severity in Severity), *(["not shown below"] if omitted else [])]
+    rows = list(_counted(findings, shown, omitted))
+    return section("By rule", "rules", table("Findings by rule and severity", heads, rows, len(rows)))
+
+
+def _counted(findings: Sequence[Finding], shown: Sequence[Finding], omitted: bool) -> Iterator[list[str | int]]:
+    """Yield the rows of the table of rules, in the order of the findings.
+
+    `shown`: the findings in the table of findings. `omitted`: add a column with the number of omitted findings.
+    """
+    by_rule = Counter((finding.rule, finding.severity) for finding in findings)
+    told_below = Counter(finding.rule for finding in shown)
+    for rule in dict.fromkeys(finding.rule for finding in findings):
+        of_severities = [by_rule[rule, severity] for severity in Severity]
+        yield [rule, *of_severities, *([sum(of_severities) - told_below[rule]] if omitted else [])]
+
+
+def _findings(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
+    rows = (
+        (finding.severity, finding.rule, str(finding.object) or "the cluster", finding.message, finding.remediation)
+        for finding in shown
+    )
+    left = len(findings) - len(shown)
+    more = f"{len(shown)} shown, some of each rule; {plural(left, 'more finding')} not shown. Use -o json for all."
+    note = element("p", more) if left else None
+    shown_rows = table("Findings", _HEADS, rows, len(shown), _NAMED_BY)
+    return section("Findings", "findings", note, _search(), shown_rows)
+
+
+def _search() -> Element:
+    """The search field, which the script shows and handles."""
+    field = element("input", type="search", autocomplete="off", placeholder="rule, object or text")
+    status = element("span", role="status", class_="dim")
+    return element(
+        "div", element("label", "Search", field, class_="field"), status, class_="tools of-rows", hidden=True
+    )
+
+
+_RISK_TITLE = "Risks by workload"
+
+
+def risk_page(risks: Risks) -> Page:
+    """Return the page."""
+    losing = sum(bool(one.loses_replicas_with) for one in risks.workloads)
+    exposed = sum(bool(risk.preempted_by(one)) for one in risks.workloads)
+    tiles = (
+        ("workloads", len(risks.workloads), False),
+        ("lose replicas with one node or zone", losing, losing > 0),
+        ("may be preempted", exposed, False),
+        ("zones and nodes simulated", f"{sum(risks.simulated)} of {sum(risks.total)}", False),
+    )
+    rows = table(_RISK_TITLE, risk.heads_of(risks), map(risk.cells, risks.workloads), len(risks.workloads))
+    shown = section("Workloads with lost replicas first, by priority", "rows", rows)
+    parts = [page_header(risk.verdict(risks), tiles), shown, *notes_section("also", risk.notes(risks))]
+    return Page(_RISK_TITLE, parts, scripts=("tables.js",))
