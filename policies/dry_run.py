@@ -47,6 +47,7 @@ from forewarn.policies.kube_apiserver.validation.decode import (
     RESOURCE_QUOTA_STRUCT,
     Struct,
     decode_fault,
+    strict_error,
 )
 from forewarn.policies.kube_apiserver.validation.object_meta import FieldError, aggregate, go_quote, worded
 from forewarn.policies.kube_apiserver.validation.pod import (
@@ -57,16 +58,13 @@ from forewarn.policies.kube_apiserver.validation.pod import (
     validate_group,
     validate_pod_create,
     validate_pod_update,
-)
-from forewarn.policies.kube_apiserver.validation.priority_class import (
     validate_priority_class,
     validate_priority_class_object_update,
 )
-from forewarn.policies.kube_apiserver.validation.resource_quota import (
+from forewarn.policies.kube_apiserver.validation.resources import (
     validate_resource_quota,
     validate_resource_quota_update,
 )
-from forewarn.policies.kube_apiserver.validation.strict import strict_error
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_NAMES, PriorityClass
 from forewarn.policies.objects.resource_quota import ResourceQuota

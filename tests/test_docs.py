@@ -20,8 +20,8 @@ from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.rules import RULES
 from forewarn.policies.simulation.scenario import OPERATIONS
+from forewarn.webhook.admission.endpoint import WarningLimiter
 from forewarn.webhook.admission.review import Hook, parse_review
-from forewarn.webhook.admission.services import WarningLimiter
 from forewarn.webhook.commands.review import answers
 from tests.cases import each
 from tests.in_process import forewarn

@@ -22,11 +22,11 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     invalid,
     label_value,
 )
-from forewarn.policies.kube_apiserver.validation.resource_quota import PRIORITY_CLASS_SCOPE
 from forewarn.policies.kube_apiserver.validation.resources import (
     BEST_EFFORT,
     DEVICE_CLASS,
     HUGE_PAGES,
+    PRIORITY_CLASS_SCOPE,
     REQUESTS,
     is_extended,
     is_huge_page,

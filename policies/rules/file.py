@@ -13,7 +13,7 @@ from forewarn.policies.kinds.registry import (
     SCHEDULER_CONFIGURATION,
     removed_version,
 )
-from forewarn.policies.kube_apiserver.validation.strict import (
+from forewarn.policies.kube_apiserver.validation.decode import (
     Unknown,
     fields_of,
     homes,
@@ -216,7 +216,7 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if not subject.object:
         yield from diagnostics("parse-error", context)
     elif group_kind(subject.object) == PRIORITY_CLASS:
-        from forewarn.policies.kube_apiserver.validation.priority_class import (
+        from forewarn.policies.kube_apiserver.validation.pod import (
             decode_error,  # only where there is a class: pods start without it
         )
 

@@ -125,7 +125,7 @@ def priority_value_invalid(subject: ReviewedObject, context: Context) -> Iterato
 
     Fix: write an integer without quotes.
     """
-    from forewarn.policies.kube_apiserver.validation.priority_class import (
+    from forewarn.policies.kube_apiserver.validation.pod import (
         decode_error,  # only where there is a class: pods start without it
     )
 
@@ -154,7 +154,7 @@ def priority_value_too_high(subject: ReviewedObject, context: Context) -> Iterat
     """
     if subject.old is not None or (integer(subject.object.get("value")) or 0) <= HIGHEST_USER_DEFINABLE_PRIORITY:
         return
-    from forewarn.policies.kube_apiserver.validation.priority_class import (
+    from forewarn.policies.kube_apiserver.validation.pod import (
         validate_priority_class,  # only where there is a class: pods start without it
     )
 
@@ -219,7 +219,7 @@ def priority_class_name_invalid(subject: ReviewedObject, context: Context) -> It
     if subject.old is not None or not isinstance(metadata, Mapping) or metadata.get("generateName"):
         return
     name = metadata.get("name") or ""
-    from forewarn.policies.kube_apiserver.validation.priority_class import (
+    from forewarn.policies.kube_apiserver.validation.pod import (
         name_faults,  # only where there is a class: pods start without it
     )
 
@@ -271,7 +271,7 @@ def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[
     if subject.old is not None or not name_of(subject).startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
         return
     priority_class = class_of(subject)
-    from forewarn.policies.kube_apiserver.validation.priority_class import (
+    from forewarn.policies.kube_apiserver.validation.pod import (
         system_class_fault,  # only where there is a class: pods start without it
     )
 
@@ -374,7 +374,7 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
         if context.phase is Phase.LINT:
             yield from _other_values(subject, context)
         return
-    from forewarn.policies.kube_apiserver.validation.priority_class import (
+    from forewarn.policies.kube_apiserver.validation.pod import (
         validate_priority_class_update,  # only where there is a class: pods start without it
     )
 

@@ -58,7 +58,7 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
     """
     # Only where there is a quota: linting starts without these.
     from forewarn.policies.kube_apiserver.validation.object_meta import MAX_FAULTS
-    from forewarn.policies.kube_apiserver.validation.resource_quota import (
+    from forewarn.policies.kube_apiserver.validation.resources import (
         validate_resource_quota,
         validate_resource_quota_update,
     )
@@ -101,7 +101,7 @@ def _present_path(subject: ReviewedObject, path: Path) -> Path:
 
 def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
     """Return message, fix and path for resources that a scope does not support; empty texts for other errors."""
-    from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
+    from forewarn.policies.kube_apiserver.validation.resources import is_scope_valid_for
     from forewarn.policies.objects.fields import mapping
 
     value = at(subject.object, *path)
@@ -246,7 +246,7 @@ def _never_charged(quota: ResourceQuota, context: Context) -> Iterator[Problem]:
     Skips a resource that the API server rejects in combination with one of the scopes. `quota`: must have scopes.
     """
     from forewarn.policies.kube_apiserver.quota import matching_resources
-    from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
+    from forewarn.policies.kube_apiserver.validation.resources import is_scope_valid_for
 
     scopes = {selector.scope_name for selector in quota.scope_selectors}
     for name in sorted({*quota.spec_hard} - matching_resources(quota.spec_hard)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.webhook.admission.workers import Workers
+from forewarn.webhook.admission.prediction_access import Workers
 from tests.hostile.attacks import ATTACKS, priority_class, review
 from tests.hostile.judging import CONFIG, cluster, judge
 from tests.webhook.builders import endpoint

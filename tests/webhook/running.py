@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from forewarn.webhook.admission.endpoint import Endpoint
-    from forewarn.webhook.admission.workers import Workers
+    from forewarn.webhook.admission.prediction_access import Workers
 
 QUICK = Limits(handshake=1, goodbye=0.2, header=0.5, body=0.5, discard=2, drain=0, finish=10)
 JSON = {"Content-Type": "application/json"}

@@ -8,7 +8,7 @@ from forewarn.policies.config.scheduler import scheduler_source
 from forewarn.policies.releases.release import Release
 from forewarn.webhook.commands.serve import _scheduler
 from forewarn.webhook.commands.state_source import StateSource, from_files
-from forewarn.webhook.informer.state import ClusterState, ListCompleted, ListStarted, ReleaseSet, Runs
+from forewarn.webhook.informer.informer import ClusterState, ListCompleted, ListStarted, ReleaseSet, Runs
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import parse_settings
 from tests.webhook.scripted_api import BY_NAME

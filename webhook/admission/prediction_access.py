@@ -22,6 +22,7 @@ from contextlib import suppress
 from enum import IntEnum
 from functools import cached_property, partial
 from heapq import nsmallest
+from math import inf
 from threading import Lock, RLock, local
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -35,10 +36,11 @@ from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject, User
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.webhook.admission.impact_annotation import ABOUT_PREDICTIONS, PREDICTING
-from forewarn.webhook.admission.lanes import Cost, Lane
+from forewarn.webhook.admission.lanes import Cost, Lane, LoopLane, LoopResult, Step, Where
 from forewarn.webhook.logs import silence
 
 if TYPE_CHECKING:
+    import asyncio
     from concurrent.futures import Future
     from datetime import datetime
 
@@ -48,7 +50,9 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.rules.support.predictions import Recall
     from forewarn.webhook.admission.access_reviews import AccessReviews
+    from forewarn.webhook.admission.replies import Reply
     from forewarn.webhook.admission.review import AdmissionRequest, Hook
+
 
 Confirm = Callable[[], Mapping[str, PriorityClass]]
 """The PriorityClasses by name, read from the API server by one live GET. Raises OSError if the request fails."""
@@ -642,3 +646,51 @@ def without_prediction(
 
 _FIXES: Final = {UNREADABLE: "ask for permission to list Pods there", SPENT: "try again later"}
 _DENIED: Final = "denied by this rule because of the prediction;"
+
+_WAITING: Final = 1024
+_REQUESTING: Final = 8
+"""Number of threads that may block for the API server."""
+_UNAWAITED_SECONDS: Final = 10.0
+"""Maximum seconds to wait for a process, for a task that no request waits for."""
+
+
+class Workers:
+    """The threads and processes besides the event loop.
+
+    `processes`: the number of prediction processes; 0: the evaluating thread completes all predictions.
+    """
+
+    def __init__(self, processes: int = 0) -> None:
+        self._evaluating = LoopLane("evaluate", _WAITING)
+        self._requesting = Lane("request", _WAITING, threads=_REQUESTING)
+        self.predictors = Predictors(self._evaluating, processes) if processes else None
+
+    def give_way(self, cost: Cost) -> bool:
+        """Run queued steps of lower cost first, on the evaluating thread; return true if there were any."""
+        return self._evaluating.give_way(cost)
+
+    def fork(self, run: Callable[[Any], Any]) -> PredictionProcess:
+        """Fork a process for a task that no request waits for. Raises Unanswered."""
+        return forked_by(self._evaluating, run, _UNAWAITED_SECONDS)
+
+    @property
+    def predictions(self) -> int:
+        """The number of predictions that wait for a process."""
+        return self.predictors.lane.length if self.predictors else 0
+
+    def submit(self, step: Step, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Reply | Step] | None:
+        """Queue a step, and return its future on the event loop; None if the queue is full. Call only on this loop."""
+        result, within = LoopResult(loop, holds_up=step.holds_up), inf
+        if step.where is Where.LOOP:
+            return result.future if self._evaluating.queue_short(step.cost, step.run, result) else None
+        lane = self._requesting if step.where is Where.REQUEST else self._evaluating
+        if step.where is Where.PREDICT and self.predictors is not None:
+            lane, within = self.predictors.lane, step.within
+        return result.future if lane.queue(step.cost, step.run, result, within) else None
+
+    def stop(self) -> None:
+        """Accept no more steps."""
+        for lane in (self._evaluating, self._requesting):
+            lane.stop()
+        if self.predictors is not None:
+            self.predictors.stop()

@@ -28,11 +28,10 @@ from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.sources.output_file import write_file
 from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
-from forewarn.webhook.admission.endpoint import Endpoint
+from forewarn.webhook.admission.endpoint import Endpoint, RecentDecisions, ignore
+from forewarn.webhook.admission.prediction_access import Workers
 from forewarn.webhook.admission.replies import Gate
 from forewarn.webhook.admission.review import BadTokens, Callers, Grants, Tokens, no_grants, none, read_tokens
-from forewarn.webhook.admission.services import RecentDecisions, ignore
-from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.commands.state_source import StateSource, context_of, from_files, from_watches
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
@@ -68,7 +67,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.global_default import Reserve
     from forewarn.webhook.controllers.audit import Process
     from forewarn.webhook.http.server import Shares
-    from forewarn.webhook.informer.state import Changed
+    from forewarn.webhook.informer.informer import Changed
 
 T = TypeVar("T")
 SECONDS: Final = 5.0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.accuracy import Accuracy
     from forewarn.webhook.admission.prediction_access import Confirm
     from forewarn.webhook.apiserver.client import ApiServer
-    from forewarn.webhook.informer.state import Changed
+    from forewarn.webhook.informer.informer import Changed
     from forewarn.webhook.metrics import Metrics
 
 LIVE: Final = "live"

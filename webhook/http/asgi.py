@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from forewarn.webhook.admission.lanes import Deadline, Step, parse_timeout
+from forewarn.webhook.admission.prediction_access import Workers
 from forewarn.webhook.admission.replies import (
     JSON,
     NO_MEMORY,
@@ -29,7 +30,6 @@ from forewarn.webhook.admission.replies import (
     rejection,
 )
 from forewarn.webhook.admission.review import HEAD, MAX_SMALL, MAX_WIRE, PARSED, AdmissionCall, Hook, bearer, route
-from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from forewarn.webhook.ui.shown import Cluster, Shown, View, markup_of
 from forewarn.webhook.workload_accuracy import headlines
 
 if TYPE_CHECKING:
-    from forewarn.webhook.admission.services import RecentDecision
+    from forewarn.webhook.admission.endpoint import RecentDecision
 
 
 Recent = Callable[[], Any]

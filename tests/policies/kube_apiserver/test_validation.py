@@ -31,7 +31,7 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     qualified_name,
 )
 from forewarn.policies.kube_apiserver.validation.pod import validate_pod_create, validate_pod_update
-from forewarn.policies.kube_apiserver.validation.resource_quota import (
+from forewarn.policies.kube_apiserver.validation.resources import (
     is_scope_valid_for,
     validate_resource_quota,
     validate_resource_quota_update,

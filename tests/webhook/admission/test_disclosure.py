@@ -23,11 +23,11 @@ from forewarn.policies.rules.wording.impact import victims_text
 from forewarn.policies.selectors import PodPattern
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.decision import VISIBLE, Decision, in_full
+from forewarn.webhook.admission.endpoint import WarningLimiter
 from forewarn.webhook.admission.impact_annotation import PATH
 from forewarn.webhook.admission.json_patch import apply_patch
 from forewarn.webhook.admission.prediction_access import ReviewContext, Time
 from forewarn.webhook.admission.review import AdmissionCall, Hook, parse_review
-from forewarn.webhook.admission.services import WarningLimiter
 from tests.cases import cases
 from tests.webhook.builders import NOW, answer_now, cluster, endpoint, namespace, pod, priority_class, review
 from tests.webhook.running import Running, running
@@ -548,8 +548,8 @@ def test_an_answer_that_is_given_again_is_given_to_the_same_user_alone() -> None
 
 def test_the_log_has_what_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
-    monkeypatch.setattr("forewarn.webhook.admission.services.log_event", lambda *line: said.append(line))
-    monkeypatch.setattr("forewarn.webhook.admission.services.LOGGER.isEnabledFor", lambda _: True)
+    monkeypatch.setattr("forewarn.webhook.admission.endpoint.log_event", lambda *line: said.append(line))
+    monkeypatch.setattr("forewarn.webhook.admission.endpoint.LOGGER.isEnabledFor", lambda _: True)
     asked = endpoint(lambda: CLASSES)
     answer_now(asked, AdmissionCall(Hook.VALIDATE, json.dumps(review(MISSPELT)).encode(), monotonic()))
     ((_, fields),) = said

@@ -17,8 +17,7 @@ import pytest
 
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.lanes import Cost, Lane
-from forewarn.webhook.admission.prediction_access import MORE_MEMORY, PredictionProcess, Predictors, Unanswered
-from forewarn.webhook.admission.workers import Workers
+from forewarn.webhook.admission.prediction_access import MORE_MEMORY, PredictionProcess, Predictors, Unanswered, Workers
 from tests.webhook.builders import cluster, deployment, endpoint, review
 from tests.webhook.running import JSON, running
 

@@ -6,8 +6,8 @@ import json
 from time import monotonic
 
 from forewarn.webhook.admission.answer_cache import Answered
+from forewarn.webhook.admission.endpoint import RecentDecisions
 from forewarn.webhook.admission.review import AdmissionCall, GroupVersionKind, GroupVersionResource, Hook, parse_review
-from forewarn.webhook.admission.services import RecentDecisions
 from tests.webhook.builders import answer_now, body, deployment, endpoint
 
 

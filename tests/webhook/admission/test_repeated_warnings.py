@@ -16,8 +16,8 @@ from forewarn.policies.config import Config, RepeatedWarnings
 from forewarn.policies.findings import Action
 from forewarn.policies.rules import RULES
 from forewarn.webhook.admission.decision import BEST, Decision, Verdict
+from forewarn.webhook.admission.endpoint import FULL, REMEMBERED, SECONDS, TOGETHER, WarningLimiter
 from forewarn.webhook.admission.review import AdmissionCall, Hook, parse_review
-from forewarn.webhook.admission.services import FULL, REMEMBERED, SECONDS, TOGETHER, WarningLimiter
 from tests.webhook.admission.test_disclosure import STARVING, STATE, _named, _pod_spec, _running
 from tests.webhook.builders import (
     OBJECTS,

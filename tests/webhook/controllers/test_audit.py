@@ -15,8 +15,7 @@ from forewarn.policies.config import Config, read_config
 from forewarn.policies.findings import ObjectRef, Severity
 from forewarn.policies.render.openreports import NAME
 from forewarn.policies.sources import load_cluster
-from forewarn.webhook.admission.prediction_access import Unanswered
-from forewarn.webhook.admission.workers import Workers
+from forewarn.webhook.admission.prediction_access import Unanswered, Workers
 from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS, Found
 from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound
 from forewarn.webhook.controllers.audit import (

@@ -12,7 +12,7 @@ from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, NODE, KindS
 from forewarn.webhook.apiserver.client import ApiError, Page
 from forewarn.webhook.apiserver.source import live, read_all
 from forewarn.webhook.informer.custom import follow_optional
-from forewarn.webhook.informer.state import ClusterState
+from forewarn.webhook.informer.informer import ClusterState
 from tests.builders import make_node, make_pod
 from tests.webhook.informer.test_informer import until
 from tests.webhook.informer.test_state import listed

@@ -12,15 +12,24 @@ from hypothesis import strategies as st
 
 from forewarn.policies.kinds.registry import KindSpec
 from forewarn.webhook.apiserver.client import ApiError, Event, EventType, Expired, Page, Silent
-from forewarn.webhook.informer.informer import Backoff, Outlets, Pace, Reflector
-from forewarn.webhook.informer.state import Changed, ListCompleted, Listed, ListStarted, Responded
+from forewarn.webhook.informer.informer import (
+    Backoff,
+    Changed,
+    ListCompleted,
+    Listed,
+    ListStarted,
+    Outlets,
+    Pace,
+    Reflector,
+    Responded,
+)
 from tests.webhook.builders import pod
 from tests.webhook.scripted_api import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.webhook.informer.state import Delta
+    from forewarn.webhook.informer.informer import Delta
 
 PODS, JOBS = BY_NAME["pods"], BY_NAME["jobs"]
 Play = list[Any] | ApiError

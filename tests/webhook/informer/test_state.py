@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.kinds.registry import KINDS, KindSpec
 from forewarn.policies.releases.release import Release
-from forewarn.webhook.informer.state import Changed, ClusterState, ListCompleted, Listed, ListStarted, Responded, Runs
+from forewarn.webhook.informer.informer import (
+    Changed,
+    ClusterState,
+    ListCompleted,
+    Listed,
+    ListStarted,
+    Responded,
+    Runs,
+)
 from tests.webhook.builders import deployment, namespace, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME
 

@@ -12,8 +12,8 @@ from werkzeug.test import TestResponse
 from forewarn.policies.objects.reviewed_object import Operation, User
 from forewarn.webhook.admission.access_reviews import ALLOWED_SECONDS, DENIED_SECONDS, AccessReviews, Resource
 from forewarn.webhook.admission.answer_cache import Answered
+from forewarn.webhook.admission.endpoint import MAX_DECISIONS, RecentDecisions
 from forewarn.webhook.admission.review import AdmissionRequest, GroupVersionKind, GroupVersionResource, Hook
-from forewarn.webhook.admission.services import MAX_DECISIONS, RecentDecisions
 from forewarn.webhook.apiserver.typed_client import ObjectApiError
 from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.shown import Cluster, Shown
