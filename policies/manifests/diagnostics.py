@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import Location, ObjectRef, Severity, quote
 from forewarn.policies.light import later
 from forewarn.policies.manifests.documents import NOT_TEXT, Document, Fault
-from forewarn.policies.manifests.yaml.construct import Repeated, scalar_value
 from forewarn.policies.manifests.yaml.nodes import UNREAD, Collection, Node, Scalar
 from forewarn.policies.manifests.yaml.scalars import doubtful
-from forewarn.policies.manifests.yaml.source import YamlSource, node_at, span
+from forewarn.policies.manifests.yaml.source import Repeated, YamlSource, node_at, scalar_value, span
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 if TYPE_CHECKING:

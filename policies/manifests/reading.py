@@ -13,8 +13,7 @@ from forewarn.policies.manifests import sniff
 from forewarn.policies.manifests.documents import Comment, Document, Fault, as_utf8, comments_of, split
 from forewarn.policies.manifests.object_finder import NO_KIND, ObjectFinder
 from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar, leniently
-from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
-from forewarn.policies.manifests.yaml.source import Tree, YamlSource
+from forewarn.policies.manifests.yaml.source import UNUSUAL, Tree, YamlSource, quick_value
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject, Source
 
 if TYPE_CHECKING:
@@ -118,8 +117,8 @@ class _Texts:
     def values(self, text: str, source: Source, path: Path) -> tuple[Any, Source]:
         """Parse an embedded text into its value and source; the value is None for text that is not YAML."""
         from forewarn.policies.manifests.embedded import place_of
-        from forewarn.policies.manifests.yaml.construct import Construction
         from forewarn.policies.manifests.yaml.nodes import compose
+        from forewarn.policies.manifests.yaml.source import Construction
 
         document = place_of(text, source, path).of(Document(f"{text}\n".encode("utf-8", "surrogatepass"), self._file))
         try:
@@ -251,8 +250,8 @@ class _FileReader:
         `quick_value`. `unwanted_kind`: the document contains only an object of this kind, which no rule reads.
         """
         from forewarn.policies.manifests import diagnostics
-        from forewarn.policies.manifests.yaml.construct import Construction
         from forewarn.policies.manifests.yaml.nodes import compose
+        from forewarn.policies.manifests.yaml.source import Construction
 
         finder = self._finder
         root, unread = compose(document)

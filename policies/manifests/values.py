@@ -10,10 +10,9 @@ from forewarn.policies.kinds.registry import incomplete_list
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests.documents import Document, Fault, as_utf8, split
 from forewarn.policies.manifests.object_finder import filled_in, items_of
-from forewarn.policies.manifests.yaml.construct import Construction
 from forewarn.policies.manifests.yaml.grammar import check_as_kubectl, leniently
 from forewarn.policies.manifests.yaml.nodes import compose
-from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
+from forewarn.policies.manifests.yaml.source import UNUSUAL, Construction, quick_value
 
 _ITEMS: Final = later(rb"^items:[ \t]*\n(?=- )", re.MULTILINE)
 _ITEM: Final = later(rb"^- .*\n(?:(?:[ \t#].*)?\n)*", re.MULTILINE)

@@ -15,9 +15,9 @@ from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import read
 from forewarn.policies.manifests.documents import Document, Fault
 from forewarn.policies.manifests.sniff import laxer_than_kubectl, only_grammar_matters
-from forewarn.policies.manifests.yaml.construct import Construction
 from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar
 from forewarn.policies.manifests.yaml.nodes import compose
+from forewarn.policies.manifests.yaml.source import Construction
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from tests.work import growth
 

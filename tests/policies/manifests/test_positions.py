@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from forewarn.policies.manifests import read, values
 from forewarn.policies.manifests.yaml import source
-from forewarn.policies.manifests.yaml.construct import entries
+from forewarn.policies.manifests.yaml.source import entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from forewarn.policies.findings import Location, Path
-    from forewarn.policies.manifests.yaml.construct import MappingEntry
     from forewarn.policies.manifests.yaml.nodes import Collection
+    from forewarn.policies.manifests.yaml.source import MappingEntry
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n"
 

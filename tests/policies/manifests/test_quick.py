@@ -9,11 +9,9 @@ import pytest
 
 from forewarn.policies.manifests import read
 from forewarn.policies.manifests.documents import Document, Fault
-from forewarn.policies.manifests.yaml.construct import Construction
 from forewarn.policies.manifests.yaml.grammar import check_as_kubectl
 from forewarn.policies.manifests.yaml.nodes import compose
-from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
-from forewarn.policies.manifests.yaml.source import Tree, YamlSource, node_at, seek
+from forewarn.policies.manifests.yaml.source import UNUSUAL, Construction, Tree, YamlSource, node_at, quick_value, seek
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path

@@ -16,9 +16,9 @@ from forewarn.policies.manifests import Reading, read
 from forewarn.policies.manifests.documents import Document, Fault, split
 from forewarn.policies.manifests.json_text import JsonReader
 from forewarn.policies.manifests.sniff import is_untyped, laxer_than_kubectl, only_grammar_matters, type_meta
-from forewarn.policies.manifests.yaml.construct import Construction
 from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl
 from forewarn.policies.manifests.yaml.nodes import compose
+from forewarn.policies.manifests.yaml.source import Construction
 
 WANTED = frozenset(("/Pod", "/Namespace", "apps/Deployment", "scheduling.k8s.io/PriorityClass"))
 CASES = [json.loads(line) for line in (Path(__file__).parent / "cases" / "yaml.jsonl").read_text().splitlines()]

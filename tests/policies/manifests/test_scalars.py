@@ -10,7 +10,6 @@ import pytest
 
 from forewarn.policies.manifests.documents import Document, Fault
 from forewarn.policies.manifests.json_text import JsonReader, NotJson
-from forewarn.policies.manifests.yaml.construct import Construction, scalar_value
 from forewarn.policies.manifests.yaml.nodes import Scalar, compose
 from forewarn.policies.manifests.yaml.scalars import (
     Unreadable,
@@ -23,6 +22,7 @@ from forewarn.policies.manifests.yaml.scalars import (
     resolve,
     value_of,
 )
+from forewarn.policies.manifests.yaml.source import Construction, scalar_value
 
 TAG = "tag:yaml.org,2002:"
 
