@@ -18,7 +18,7 @@ from forewarn.policies.findings import Finding, described, plural
 from forewarn.policies.metering import MAX_WORK, never
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.process_pool import mapped
-from forewarn.policies.rules.support.restarts import Simulations
+from forewarn.policies.rules.support.predictions import Simulations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -21,10 +21,9 @@ from forewarn.policies.objects.workload import parts_of
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import parse_error
 from forewarn.policies.rules.pod.classes import class_not_allowed, is_class_use_unknown
-from forewarn.policies.rules.support.audience import audience_of
+from forewarn.policies.rules.support.allowed_classes import audience_of
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, Phase, Rule, Target
-from forewarn.policies.rules.support.predictions import Predicted, Recall
-from forewarn.policies.rules.support.restarts import Restarts, Simulations
+from forewarn.policies.rules.support.predictions import Predicted, Recall, Restarts, Simulations
 from forewarn.policies.rules.support.rule_text import is_variable
 
 if TYPE_CHECKING:

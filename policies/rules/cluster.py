@@ -21,8 +21,7 @@ from forewarn.policies.rules.support.details import (
     Preemption,
     StaysPending,
 )
-from forewarn.policies.rules.support.predictions import is_placeholder, needs_class
-from forewarn.policies.rules.support.restarts import restarts_of
+from forewarn.policies.rules.support.predictions import is_placeholder, needs_class, restarts_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, class_names_of_workloads, naming, priorities_of
 
 if TYPE_CHECKING:

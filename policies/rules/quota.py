@@ -165,7 +165,7 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
     Fix: use an existing class, remove one of the scopes that exclude each other, or count the resource in a
     ResourceQuota without scopes.
     """
-    from forewarn.policies.rules.support.quota_scopes import placed_selectors
+    from forewarn.policies.rules.support.quota_use import placed_selectors
 
     quota = context.quota_of(subject)
     if not quota.scope_selectors or any(s.scope_name == "VolumeAttributesClass" for s in quota.scope_selectors):
@@ -209,7 +209,7 @@ def _unknown_classes(selector: ScopeSelector, context: Context) -> Iterator[tupl
 
 def _excludes_all(quota: ResourceQuota, context: Context) -> bool:
     """True if the PriorityClass scopes together match no class, named or known, and no Pod without a class."""
-    from forewarn.policies.rules.support.quota_scopes import is_readable
+    from forewarn.policies.rules.support.quota_use import is_readable
 
     selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
     if not all(map(is_readable, selectors)):
@@ -304,7 +304,7 @@ def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Ite
     limited = [s for entry in context.options.limited_resources for s in entry.match_scopes if s.scope_name == _CLASS]
     if not limited:
         return
-    from forewarn.policies.rules.support.quota_scopes import placed_selectors
+    from forewarn.policies.rules.support.quota_use import placed_selectors
 
     quota = context.quota_of(subject)
     selectors = [(s, path) for s, path in placed_selectors(quota, subject) if s.scope_name == _CLASS]
@@ -321,7 +321,7 @@ def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Ite
 def _covered(
     quota: ResourceQuota, selector: ScopeSelector, path: Path, limited: list[ScopeSelector]
 ) -> Iterator[Problem]:
-    from forewarn.policies.rules.support.quota_scopes import matches
+    from forewarn.policies.rules.support.quota_use import matches
 
     ours = [scope for scope in quota.scope_selectors if len(scope.values) <= _MAX_NAMES][:_MAX_SELECTORS]
     named = {value for scope in (*limited, *ours) for value in scope.values}
@@ -338,7 +338,7 @@ def _covered(
 def _how_covered(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[tuple[str, str]]:
     """Yield reasons and fixes why this quota should not cover this class. `selector`: the covering scope."""
     from forewarn.policies.kube_apiserver.quota import matching_resources
-    from forewarn.policies.rules.support.quota_scopes import matches
+    from forewarn.policies.rules.support.quota_use import matches
 
     if not matching_resources(quota.spec_hard):
         yield "but limits nothing that Pods use", "limit pods, cpu or memory in spec.hard"

@@ -27,7 +27,7 @@ from forewarn.policies.objects.fields import (
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES, PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.names import suggested
-from forewarn.policies.rules.support.restarts import restarted
+from forewarn.policies.rules.support.predictions import restarted
 from forewarn.policies.simulation.scenario import Arrival
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.objects.fields import ApiObject, InvalidInput, at, group_kind, ref_of, text
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
-from forewarn.policies.rules.support.restarts import restarted
+from forewarn.policies.rules.support.predictions import restarted
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Summary, summarize

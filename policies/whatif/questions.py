@@ -16,7 +16,7 @@ from forewarn.policies.kinds import registry
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.objects.node import ZONE, Node
 from forewarn.policies.rules.support.names import suggested
-from forewarn.policies.rules.support.restarts import restarted
+from forewarn.policies.rules.support.predictions import restarted
 from forewarn.policies.rules.support.rule_text import integer
 from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival
 from forewarn.policies.whatif.node_groups import free_names, new_node_like, pool_of

@@ -41,14 +41,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from xml.etree.ElementTree import Element
 
-    from forewarn.policies.kubelet.eviction import Group
-
     from forewarn.policies.application.node import NodePressure, Order
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.placement import Placement
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.kubelet.admission import Admission
+    from forewarn.policies.kubelet.eviction import Group
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.whatif.answer import Answer

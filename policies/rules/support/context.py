@@ -189,7 +189,7 @@ class Context:
     def quota_of(self, subject: ReviewedObject) -> ResourceQuota:
         """The subject as a ResourceQuota, parsed once for all rules. Raises InvalidObject."""
         if id(subject) not in self._quotas:
-            from forewarn.policies.rules.support.quota_scopes import read_quota
+            from forewarn.policies.rules.support.quota_use import read_quota
 
             try:
                 self._quotas[id(subject)] = read_quota(subject)

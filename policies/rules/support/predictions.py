@@ -1,30 +1,38 @@
-"""Impacts of the reviewed objects on running Pods, and the reasons why new Pods stay Pending, shared by the rules."""
+"""Predictions for new Pods and for restarts (`kubectl rollout restart` now, each workload alone), for several rules."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, Protocol
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any, Final, Never, Protocol
 
-from forewarn.policies.kinds.registry import DAEMON_SET
-from forewarn.policies.light import later
-from forewarn.policies.metering import CutShort
-from forewarn.policies.objects.fields import NOTHING
+from forewarn.policies.findings import ObjectRef, plural
+from forewarn.policies.kinds.registry import DAEMON_SET, ROLLED_OUT
+from forewarn.policies.light import NamedTuple, later
+from forewarn.policies.metering import CutShort, TooLarge
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, group_kind, mapping
 from forewarn.policies.objects.priority_class import HIGHEST_SYSTEM_PRIORITY
+from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.objects.workload import Workload, pod_template_of
 from forewarn.policies.rules.support.context import Context, Phase
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.aftermath import Waiting
     from forewarn.policies.forecast.forecast import Forecast, QuotaLimits
-    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.forecast.impact import Impact, NewNodes
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.options import Options
     from forewarn.policies.scheduling.reasons import Reason
     from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+    BeforeSimulation = Callable[[Impact, Waiting], object]
+    Simulate = Callable[[Sequence[int]], list[Any]]
+    """Returns the results of a batch of restarts."""
 
 
 class Recall(Protocol):
@@ -203,3 +211,197 @@ def is_placeholder(pod: Pod, options: Options) -> bool:
         return options.placeholder_pods.matches(pod.labels)
     images = pod.spec.images
     return pod.effective_priority < 0 and bool(images) and all(map(_PAUSE.fullmatch, images))
+
+
+_ALL: Final = "run `forewarn audit --all-restarts`"
+_BATCH: Final = 1_000
+"""Number of simulated Pods in a batch: about half a second of CPU time."""
+_MAX_CHECKED: Final = 100
+"""Maximum number of Pods with one possible node whose reasons are read."""
+
+
+class Restart(NamedTuple):
+    """A workload, and the impact of restarting it on running Pods.
+
+    `reasons`: why new Pods stay Pending (see `reasons_of`), if they block the rollout. `rejection`: upstream's message,
+    if a ResourceQuota still rejects new Pods at the end. `new_nodes`: for new Pods that block the rollout; None without
+    node groups.
+    """
+
+    ref: ObjectRef
+    impact: Impact
+    reasons: Sequence[tuple[Reason, int]] = ()
+    rejection: str = ""
+    new_nodes: NewNodes | None = None
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a new Pod without a node blocks the rollout: no old Pods terminate first and free capacity."""
+        return bool(self.impact.pending) and not (self.impact.keeps_old and self.impact.deleted_first)
+
+
+class Simulations(NamedTuple):
+    """How to simulate restarts.
+
+    `mapped`: yields the results of each restart in order. It passes batches of restarts to the first function in
+    another process, which returns JSON, or to the second function in this process. `most`: maximum number of Pods in
+    all simulations together; None: no maximum. `new_nodes`: returns the nodes that autoscalers add for the Pending Pods
+    of predictions; None without node groups.
+    """
+
+    mapped: Callable[[Sequence[Sequence[int]], Simulate, Simulate], Iterable[Any]]
+    most: int | None = None
+    new_nodes: Callable[[Sequence[Prediction]], NewNodes] | None = None
+
+
+class _Postponed(Exception):
+    """A restart needs a simulation. `at_stake`: sort key, the worst first. `pods`: number of Pods in the simulation."""
+
+    def __init__(self, impact: Impact, waiting: Waiting) -> None:
+        super().__init__()
+        self.at_stake = -(impact.priority or 0), -impact.new
+        self.pods = impact.new + len(impact.own) + len(waiting.pods)
+
+
+class Restarts:
+    """The restarts of a cluster's workloads, computed once for all rules."""
+
+    def __init__(self, context: Context, simulations: Simulations | None = None) -> None:
+        """`simulations`: None to compute the restarts one after the other."""
+        self._context, self._simulations = context, simulations
+        self._omitted = 0
+        """Number of restarts that are not simulated because of `Simulations.most`."""
+
+    @cached_property
+    def found(self) -> Sequence[Restart]:
+        """The restarts of workloads that would create Pods."""
+        workloads = list(_workloads(self._context))
+        before = None if self._simulations is None else _postpone
+        by_number: dict[int, Restart | None] = {}
+        postponed: list[tuple[tuple[int, int], int, int]] = []
+        for number, workload in enumerate(workloads):
+            try:
+                by_number[number] = self._restart(workload, before)
+            except _Postponed as why:
+                postponed.append((why.at_stake, number, why.pods))
+        if self._simulations is not None and postponed:
+            by_number |= self._simulated(workloads, sorted(postponed), self._simulations)
+        return [restart for _, restart in sorted(by_number.items()) if restart is not None]
+
+    def _restart(self, workload: Workload, before_simulation: BeforeSimulation | None = None) -> Restart | None:
+        restart, simulations = _restart(workload, self._context, before_simulation), self._simulations
+        if restart is None or not restart.is_blocked or simulations is None or simulations.new_nodes is None:
+            return restart
+        return restart._replace(new_nodes=simulations.new_nodes(restart.impact.predictions))
+
+    def require_all(self) -> None:
+        """Raise TooLarge if `found` omits restarts."""
+        if self._omitted:
+            many = plural(self._omitted, "restart")
+            raise TooLarge(f"{many} of workloads with lower priority, which take long to simulate", _ALL)
+
+    def _simulated(
+        self, workloads: Sequence[Workload], postponed: Sequence[tuple[object, int, int]], simulations: Simulations
+    ) -> Iterator[tuple[int, Restart | None]]:
+        """Yield the number of each workload with its restart, in the order of `postponed`, as far as `most` allows."""
+
+        context, most = self._context, simulations.most
+        assert context.cluster is not None
+        snapshot, pods = context.cluster.scheduling, accumulate(pods for *_, pods in postponed)
+        pairs = zip((number for _, number, _ in postponed), pods, strict=True)
+        chosen = [(number, total) for number, total in pairs if most is None or total <= most]
+        self._omitted = len(postponed) - len(chosen)
+        if not chosen:
+            return
+
+        from forewarn.policies.process_pool import received, sent
+
+        def here(batch: Iterable[int]) -> list[Restart | None]:
+            return [self._restart(workloads[number]) for number in batch]
+
+        def elsewhere(batch: Iterable[int]) -> list[str]:
+            return [sent(restart and settled(restart), snapshot) for restart in here(batch)]
+
+        def settled(restart: Restart) -> Restart:
+            return restart._replace(impact=settled_impact(restart.impact, snapshot))
+
+        *others, (last, _) = chosen
+        yield last, here([last])[0]  # fills the tables of the Snapshot for all other simulations
+        batches = [[number for number, _ in few] for _, few in groupby(others, lambda pairs: pairs[1] // _BATCH)]
+        results = simulations.mapped(batches, elsewhere, here) if batches else ()
+        for (number, _), result in zip(others, results, strict=True):
+            yield number, received(result, snapshot) if isinstance(result, str) else result
+
+
+def restarts_of(context: Context) -> Restarts:
+    """Return the impact of restarting each workload of the cluster now, each separately."""
+    return context.once(Restarts)
+
+
+def _workloads(context: Context) -> Iterator[Workload]:
+    """Yield the workloads that `kubectl rollout restart` can restart; none if no nodes are known."""
+    if context.cluster is not None and context.cluster.objects.nodes:
+        for _, workload in sorted(context.cluster.workloads.items()):
+            if group_kind(workload.object) in ROLLED_OUT and not any(workload.controller):
+                yield workload
+
+
+def _restart(workload: Workload, context: Context, before_simulation: BeforeSimulation | None = None) -> Restart | None:
+    """Return the restart of a workload; None if it creates no Pods. `before_simulation`: as in `Forecast`."""
+    subject = restarted(workload.object)
+    alone = Context(
+        ChangeSet((subject,)), context.cluster, context.options, context.phase, context.now, context.expired
+    )
+    try:
+        impact = alone.once(Predicted, None, False, before_simulation).of(subject)
+    except InvalidObject:
+        return None  # other rules say what is wrong with it
+    if impact is None:
+        return None
+    restart = Restart(workload.ref, impact, rejection=_rejection(subject, alone, impact) if impact.rejected else "")
+    if not restart.is_blocked:
+        return restart
+    pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"]
+    return restart._replace(reasons=reasons_of(pending[:_MAX_CHECKED]))
+
+
+def _rejection(subject: ReviewedObject, alone: Context, impact: Impact) -> str:
+    from forewarn.policies.rules.support.quota_use import quota_use_of
+
+    if impact.rejection:
+        return impact.rejection
+    try:
+        use = quota_use_of(alone).of(subject)
+    except (InvalidObject, TooLarge):
+        return ""
+    faults = () if use is None else use.faults
+    return "".join(fault.message for fault in faults[:1] if fault.kind != "must-specify")  # quota-requirement-missing
+
+
+def _postpone(impact: Impact, waiting: Waiting) -> Never:
+    raise _Postponed(impact, waiting)
+
+
+def restarted(obj: ApiObject) -> ReviewedObject:
+    """Return the update of a workload by `kubectl rollout restart`."""
+    try:
+        template = pod_template_of(obj, {group_kind(obj): ("spec", "template")})
+    except InvalidObject:
+        template = None
+    if template is None:
+        return ReviewedObject(obj, Operation.UPDATE, old=obj)
+    metadata = mapping(template.object, "metadata")
+    annotations = {**mapping(metadata, "annotations"), "kubectl.kubernetes.io/restartedAt": "now"}
+    new_template = {**template.object, "metadata": {**metadata, "annotations": annotations}}
+    return ReviewedObject(
+        {**obj, "spec": {**mapping(obj, "spec"), "template": new_template}}, Operation.UPDATE, old=obj
+    )
+
+
+def settled_impact(impact: Impact, snapshot: Snapshot) -> Impact:
+    """Return the impact with predictions that keep only their outcomes and this Snapshot."""
+
+    def plain(predictions: tuple[Prediction, ...]) -> tuple[Prediction, ...]:
+        return tuple(prediction.settled(snapshot, not prediction.fits) for prediction in predictions)
+
+    return impact._replace(predictions=plain(impact.predictions), by_waiting=plain(impact.by_waiting))

@@ -1,9 +1,9 @@
-"""The use of ResourceQuotas by a change set's Pods, object by object, and the Pods that exceed a quota."""
+"""ResourceQuotas: scopes, their use by the Pods of a change set, object by object, and the Pods that exceed one."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from operator import itemgetter
@@ -23,13 +23,14 @@ from forewarn.policies.kube_apiserver.quota import (
     check_request,
     counts,
     first_rejected,
+    matches_scope,
     uncovered,
 )
-from forewarn.policies.kube_apiserver.validation.decode import POD_STRUCT, decode_fault
+from forewarn.policies.kube_apiserver.validation.decode import POD_STRUCT, RESOURCE_QUOTA_STRUCT, decode_fault
 from forewarn.policies.manifests.deploy_order import is_hook
 from forewarn.policies.metering import CutShort, TooLarge
 from forewarn.policies.objects.extent import check_extent, check_quota_extent, check_quotas
-from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, sequence
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.resource_list import ResourceList, mask, subtract_to_zero
 from forewarn.policies.objects.resource_quota import ResourceQuota
@@ -42,8 +43,60 @@ from forewarn.policies.rules.support.rule_text import class_to_be
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.findings import Path
     from forewarn.policies.kube_apiserver.quota import Fault
-    from forewarn.policies.options import LimitedResource
+    from forewarn.policies.options import LimitedResource, ScopeSelector
+
+
+def read_quota(subject: ReviewedObject) -> ResourceQuota:
+    """Return the subject as a ResourceQuota. Raises InvalidObject if the API server could not decode the new or the
+    stored quota.
+
+    Rules call `Context.quota_of`, which parses each subject once.
+    """
+    check_quota_extent(subject.object.get("spec"))
+    for obj in (subject.object, _readable(subject.old)):
+        fault = decode_fault(obj, RESOURCE_QUOTA_STRUCT) if obj else None
+        if fault is not None:
+            raise InvalidObject(fault.text, fault.path, subject.ref)
+    return ResourceQuota.from_api(subject.object)
+
+
+def _readable(stored: ApiObject | None) -> ApiObject | None:
+    """Return the stored quota; None if too large to evaluate, so that users can still make the quota smaller."""
+    try:
+        check_quota_extent((stored or {}).get("spec"))
+    except TooLarge:
+        return None
+    return stored
+
+
+def placed_selectors(quota: ResourceQuota, subject: ReviewedObject) -> Iterator[tuple[ScopeSelector, Path]]:
+    """Yield the scopes of a quota, each with its path in the object."""
+    scopes = len(sequence(subject.object, "spec", "scopes"))
+    for index, selector in enumerate(quota.scope_selectors):
+        if index < scopes:
+            yield selector, ("spec", "scopes", index)
+        else:
+            yield selector, ("spec", "scopeSelector", "matchExpressions", index - scopes)
+
+
+def is_readable(selector: ScopeSelector) -> bool:
+    """Report whether the scope is valid for the API server."""
+    try:
+        matches_scope(selector, {"spec": {"priorityClassName": "x"}})
+    except InvalidScope:
+        return False
+    return True
+
+
+def matches(selector: ScopeSelector, class_name: str) -> bool:
+    """True if a PriorityClass scope selects Pods with a class ("" for no class); an invalid scope selects none."""
+    try:
+        return matches_scope(selector, {"spec": {"priorityClassName": class_name}})
+    except InvalidScope:
+        return False
+
 
 Quotas = tuple[ResourceQuota, ...]
 """The ResourceQuotas of a namespace."""

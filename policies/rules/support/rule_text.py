@@ -1,19 +1,22 @@
-"""Texts and lookups shared by several rules."""
+"""Texts and lookups shared by several rules, also of the workloads that a label selector selects."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import NO_DETAIL, Location, Problem, cut
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
-from forewarn.policies.light import later
-from forewarn.policies.objects.fields import INT32, ApiObject, InvalidObject, text_at
+from forewarn.policies.light import NamedTuple, later
+from forewarn.policies.objects.fields import INT32, ApiObject, InvalidObject, mapping, text_at
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.context import Context, Phase, Target
+from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
@@ -196,3 +199,42 @@ def diagnostics(rule: str, context: Context) -> Iterator[Problem]:
                 severity=diagnostic.severity,
                 detail={"directories": [*diagnostic.others[:_MOST]]} if diagnostic.others else NO_DETAIL,
             )
+
+
+MAX_WORKLOADS: Final = 1_000
+"""Maximum workloads that one selector is compared with."""
+
+
+class Labelled(NamedTuple):
+    """A workload or Pod, and the labels of its Pods."""
+
+    subject: ReviewedObject
+    template: PodTemplate
+    labels: Mapping[str, Any]
+
+
+def _by_namespace(context: Context) -> Mapping[str, Sequence[Labelled]]:
+    """The workloads and Pods of a change set, by namespace."""
+    labelled = defaultdict[str, list[Labelled]](list)
+    for subject in context.change_set.subjects:
+        with suppress(InvalidObject):
+            template = None if subject.part else context.template(subject)
+            if template:
+                labels = mapping(template.object, "metadata", "labels") or {}
+                labelled[subject.effective_namespace].append(Labelled(subject, template, labels))
+    return labelled
+
+
+def workloads_in(namespaces: Collection[str], context: Context) -> Iterator[Labelled]:
+    """Yield the first workloads and Pods of the change set in these namespaces."""
+    by_namespace = context.once(_by_namespace)
+    return islice((w for namespace in namespaces for w in by_namespace.get(namespace, ())), MAX_WORKLOADS)
+
+
+def selected(selector: Any, namespaces: Collection[str], context: Context) -> list[Labelled]:
+    """Return the workloads and Pods that a label selector selects. An empty or invalid selector selects none."""
+    try:
+        parsed = parse_label_selector(selector)
+    except (InvalidObject, InvalidSelector):
+        return []
+    return [w for w in workloads_in(namespaces, context) if parsed and w.labels and parsed.matches(w.labels)]

@@ -27,7 +27,7 @@ from forewarn.policies.options import Options
 from forewarn.policies.process_pool import mapped
 from forewarn.policies.render.html.pages import audit_page
 from forewarn.policies.rules.support.context import Context, Phase
-from forewarn.policies.rules.support.restarts import restarts_of
+from forewarn.policies.rules.support.predictions import restarts_of
 from forewarn.policies.sources import load_cluster
 from tests.builders import Made, cluster_text, make_node, make_pod
 from tests.cases import cases
@@ -414,7 +414,7 @@ def test_simulations_of_restarts_in_processes_have_the_same_findings(tmp_path: P
             assert all(isinstance(result, str) for result in results), "computed in this process"
             yield results
 
-    batches = patch("forewarn.policies.rules.support.restarts._BATCH", 1)
+    batches = patch("forewarn.policies.rules.support.predictions._BATCH", 1)
     forks = patch.multiple("forewarn.policies.application.audit", MIN_BATCHES=1, mapped=in_forks)
     with batches, forks:
         result = audited(cluster, Config(), progress=lambda _, total: totals.append(total))

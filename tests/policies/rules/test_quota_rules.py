@@ -20,7 +20,7 @@ from forewarn.policies.lint.input import as_update
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject, User
-from forewarn.policies.rules.support import quota_scopes
+from forewarn.policies.rules.support import quota_use
 from tests.cases import cases
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -511,13 +511,13 @@ def test_damaged_objects_are_judged_by_what_can_be_read(damaged: list[dict[str, 
 
 def test_a_quota_is_read_once_for_all_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     read_quotas: list[ReviewedObject] = []
-    before = quota_scopes.read_quota
+    before = quota_use.read_quota
 
     def counted(subject: ReviewedObject) -> ResourceQuota:
         read_quotas.append(subject)
         return before(subject)
 
-    monkeypatch.setattr(quota_scopes, "read_quota", counted)
+    monkeypatch.setattr(quota_use, "read_quota", counted)
     for spec, found in (
         ({"hard": {"pods": "5"}}, 0),
         ({"hard": 5}, 0),

@@ -230,7 +230,7 @@ def test_pages_of_the_webhook_do_not_answer_for_objects_that_it_does_not_read() 
 def test_a_long_question_shows_its_progress(command: str, begins: str, what: str, tmp_path: Path) -> None:
     said: list[str] = []
     state = desk(str(contended(tmp_path))).here.state
-    with patch("forewarn.policies.rules.support.restarts._BATCH", 1):
+    with patch("forewarn.policies.rules.support.predictions._BATCH", 1):
         state.answer({"command": command, "fields": {}}, said.append)
     count = len(said) - 2
     assert count > 0
