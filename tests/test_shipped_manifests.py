@@ -25,7 +25,7 @@ from forewarn.policies.render import openreports
 from forewarn.policies.rules import RULES
 from forewarn.webhook.apiserver import open_reports
 from forewarn.webhook.controllers.registration import NAME, Installation
-from forewarn.webhook.doctor.registration import _is_covered, _rules
+from forewarn.webhook.doctor.installation import _is_covered, _rules
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import parse_settings
 from forewarn.webhook.ui.viewers import READ as LISTED

@@ -108,7 +108,7 @@ def _printed(output: Output, risks: Risks, *, since: str, verbose: bool) -> Prin
 
 
 def _with_changes(since: str, risks: Risks, previous: dict[str, Any], workloads: Workloads) -> Risks:
-    """Add the changes since the previous risk_page, for the selected workloads. Raises InvalidInput."""
+    """Add the changes since the previous report, for the selected workloads. Raises InvalidInput."""
     from dataclasses import replace
 
     from forewarn.policies.render.audit import of_risks

@@ -20,9 +20,8 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.sources import SourceError
 from forewarn.policies.terminal import as_json, complain
 from forewarn.webhook.apiserver.client import FIX_OF_CONNECTION, ApiError, ApiServer, Timeouts, UnknownContext, connect
-from forewarn.webhook.doctor import answers, configuration, installation, predictions, registration, trust
-from forewarn.webhook.doctor.client import Client, seconds_ahead
-from forewarn.webhook.doctor.report import Checks, Line, Status, bounded, summary
+from forewarn.webhook.doctor import answers, installation
+from forewarn.webhook.doctor.report import Checks, Client, Line, Status, bounded, seconds_ahead, summary
 
 if TYPE_CHECKING:
     import argparse
@@ -39,19 +38,19 @@ class Now(NamedTuple):
 
 def examine(client: Client, version: ApiObject, namespace: str, now: Now) -> list[Line]:
     """Return all lines of the report. `version`: the response of /version. `namespace`: the namespace for dry runs."""
-    registered = registration.check(client)
+    registered = installation.check_registration(client)
     lines = [*registered.lines]
-    installed = installation.check(client, registered)
+    installed = installation.check_installation(client, registered)
     if registered.webhooks or not registered.is_known or installed.is_there:
-        lines += trust.check(client, registered, installed, now.time)
+        lines += installation.check_trust(client, registered, installed, now.time)
         lines += installed.lines
-        read = configuration.read_configuration(client, installed)
-        lines += answers.check(client, registered, namespace, read[0], now.time)
+        read = answers.read_configuration(client, installed)
+        lines += answers.check_responses(client, registered, namespace, read[0], now.time)
         replicas = answers.ask_replicas(client, installed)
         lines += answers.of_replicas(replicas)
         lines += answers.clocks(replicas, now.ahead)
-        lines += predictions.check(client, replicas, version, now.time.timestamp())
-        lines += configuration.check(client, installed, read, now.time)
+        lines += answers.check_predictions(client, replicas, version, now.time.timestamp())
+        lines += answers.check_configuration(client, installed, read, now.time)
     return bounded(lines)
 
 

@@ -1,31 +1,44 @@
-"""Checks that the webhook responds: dry runs through API servers, and its health port."""
+"""Checks that the webhook responds (dry runs, health port), of its predictions, configuration and permissions."""
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from time import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.findings import Action, listed
+from forewarn.policies import VERSION
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.config import Config, ConfigError
+from forewarn.policies.config.load import read_config
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, stored_objects
+from forewarn.policies.findings import Action, Severity, listed, one_line, plural
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, KINDS, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA, KindSpec
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at
-from forewarn.policies.objects.namespace import Namespace
-from forewarn.policies.objects.reviewed_object import User
+from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, Namespace
+from forewarn.policies.objects.priority_class import SYSTEM_NAMES, SYSTEM_PRIORITY_CLASS_PREFIX
+from forewarn.policies.objects.reviewed_object import ChangeSet, User
+from forewarn.policies.releases.release import UnknownRelease, known_minor
+from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import Target
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
-from forewarn.webhook.doctor.client import Client, Seen, part
-from forewarn.webhook.doctor.registration import SUFFIX, Registered
-from forewarn.webhook.doctor.report import AGAIN, Area, Line
+from forewarn.webhook.accuracy import Outcome
+from forewarn.webhook.admission.access_reviews import PATH, access_review
+from forewarn.webhook.doctor.installation import SUFFIX, Registered
+from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, Seen, part
+from forewarn.webhook.workload_accuracy import COMPARED, WRONG, as_predicted
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from forewarn.policies.config import Config
     from forewarn.webhook.doctor.installation import Installed
 
-AREA: Final = Area("responses")
+
+RESPONSES: Final = Area("responses")
 _MAX_SKEW: Final = 30.0
 """Difference of clocks in seconds that is reported; certificates are valid from five minutes before their issue."""
 _RULE: Final = "unknown-priority-class"
@@ -79,7 +92,7 @@ class Replica(NamedTuple):
         return next((metric.labels.get(label, "") for metric in self.metrics if metric.name == name), "")
 
 
-def check(
+def check_responses(
     client: Client, registered: Registered, namespace: str, config: Config | None, now: datetime
 ) -> Iterator[Line]:
     """Send dry runs to the API server, which calls the webhook. Nothing is stored.
@@ -107,13 +120,13 @@ def _answer_for_class(client: Client, registered: Registered) -> Line:
     if (line := _of_webhook(check, seen)) is not None:
         return line
     if not seen.exists:
-        return AREA.unknown(check, seen.why)
+        return RESPONSES.unknown(check, seen.why)
     webhook = registered.webhooks.get("classes.validate.forewarn.dev")
     if webhook is None or webhook.fields.get("failurePolicy") != "Fail":
-        return AREA.unknown(
+        return RESPONSES.unknown(
             check, "accepted, but failurePolicy is not Fail, so this does not show that forewarn responds"
         )
-    return AREA.ok(check, "forewarn responds to API servers")
+    return RESPONSES.ok(check, "forewarn responds to API servers")
 
 
 def _answer_for_workload(
@@ -125,18 +138,20 @@ def _answer_for_workload(
     if (line := _of_webhook(check, seen)) is not None:
         return line
     if not seen.exists:
-        return AREA.unknown(check, seen.why, "pass another namespace with --namespace")
+        return RESPONSES.unknown(check, seen.why, "pass another namespace with --namespace")
     warned = [warning for warning in seen.warnings if f"[{_RULE}]" in warning]
     if warned:
-        return AREA.ok(check, f"forewarn warns: {warned[0]}")
+        return RESPONSES.ok(check, f"forewarn warns: {warned[0]}")
     text = f"no warning about its missing PriorityClass in the namespace {namespace}"
     if config is None:
-        return AREA.unknown(
+        return RESPONSES.unknown(
             check, f"{text}; forewarn's configuration was not read, so it may be configured not to warn"
         )
     if why := _why_silent(client, registered, namespace, config, now):
-        return AREA.warning(check, f"{text}: {why}", "pass another namespace with --namespace, or another kubeconfig")
-    return AREA.problem(
+        return RESPONSES.warning(
+            check, f"{text}: {why}", "pass another namespace with --namespace, or another kubeconfig"
+        )
+    return RESPONSES.problem(
         check,
         f"{text}: nothing exempts it, so API servers do not call forewarn or get no response",
         "fix the other problems; if there are none, check the logs of forewarn and kube-apiserver",
@@ -228,14 +243,14 @@ def _of_webhook(check: str, seen: Seen) -> Line | None:
     if called and called[1].endswith(SUFFIX):
         causes = ((words, fix) for sign, words, fix in _CAUSES if sign in text)
         words, fix = next(causes, ("no response", "see the other checks"))
-        return AREA.problem(check, f"{words}: {text}", fix)
+        return RESPONSES.problem(check, f"{words}: {text}", fix)
     if denied and denied[1].endswith(SUFFIX):
-        return AREA.ok(check, f"forewarn responds, and denies it: {text}")
+        return RESPONSES.ok(check, f"forewarn responds, and denies it: {text}")
     other = called or denied
     if other:
-        return AREA.unknown(check, f"the webhook {other[1]} rejects it before forewarn: {text}")
+        return RESPONSES.unknown(check, f"the webhook {other[1]} rejects it before forewarn: {text}")
     if seen.status == 403 and "cannot create" not in text:
-        return AREA.unknown(check, f"rejected by something else: {text}")
+        return RESPONSES.unknown(check, f"rejected by something else: {text}")
     return None
 
 
@@ -279,15 +294,15 @@ def of_replicas(replicas: Sequence[Replica]) -> Iterator[Line]:
     for replica in replicas:
         if replica.fault:
             fix = "restore what is missing; see ForewarnAbsent in docs/guides/troubleshoot.md"
-            yield AREA.problem("/readyz", f"{replica.name} is not ready: {replica.fault}", fix)
+            yield RESPONSES.problem("/readyz", f"{replica.name} is not ready: {replica.fault}", fix)
     answering = [replica.name for replica in replicas if not replica.fault and (not replica.why or replica.metrics)]
     if answering:
-        yield AREA.ok("/readyz", f"ready: {listed(answering)}")
+        yield RESPONSES.ok("/readyz", f"ready: {listed(answering)}")
     for why in dict.fromkeys(replica.why for replica in replicas if replica.why and not replica.fault):
         fix = "allow `get` on `pods/proxy`, and let API servers through the network policy"
         if NOT_LISTENING in why:
             fix = "nothing listens on the health port: read the log of the Pod"
-        yield AREA.unknown("/readyz", why, fix)
+        yield RESPONSES.unknown("/readyz", why, fix)
 
 
 def clocks(replicas: Sequence[Replica], server: float | None) -> Iterator[Line]:
@@ -300,6 +315,290 @@ def clocks(replicas: Sequence[Replica], server: float | None) -> Iterator[Line]:
     wrong = {name: skew for name, skew in skews.items() if abs(skew) > _MAX_SKEW}
     for name, skew in wrong.items():
         text = f"the clock of {name} is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the API server's"
-        yield AREA.warning("clocks", f"{text}: certificates and exemptions expire at another time", "synchronize it")
+        yield RESPONSES.warning(
+            "clocks", f"{text}: certificates and exemptions expire at another time", "synchronize it"
+        )
     if not wrong:
-        yield AREA.ok("clocks", f"{listed([*skews])}: as the API server's")
+        yield RESPONSES.ok("clocks", f"{listed([*skews])}: as the API server's")
+
+
+PREDICTED: Final = Area("predictions")
+IMPACT: Final = "forewarn.dev/preemption-impact"
+_OLD: Final = 120.0
+_OLDEST_KUBERNETES: Final = 30
+"""First Kubernetes minor version with matchConditions."""
+
+
+def check_predictions(
+    client: Client, replicas: Sequence[Replica], version: ApiObject, now: float | None = None
+) -> Iterator[Line]:
+    """Check metrics, annotations and versions. `version`: response of /version; `now`: seconds since 1970."""
+    with_metrics = [replica for replica in replicas if replica.metrics]
+    if with_metrics:
+        yield from _versions(with_metrics)
+        yield from _counted(with_metrics)
+        for replica in with_metrics:
+            yield from _health(replica, time() if now is None else now)
+    else:
+        why = next((replica.why for replica in replicas if replica.why), "no replica was asked for its metrics")
+        yield PREDICTED.unknown("metrics", why)
+    yield _last(client)
+    yield from _release(version)
+
+
+def _versions(replicas: Sequence[Replica]) -> Iterator[Line]:
+    versions = sorted({replica.label("forewarn_build_info", "version") or "unknown" for replica in replicas})
+    if len(versions) > 1:
+        fix = "complete the rollout: kubectl -n forewarn rollout status deployment/forewarn"
+        yield PREDICTED.warning("version", f"replicas run different versions: {listed(versions)}", fix)
+    elif versions != [VERSION]:
+        fix = "install the same version of both"
+        yield PREDICTED.warning(
+            "version", f"the webhook is {versions[0]}, this command is {VERSION}; their results may differ", fix
+        )
+    else:
+        yield PREDICTED.ok("version", f"webhook and command: {VERSION}")
+
+
+def _counted(replicas: Sequence[Replica]) -> Iterator[Line]:
+    requests, made, shed = (
+        sum(replica.total(f"forewarn_{name}_total", **labels) or 0 for replica in replicas)
+        for name, labels in (
+            ("admission_requests", {}),
+            ("predictions", {}),
+            ("predictions", {"outcome": Outcome.SKIPPED}),
+        )
+    )
+    words = {
+        outcome: sum(replica.total("forewarn_predictions_total", outcome=outcome) or 0 for replica in replicas)
+        for outcome in Outcome
+        if outcome is not Outcome.SKIPPED
+    }
+    text = ", ".join(f"{count:.0f} {outcome}" for outcome, count in words.items() if count) or "none yet"
+    yield PREDICTED.ok("predictions", f"{requests:.0f} requests answered, {made - shed:.0f} predictions ({text})")
+    if shed:
+        yield PREDICTED.warning(
+            "predictions",
+            f"{shed:.0f} skipped because the queue was full",
+            "see ForewarnPredictionsSkipped in docs/guides/troubleshoot.md",
+        )
+    results = {
+        result: int(sum(replica.total("forewarn_prediction_results_total", result=result) or 0 for replica in replicas))
+        for result in COMPARED
+    }
+    if any(results.values()):
+        text = f"Pods {as_predicted(results)}"
+        fix = "kubectl -n forewarn exec deploy/forewarn -- forewarn webhook accuracy has examples"
+        yield PREDICTED.warning("predictions", text, fix) if results[WRONG] else PREDICTED.ok("predictions", text)
+
+
+def _health(replica: Replica, now: float) -> Iterator[Line]:
+    age = replica.total("forewarn_cache_age_seconds")
+    if age is not None and age > _OLD:
+        text = f"{replica.name}: no message from the API server for {age:.0f} s"
+        yield PREDICTED.warning("cluster state", text, "see ForewarnStaleCache in docs/guides/troubleshoot.md")
+    rejections = (metric for metric in replica.metrics if metric.name == "forewarn_file_rejected" and metric.value)
+    rejected = sorted({metric.labels.get("file", "") for metric in rejections})
+    if rejected:
+        text = f"{replica.name} rejects the changed {listed(rejected)} and uses the previous content"
+        yield PREDICTED.problem("files", text, "see its log for the error, and fix the ConfigMap or Secret")
+    ends = replica.total("forewarn_certificate_expiry_timestamp_seconds")
+    if ends and ends < now:
+        text = f"{replica.name} serves an expired certificate"
+        yield PREDICTED.problem(
+            "certificate", text, "see ForewarnCertificateExpiringSoon in docs/guides/troubleshoot.md"
+        )
+
+
+def _last(client: Client) -> Line:
+    """A line about the newest Deployment with a predicted preemption, among the first pages."""
+    listed = client.all("/apis/apps/v1/deployments", "the Deployments of all namespaces")
+    if listed.why:
+        return PREDICTED.unknown("last prediction", listed.why)
+    annotated = [obj for obj in listed.objects if isinstance(at(obj, "metadata", "annotations", IMPACT), str)]
+    searched = plural(len(listed.objects), "Deployment")
+    if not annotated:
+        some = "" if listed.is_complete else "the first "
+        return PREDICTED.ok("last prediction", f"none of {some}{searched} has a predicted preemption")
+    newest = max(annotated, key=lambda obj: str(at(obj, "metadata", "creationTimestamp")))
+    name = f"{at(newest, 'metadata', 'namespace')}/{at(newest, 'metadata', 'name')}"
+    since = at(newest, "metadata", "creationTimestamp")
+    return PREDICTED.ok("last prediction", f"Deployment {name}, created {since}: {_impact(newest)}")
+
+
+def _impact(obj: ApiObject) -> str:
+    try:
+        impact: Any = json.loads(str(at(obj, "metadata", "annotations", IMPACT))[: 1 << 16])
+    except ValueError:
+        return "the annotation is not JSON"
+    if isinstance(impact, dict) and isinstance(why := impact.get("notPredicted"), str):
+        return f"not predicted: {one_line(why)}"
+    preemptions = at(impact, "preemptions") if isinstance(impact, dict) else None
+    if not isinstance(preemptions, list):
+        return "no preemption"
+    victims = 0
+    for one in preemptions:
+        named, unnamed = at(one, "victims"), at(one, "unnamedVictims")
+        victims += len(named) if isinstance(named, list) else 0
+        victims += unnamed if isinstance(unnamed, int) else 0
+    at_least = "at least " if isinstance(impact, dict) and impact.get("coarse") is True else ""
+    return f"would preempt {at_least}{plural(victims, 'Pod')}"
+
+
+def _release(version: ApiObject) -> Iterator[Line]:
+    git_version = str(version.get("gitVersion") or "")
+    if not git_version:
+        yield PREDICTED.unknown("Kubernetes", "the API server does not report its version")
+        return
+    try:
+        preview = Semantics(known_minor(git_version)).preview
+    except UnknownRelease as why:
+        minor = git_version.partition(".")[2].partition(".")[0]
+        if minor.isdecimal() and int(minor) < _OLDEST_KUBERNETES:
+            text = f"{git_version}: API servers before 1.{_OLDEST_KUBERNETES} do not support matchConditions"
+            yield PREDICTED.problem("Kubernetes", text, "upgrade the cluster")
+        else:
+            fix = "see `forewarn info releases`; rules that need no prediction still apply"
+            yield PREDICTED.warning("Kubernetes", f"{git_version}: not predicted: {why}", fix)
+        return
+    if preview:
+        yield PREDICTED.warning("Kubernetes", f"{git_version}: {preview}", "see `forewarn info releases`")
+        return
+    yield PREDICTED.ok("Kubernetes", f"{git_version}: supported")
+
+
+CONFIG: Final = Area("configuration")
+_ABOUT: Final = {Target.PRIORITY_CLASS, Target.NAMESPACE, Target.RESOURCE_QUOTA}
+_RULES: Final = frozenset(
+    rule.ID
+    for rule in RULES
+    if {*rule.TARGETS} <= _ABOUT and rule.SEVERITY is not None and "pods" not in rule.DEPENDS_ON.stored
+)
+"""Ids of the rules about these kinds that read no Pods, because a cluster can have very many Pods."""
+
+
+def check_configuration(
+    client: Client, installed: Installed, read: tuple[Config | None, list[Line]], now: datetime
+) -> Iterator[Line]:
+    """Check the configuration (from `read_configuration`), permissions, PriorityClasses, quotas and namespaces."""
+    config, lines = read
+    yield from lines
+    yield from _rights(client, installed)
+    yield from _objects(client, installed, config or Config(), now)
+
+
+def read_configuration(client: Client, installed: Installed) -> tuple[Config | None, list[Line]]:
+    """Return the webhook's configuration (None if unreadable or invalid), and lines of the report about it."""
+    path = f"/api/v1/namespaces/{part(installed.namespace)}/configmaps/forewarn"
+    seen = client.get(path, "the ConfigMap forewarn")
+    if not seen.exists:
+        if seen.is_missing:
+            return Config(), [CONFIG.ok("configuration", "no ConfigMap forewarn: the defaults apply")]
+        return None, [CONFIG.unknown("configuration", seen.why)]
+    text = at(seen.object, "data", "forewarn.yaml")
+    try:
+        config = read_config(str(text or ""), "forewarn.yaml")
+    except ConfigError as fault:
+        fix = f"kubectl -n {installed.namespace} edit configmap forewarn; see docs/reference/configuration.md"
+        return None, [CONFIG.problem("configuration", f"the ConfigMap forewarn is invalid: {fault}", fix)]
+    off = sorted(rule for rule, action in config.actions.items() if action is Action.OFF)
+    quiet = sum(action is Action.AUDIT for action in config.actions.values())
+    phrases = [f"off: {listed(off)}"] if off else []
+    phrases += [f"audit only: {plural(quiet, 'rule')}"] if quiet else []
+    phrases += [plural(len(config.exemptions), "exemption")] if config.exemptions else []
+    return config, [
+        CONFIG.ok("configuration", f"the ConfigMap forewarn: {'; '.join(phrases) or 'all rules at their defaults'}")
+    ]
+
+
+def _rights(client: Client, installed: Installed) -> Iterator[Line]:
+    """Check the permissions of the service account by SubjectAccessReviews."""
+    user = f"system:serviceaccount:{installed.namespace}:{installed.account}"
+    wanted = [(spec.group, spec.plural, verb, "", "") for spec in KINDS if not spec.optional for verb in spec.verbs]
+    lease = ("coordination.k8s.io", "leases", installed.namespace, "forewarn-global-default")
+    wanted += [(*lease[:2], verb, *lease[2:]) for verb in ("update", "create")]
+    wanted.append(("authorization.k8s.io", "subjectaccessreviews", "create", "", ""))
+    lacking: list[str] = []
+    for right in wanted:
+        answer = _may(client, user, *right)
+        if isinstance(answer, str):
+            yield CONFIG.unknown("permissions", answer, "run this as a user who can create SubjectAccessReviews")
+            return
+        if not answer:
+            group, resource, verb, _, name = right
+            lacking.append(f"{verb} {resource}{'.' + group if group else ''}{' ' + name if name else ''}")
+    if lacking:
+        yield CONFIG.problem("permissions", f"missing permissions of {user}: {listed(lacking, 5)}", AGAIN)
+    else:
+        yield CONFIG.ok("permissions", f"{user} has all {len(wanted)} permissions that it needs")
+
+
+def _may(client: Client, user: str, group: str, resource: str, verb: str, namespace: str, name: str) -> bool | str:
+    """Report whether a user has a permission; a string gives the reason why this is unknown."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{user.split(':')[2]}", "system:authenticated")
+    review = access_review(
+        User(user, groups), group=group, resource=resource, verb=verb, namespace=namespace, name=name
+    )
+    seen = client.create(PATH, review, "the permissions of its service account")
+    return bool(at(seen.object, "status", "allowed")) if seen.exists else seen.why
+
+
+def _objects(client: Client, installed: Installed, config: Config, now: datetime) -> Iterator[Line]:
+    cache, whole = Cache(), True
+    for name in (PRIORITY_CLASS, NAMESPACE, RESOURCE_QUOTA):
+        spec = BY_GROUP_KIND[name]
+        listed = client.all(spec.path, f"{spec.plural} of the cluster")
+        whole = whole and listed.is_complete
+        if listed.why:
+            yield CONFIG.unknown(spec.plural, listed.why)
+            if spec.kind == "PriorityClass":
+                return  # without PriorityClasses, references to them cannot be checked
+        yield from _added(cache, spec, listed.objects)
+    cluster = cache.snapshot()
+    if installed.priority_class and installed.priority_class not in cluster.priority_classes:
+        missing = f"PriorityClass {installed.priority_class} of forewarn's Pods not found: new Pods are rejected"
+        yield CONFIG.problem("priorityclasses", missing, AGAIN)
+    yield from _reserved(cluster)
+    exempt = [
+        str(reason)
+        for _, namespace in sorted(cluster.namespaces.items())
+        if (reason := config._replace(exemptions=()).exemption(None, namespace, now))
+    ]
+    for reason in exempt:
+        fix = f"if not needed any more: kubectl annotate namespace NAME {EXEMPT_UNTIL_ANNOTATION}-"
+        yield CONFIG.warning("exemptions", reason, fix)
+    subjects = tuple(stored_objects(cluster))
+    selected = config._replace(selected=_RULES)
+    findings = evaluate(
+        EvaluationRequest(
+            ChangeSet(subjects), cluster, selected, phase=Phase.LINT, now=now, expired=lambda: not client.remaining
+        )
+    )
+    problems = [finding for finding in findings if finding.severity is not Severity.NOTE]
+    for finding in sorted(problems, key=lambda f: (f.severity, f.rule, f.object)):
+        make = CONFIG.problem if finding.severity is Severity.ERROR else CONFIG.warning
+        text = f"{finding.object}: {finding.message} [{finding.rule}]"
+        yield make(finding.object.kind, text, finding.remediation or f"forewarn explain {finding.rule}")
+    if not problems:
+        some = "" if whole else " (not all were read)"
+        yield CONFIG.ok(
+            "objects", f"no problems in {len(subjects)} PriorityClasses, ResourceQuotas and Namespaces{some}"
+        )
+
+
+def _reserved(cluster: ClusterSnapshot) -> Iterator[Line]:
+    """Yield lines about PriorityClasses with the prefix `system-`, which only older API servers accepted."""
+    for name in sorted({*cluster.priority_classes} - SYSTEM_NAMES):
+        if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
+            text = f"PriorityClass {name}: the name is reserved for the two system classes [reserved-system-name]"
+            yield CONFIG.problem(
+                "PriorityClass", text, "create a PriorityClass with another name, move its Pods to it, delete this one"
+            )
+
+
+def _added(cache: Cache, spec: KindSpec, objects: list[dict[str, Any]]) -> Iterator[Line]:
+    for obj in objects:
+        try:
+            cache.add({**obj, "apiVersion": spec.api_version, "kind": spec.kind})
+        except InvalidObject as fault:
+            yield CONFIG.unknown(spec.plural, f"cannot read an object: {fault}")

@@ -1,21 +1,343 @@
-"""Checks of the installed objects: Deployment, Service and endpoints."""
+"""Checks of the webhook configurations, of the installed objects (Deployment, Service, endpoints), and of TLS."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import cache
+from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural, quote
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, moment_of
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.controllers.leader import lease_path
-from forewarn.webhook.doctor.client import Client, part
-from forewarn.webhook.doctor.registration import Registered, service_name
-from forewarn.webhook.doctor.report import AGAIN, Area, Line, kubectl_patch
+from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, kubectl_patch, part
 
-AREA: Final = Area("responses")
+HOOKS: Final = Area("registration")
+SUFFIX: Final = ".forewarn.dev"
+VALIDATING, MUTATING = "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"
+_GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
+_PATHS: Final = {
+    VALIDATING: f"{_GROUP}/validatingwebhookconfigurations",
+    MUTATING: f"{_GROUP}/mutatingwebhookconfigurations",
+}
+_SELECTED: Final = {
+    "namespaceSelector": ("/api/v1/namespaces", "namespaces of the cluster"),
+    "objectSelector": ("/apis/apps/v1/deployments", "Deployments of all namespaces"),
+}
+"""Selector of a webhook -> path and name of the objects to which doctor applies it."""
+_PODS_AND_WORKLOADS: Final = (
+    ("", "v1", "pods", "CREATE", "Namespaced"),
+    ("apps", "v1", "deployments", "CREATE", "Namespaced"),
+    ("batch", "v1", "jobs", "CREATE", "Namespaced"),
+)
+_CLASSES: Final = (("scheduling.k8s.io", "v1", "priorityclasses", "CREATE", "Cluster"),)
+
+
+class Webhook(NamedTuple):
+    """A registered webhook: its fields, the kind and name of its configuration, and its index in the configuration."""
+
+    fields: ApiObject
+    kind: str = ""
+    configuration: str = ""
+    place: int = 0
+
+    @property
+    def service(self) -> ApiObject | None:
+        """The Service reference; None if API servers call a URL."""
+        service = at(self.fields, "clientConfig", "service")
+        return service if isinstance(service, dict) else None
+
+    @property
+    def path(self) -> str:
+        """The expected path, without the token that the CA injector appends."""
+        return "/mutate" if self.kind == MUTATING else "/validate"
+
+    def patch(self, op: str, field: str, value: object = None) -> str:
+        """The kubectl command that changes one field of this webhook only."""
+        path = f"/webhooks/{self.place}"
+        change = {"op": op, "path": f"{path}/{field}", **({} if op == "remove" else {"value": value})}
+        is_it = {"op": "test", "path": f"{path}/name", "value": self.fields.get("name")}
+        return kubectl_patch(f"{self.kind.lower()} {self.configuration}", is_it, change)
+
+
+class Registered(NamedTuple):
+    """The registered webhooks. `webhooks`: forewarn's webhooks by name. `is_known`: both kinds of configurations were
+    readable.
+    """
+
+    webhooks: Mapping[str, Webhook]
+    is_known: bool
+    lines: list[Line]
+
+    @property
+    def service(self) -> ApiObject:
+        """The Service that most webhooks call; empty if API servers call a URL or there are no webhooks."""
+        webhooks = [service for webhook in self.webhooks.values() if (service := webhook.service) is not None]
+        counts = Counter(map(service_name, webhooks))
+        return max(webhooks, key=lambda service: counts[service_name(service)], default=NOTHING)
+
+
+@cache
+def shipped() -> Mapping[str, Mapping[str, ApiObject]]:
+    """Return the webhooks of manifests/base: kind of configuration -> name -> webhook."""
+    objects: Mapping[str, Mapping[str, ApiObject]] = json.loads(
+        files(__package__ or "").joinpath("shipped.json").read_text("utf-8")
+    )
+    return objects
+
+
+def check_registration(client: Client) -> Registered:
+    """Read both kinds of webhook configurations, and compare forewarn's webhooks with those in its manifests."""
+    lines: list[Line] = []
+    webhooks: dict[str, Webhook] = {}
+    others: dict[str, list[tuple[str, ApiObject]]] = {}
+    is_known = True
+    for kind, path in _PATHS.items():
+        configuration = _read(client, path, kind)
+        if isinstance(configuration, str):
+            is_known = False
+            lines.append(HOOKS.unknown(kind, configuration, "run this as a user who can read webhook configurations"))
+            continue
+        names = [str(webhook.fields.get("name") or "") for webhook in configuration]
+        ours = {name: webhook for name, webhook in zip(names, configuration, strict=True) if name.endswith(SUFFIX)}
+        webhooks |= ours
+        others[kind] = [
+            (w.configuration, w.fields) for name, w in zip(names, configuration, strict=True) if name not in ours
+        ]
+        lines += _configuration(client, kind, ours)
+    registered = Registered(webhooks, is_known, lines)
+    lines += _elsewhere(registered)
+    if webhooks:
+        lines += _others(others)
+    return registered
+
+
+def _elsewhere(registered: Registered) -> Iterator[Line]:
+    """Report the webhooks that are called at another Service than most."""
+    usual = service_name(registered.service)
+    for name, webhook in registered.webhooks.items():
+        if webhook.service is not None and service_name(webhook.service) != usual:
+            own, most = ("/".join(names) for names in (service_name(webhook.service), usual))
+            text = f"{name} is called at the Service {own}, the others at {most}"
+            field, value = ("name", usual[1]) if webhook.service.get("name") != usual[1] else ("namespace", usual[0])
+            yield HOOKS.problem(webhook.kind, text, webhook.patch("replace", f"clientConfig/service/{field}", value))
+
+
+def _read(client: Client, path: str, kind: str) -> list[Webhook] | str:
+    """Return the webhooks of all configurations of a kind; a string gives the reason why they are unknown."""
+    listed = client.all(path, f"{kind}s")
+    objects = listed.objects
+    if listed.status == 403:
+        one = client.get(f"{path}/forewarn", f"{kind} forewarn")
+        if not one.exists and not one.is_missing:
+            return one.why
+        objects = [one.object] if one.exists else []
+    elif listed.why:
+        return listed.why
+    return [
+        Webhook(webhook, kind, str(at(obj, "metadata", "name") or ""), index)
+        for obj in objects
+        for index, webhook in enumerate(_objects(obj.get("webhooks")))
+    ]
+
+
+def _configuration(client: Client, kind: str, ours: Mapping[str, Webhook]) -> Iterator[Line]:
+    wanted = shipped()[kind]
+    if not ours:
+        if kind == VALIDATING:
+            yield HOOKS.problem(kind, "none with a webhook of forewarn: API servers do not call forewarn", AGAIN)
+        else:
+            text = "none with a webhook of forewarn: no annotations, no default PriorityClasses of namespaces"
+            yield HOOKS.warning(kind, text, f"none if intended (overlay audit-only); else {AGAIN}")
+        return
+    lines = [line for name, webhook in wanted.items() for line in _webhook(client, kind, webhook, ours.get(name))]
+    yield from lines
+    if not lines:
+        yield HOOKS.ok(kind, f"{listed(sorted(ours), 4)}: rules, selectors, matchConditions and timeouts as shipped")
+
+
+def _webhook(client: Client, kind: str, wanted: ApiObject, webhook: Webhook | None) -> Iterator[Line]:
+    name = wanted["name"]
+    if webhook is None:
+        yield HOOKS.problem(kind, f"the webhook {name} is missing", AGAIN)
+        return
+    fields = webhook.fields
+    missing = [_words(rule) for rule in _rules(wanted) if not _is_covered(rule, _objects(fields.get("rules")))]
+    if missing:
+        yield HOOKS.problem(kind, f"{name} is not called for {listed(missing, 5)}", AGAIN)
+    if fields.get("matchPolicy") == "Exact":
+        text = f"{name}: matchPolicy is Exact, so objects in other API versions are not checked"
+        yield HOOKS.problem(kind, text, webhook.patch("replace", "matchPolicy", wanted["matchPolicy"]))
+    versions, version = _texts(fields, "admissionReviewVersions"), wanted["admissionReviewVersions"]
+    if version[0] not in versions:
+        text = f"{name}: admissionReviewVersions is {listed(versions)}, and forewarn answers only {version[0]}"
+        yield HOOKS.problem(kind, text, webhook.patch("replace", "admissionReviewVersions", version))
+    policy = fields.get("failurePolicy")
+    if policy != wanted["failurePolicy"]:
+        meant = "Fail, requests are rejected while forewarn does not respond" if policy == "Fail" else _open(name)
+        text = f"{name}: failurePolicy is {policy} instead of {wanted['failurePolicy']}; with {meant}"
+        repair = webhook.patch("replace", "failurePolicy", wanted["failurePolicy"])
+        yield HOOKS.warning(kind, text, f"{_IF_INTENDED}{repair}")
+    yield from _narrowed(client, kind, wanted, webhook)
+    yield from _called(kind, wanted, webhook)
+
+
+_IF_INTENDED: Final = "none if intended; else "
+
+
+def _open(name: str) -> str:
+    if name.startswith("classes."):
+        return "Ignore, there can be two global defaults while forewarn does not respond"
+    return "Ignore, objects are admitted unchecked while forewarn does not respond"
+
+
+def _narrowed(client: Client, kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
+    """Check selectors, matchConditions and the timeout against the shipped webhook `wanted`.
+
+    kubectl apply and helm upgrade merge selectors and matchConditions by key, so additions of users remain.
+    """
+    name, fields = wanted["name"], webhook.fields
+    for selector in _SELECTED:
+        if fields.get(selector):
+            repair = webhook.patch("replace", selector, {})
+            text = f"{name} has the {selector} {json.dumps(fields[selector])}"
+            count, total, what = _selected(client, selector, fields[selector])
+            if total and not count:
+                yield HOOKS.problem(kind, f"{text}, which selects none of {total} {what}", repair)
+            else:
+                some = f", which selects {count} of {total} {what}" if total else ""
+                yield HOOKS.warning(kind, f"{text}{some}: others are not checked", f"{_IF_INTENDED}{repair}")
+    shipped_ones, conditions = _conditions(wanted), _conditions(fields)
+    for index, condition in enumerate(conditions):
+        if condition not in shipped_ones:
+            text = f'{name} has an additional matchCondition "{condition}": {conditions[condition]}'
+            yield HOOKS.warning(kind, text, f"{_IF_INTENDED}{webhook.patch('remove', f'matchConditions/{index}')}")
+    for condition in sorted({*shipped_ones} - {*conditions}):
+        yield HOOKS.warning(kind, f'{name} has no matchCondition "{condition}"', f"{_IF_INTENDED}{AGAIN}")
+    for condition in sorted({*shipped_ones} & {*conditions}):
+        if shipped_ones[condition] != conditions[condition]:
+            text = f'{name}: the matchCondition "{condition}" differs: {conditions[condition]}'
+            yield HOOKS.warning(kind, text, f"{_IF_INTENDED}{AGAIN}")
+    seconds = fields.get("timeoutSeconds")
+    if seconds != wanted["timeoutSeconds"]:
+        text = f"{name}: timeoutSeconds is {seconds} instead of {wanted['timeoutSeconds']}; it limits predictions"
+        repair = webhook.patch("replace", "timeoutSeconds", wanted["timeoutSeconds"])
+        yield HOOKS.warning(kind, text, f"{_IF_INTENDED}{repair}")
+
+
+def _selected(client: Client, field: str, selector: Any) -> tuple[int, int, str]:
+    """Return how many objects of the cluster a selector selects, of how many, and their kind; 0 of 0 if unknown."""
+    path, what = _SELECTED[field]
+    with suppress(InvalidSelector):
+        parsed, objects = parse_label_selector(selector), client.all(path, what).objects
+        labels = [at(obj, "metadata", "labels") or {} for obj in objects]
+        return sum(parsed is not None and parsed.matches(some) for some in labels), len(labels), what
+    return 0, 0, what
+
+
+def _called(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
+    """Check the path of the Service, which can end in a token. A webhook with a URL gets a warning only.
+
+    Only users change a path: the manifests do not contain one, and the CA injector only appends the token.
+    """
+    service = webhook.service
+    if service is None:
+        url = at(webhook.fields, "clientConfig", "url")
+        text = f"{wanted['name']} is called at {url}" if url else f"{wanted['name']} has no address"
+        yield HOOKS.warning(kind, text, "none if the webhook runs outside the cluster")
+        return
+    base = f"/{str(service.get('path') or '').strip('/').partition('/')[0]}"
+    path = webhook.path
+    if base != path:
+        text = f"{wanted['name']} is called at the path {base} instead of {path}"
+        yield HOOKS.problem(kind, text, webhook.patch("add", "clientConfig/service/path", path))
+
+
+def service_name(service: ApiObject) -> tuple[str, str]:
+    return str(service.get("namespace") or ""), str(service.get("name") or "")
+
+
+def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[Line]:
+    """Report other webhooks that can change Pods and workloads, or must respond before a PriorityClass is stored."""
+    every = [webhook for webhooks in others.values() for webhook in webhooks]
+    required = [(name, webhook) for name, webhook in every if webhook.get("failurePolicy") != "Ignore"]
+    for webhooks, rules, what in (
+        (
+            others.get(MUTATING, ()),
+            _PODS_AND_WORKLOADS,
+            "can also change Pods and workloads; /validate checks the result",
+        ),
+        (required, _CLASSES, "must also respond before a PriorityClass is stored"),
+    ):
+        names = {
+            f"{configuration} ({webhook.get('name')})"
+            for configuration, webhook in webhooks
+            if any(_is_covered(rule, _objects(webhook.get("rules"))) for rule in rules)
+        }
+        if names:
+            yield HOOKS.ok("other webhooks", f"{listed(sorted(names), 5)} {what}")
+
+
+Rule = tuple[str, str, str, str, str]
+"""Group, version, resource, operation and scope of a webhook rule."""
+
+
+def _rules(webhook: ApiObject) -> list[Rule]:
+    return [
+        (group, version, resource, operation, rule["scope"])
+        for rule in _objects(webhook.get("rules"))
+        for group in _texts(rule, "apiGroups")
+        for version in _texts(rule, "apiVersions")
+        for resource in _texts(rule, "resources")
+        for operation in _texts(rule, "operations")
+    ]
+
+
+def _is_covered(rule: Rule, rules: Iterable[ApiObject]) -> bool:
+    """Report whether one of these webhook rules matches. `*` matches all resources, `*/*` also subresources."""
+    group, version, resource, operation, scope = rule
+    subresource = resource.partition("/")[2]
+    same = {resource, "*/*", f"{resource.partition('/')[0]}/*"} | ({f"*/{subresource}"} if subresource else {"*"})
+    return any(
+        {group, "*"} & {*_texts(is_covered, "apiGroups")}
+        and {version, "*"} & {*_texts(is_covered, "apiVersions")}
+        and same & {*_texts(is_covered, "resources")}
+        and {operation, "*"} & {*_texts(is_covered, "operations")}
+        and is_covered.get("scope", "*") in (scope, "*")
+        for is_covered in rules
+    )
+
+
+def _words(rule: Rule) -> str:
+    group, _, resource, operation, _ = rule
+    return f"{operation} of {resource}{'.' + group if group else ''}"
+
+
+def _conditions(webhook: ApiObject) -> dict[str, str]:
+    """Return the matchConditions: name -> CEL expression with normalized blanks."""
+    return {
+        str(condition.get("name")): " ".join(str(condition.get("expression")).split())
+        for condition in _objects(webhook.get("matchConditions"))
+    }
+
+
+def _objects(value: Any) -> list[ApiObject]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _texts(rule: ApiObject, field: str) -> list[str]:
+    value = rule.get(field)
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+
+
+OBJECTS: Final = Area("responses")
 NAME: Final = "forewarn"
 INJECTOR: Final = "forewarn-ca-injector"
 _DEFAULT: Final = "forewarn-global-default"
@@ -52,7 +374,7 @@ class Installed(NamedTuple):
     lines: tuple[Line, ...] = ()
 
 
-def check(client: Client, registered: Registered) -> Installed:
+def check_installation(client: Client, registered: Registered) -> Installed:
     """Find the objects by the registered Service, otherwise by the names in the manifests."""
     service = registered.service
     namespace = str(service.get("namespace") or NAME)
@@ -65,10 +387,10 @@ def check(client: Client, registered: Registered) -> Installed:
     elif seen.is_missing and registered.webhooks and registered.service:
         text = f"Deployment {NAME} not found in namespace {quote(namespace)}"
         lines.append(
-            AREA.warning("replicas", text, "none if the webhook runs elsewhere; else apply the manifests again")
+            OBJECTS.warning("replicas", text, "none if the webhook runs elsewhere; else apply the manifests again")
         )
     elif not seen.is_missing:
-        lines.append(AREA.unknown("replicas", seen.why))
+        lines.append(OBJECTS.unknown("replicas", seen.why))
     pods = _pods(client, installation)
     lines += _crashed(client, installation, pods)
     lines += _service(client, installation, registered)
@@ -132,13 +454,13 @@ def _deployment(deployment: ApiObject, namespace: str) -> Iterator[Line]:
     reason = "".join(f": {text}" for text in why)
     if wanted == 0:
         fix = f"kubectl -n {namespace} scale deployment/{NAME} --replicas=2"
-        yield AREA.problem("replicas", "the Deployment is scaled to 0", fix)
+        yield OBJECTS.problem("replicas", "the Deployment is scaled to 0", fix)
     elif not ready:
-        yield AREA.problem("replicas", f"none of {wanted} is ready{reason}", fix)
+        yield OBJECTS.problem("replicas", f"none of {wanted} is ready{reason}", fix)
     elif ready != wanted:
-        yield AREA.warning("replicas", f"{ready} of {wanted} are ready{reason}", fix)
+        yield OBJECTS.warning("replicas", f"{ready} of {wanted} are ready{reason}", fix)
     else:
-        yield AREA.ok("replicas", f"{ready} of {wanted} {'is' if ready == 1 else 'are'} ready")
+        yield OBJECTS.ok("replicas", f"{ready} of {wanted} {'is' if ready == 1 else 'are'} ready")
 
 
 def _service(client: Client, installation: Installed, registered: Registered) -> Iterator[Line]:
@@ -148,13 +470,13 @@ def _service(client: Client, installation: Installed, registered: Registered) ->
     seen = client.get(f"/api/v1/namespaces/{namespace}/services/{name}", f"Service {installation.service}")
     if seen.is_missing:
         text = f"Service {installation.service} not found in the namespace {installation.namespace}"
-        yield AREA.problem("Service", text, AGAIN)
+        yield OBJECTS.problem("Service", text, AGAIN)
         return
     if not seen.exists:
-        yield AREA.unknown("Service", seen.why)
+        yield OBJECTS.unknown("Service", seen.why)
         return
     if at(seen.object, "spec", "type") == "ExternalName":
-        yield AREA.ok("Service", f"points to {at(seen.object, 'spec', 'externalName')}")
+        yield OBJECTS.ok("Service", f"points to {at(seen.object, 'spec', 'externalName')}")
         return
     yield from _ports(seen.object, installation, registered)
     yield from _selector(seen.object, installation)
@@ -178,7 +500,7 @@ def _ports(service: ApiObject, installation: Installed, registered: Registered) 
             {"name": "health", "port": _HEALTH, "targetPort": "health"},
         ]
         what = f"service {installation.service} -n {installation.namespace}"
-        yield AREA.problem(
+        yield OBJECTS.problem(
             "Service", text, kubectl_patch(what, {"op": "replace", "path": "/spec/ports", "value": wanted})
         )
     for webhook_name, webhook in sorted(registered.webhooks.items()):
@@ -188,12 +510,12 @@ def _ports(service: ApiObject, installation: Installed, registered: Registered) 
         if service_name(called) != name:
             text = f"{webhook_name} calls the Service {'/'.join(service_name(called))} instead of {'/'.join(name)}"
             meant = {**called, "namespace": name[0], "name": name[1], "path": webhook.path}
-            yield AREA.problem("Service", text, webhook.patch("replace", "clientConfig/service", meant))
+            yield OBJECTS.problem("Service", text, webhook.patch("replace", "clientConfig/service", meant))
         elif leading and (port := called.get("port") or _HTTPS) not in leading:
             text = f"{webhook_name} calls port {port}, which the Service does not have"
             if port in [entry["port"] for entry in entries]:
                 text = f"{webhook_name} calls port {port}, which does not lead to the port of the webhook"
-            yield AREA.problem("Service", text, webhook.patch("add", "clientConfig/service/port", leading[0]))
+            yield OBJECTS.problem("Service", text, webhook.patch("add", "clientConfig/service/port", leading[0]))
 
 
 def _selector(service: ApiObject, installation: Installed) -> Iterator[Line]:
@@ -206,25 +528,25 @@ def _selector(service: ApiObject, installation: Installed) -> Iterator[Line]:
     fix = kubectl_patch(what, {"op": "add", "path": "/spec/selector", "value": installation.selector})
     if selector and selector.items() <= installation.labels.items():
         text = f"its selector is {json.dumps(selector)}, that of the Deployment is {json.dumps(installation.selector)}"
-        yield AREA.warning("Service", text, f"none if intended; else {fix}")
+        yield OBJECTS.warning("Service", text, f"none if intended; else {fix}")
     else:
-        yield AREA.problem("Service", text, fix)
+        yield OBJECTS.problem("Service", text, fix)
 
 
 def _endpoints(client: Client, installation: Installed) -> Iterator[Line]:
     path = f"/apis/discovery.k8s.io/v1/namespaces/{part(installation.namespace)}/endpointslices"
     slices = client.all(path, "EndpointSlices", {"labelSelector": f"kubernetes.io/service-name={installation.service}"})
     if slices.why:
-        yield AREA.unknown("Service", slices.why)
+        yield OBJECTS.unknown("Service", slices.why)
         return
     endpoints = [endpoint for obj in slices.objects for endpoint in at(obj, "endpoints") or ()]
     ready = [endpoint for endpoint in endpoints if at(endpoint, "conditions", "ready") is not False]
     if not ready:
         text = f"0 of {len(endpoints)} endpoints ready" if endpoints else "no endpoints"
         fix = f"kubectl -n {installation.namespace} get pods --show-labels; are they ready, does the selector match?"
-        yield AREA.problem("Service", text, fix)
+        yield OBJECTS.problem("Service", text, fix)
     else:
-        yield AREA.ok("Service", f"{plural(len(ready), 'endpoint')} ready")
+        yield OBJECTS.ok("Service", f"{plural(len(ready), 'endpoint')} ready")
 
 
 def _pods(client: Client, installation: Installed) -> list[dict[str, Any]]:
@@ -259,7 +581,7 @@ def _crashed(client: Client, installation: Installed, pods: Sequence[ApiObject])
         text = f"{name}: {at(waiting, 'reason') or at(ended, 'reason') or 'does not run'}"
         if not ended:  # no image, no volume, no node
             text += f": {message}" if (message := at(waiting, "message")) else ""
-            yield AREA.problem("Pods", text, f"kubectl -n {installation.namespace} describe pod {name}")
+            yield OBJECTS.problem("Pods", text, f"kubectl -n {installation.namespace} describe pod {name}")
             continue
         previous = {"previous": "true"} if waiting else {}
         path = f"/api/v1/namespaces/{part(installation.namespace)}/pods/{part(name)}/log"
@@ -267,7 +589,7 @@ def _crashed(client: Client, installation: Installed, pods: Sequence[ApiObject])
         last = _last_words(seen.text) if seen.exists else seen.why
         text += f", exit code {at(ended, 'exitCode')}, {at(status, 'restartCount') or 0} restarts: {last or 'no log'}"
         logs = f"kubectl -n {installation.namespace} logs {name}{' --previous' if waiting else ''}"
-        yield AREA.problem("Pods", text, f"correct what its log names: {logs}")
+        yield OBJECTS.problem("Pods", text, f"correct what its log names: {logs}")
 
 
 def _last_words(log: str) -> str:
@@ -288,7 +610,7 @@ def _network_policies(client: Client, installation: Installed) -> Iterator[Line]
     path = f"/apis/networking.k8s.io/v1/namespaces/{part(namespace)}/networkpolicies"
     policies = client.all(path, "NetworkPolicies")
     if policies.why:
-        yield AREA.unknown("NetworkPolicy", policies.why)
+        yield OBJECTS.unknown("NetworkPolicy", policies.why)
         return
     selecting = [policy for policy in policies.objects if _restricts(policy, installation)]
     rules = [rule for policy in selecting for rule in at(policy, "spec", "ingress") or ()]
@@ -299,9 +621,9 @@ def _network_policies(client: Client, installation: Installed) -> Iterator[Line]
         fix = (
             f"allow port {port} from everywhere, or from the addresses of the API servers: kubectl -n {namespace} edit "
         )
-        yield AREA.warning("NetworkPolicy", text, f"{fix}networkpolicy {names}")
+        yield OBJECTS.warning("NetworkPolicy", text, f"{fix}networkpolicy {names}")
     else:
-        yield AREA.ok("NetworkPolicy", f"{names or 'none selects the Pods'}: API servers reach port {port}")
+        yield OBJECTS.ok("NetworkPolicy", f"{names or 'none selects the Pods'}: API servers reach port {port}")
 
 
 def _restricts(policy: ApiObject, installation: Installed) -> bool:
@@ -334,11 +656,111 @@ def _lease(client: Client, installation: Installed) -> Iterator[Line]:
     seen = client.get(lease_path(part(installation.namespace), _DEFAULT), f"the Lease {_DEFAULT}")
     if seen.is_missing:
         text = f"{_DEFAULT} not found: forewarn denies a new global default"
-        yield AREA.problem(
+        yield OBJECTS.problem(
             "Lease", text, f"a replica creates it in 5 s, if it runs and its Role allows it; else {AGAIN}"
         )
     elif seen.exists:
         holder = at(seen.object, "spec", "holderIdentity")
-        yield AREA.ok("Lease", f"{_DEFAULT}: {f'held for PriorityClass {holder}' if holder else 'free'}")
+        yield OBJECTS.ok("Lease", f"{_DEFAULT}: {f'held for PriorityClass {holder}' if holder else 'free'}")
     else:
-        yield AREA.unknown("Lease", seen.why)
+        yield OBJECTS.unknown("Lease", seen.why)
+
+
+TRUST: Final = Area("trust")
+_SILENT: Final = timedelta(minutes=5)
+"""Age of the Lease at which the CA injector counts as stopped. It renews every ten seconds; clocks differ."""
+_INSPECT_COMMAND: Final = (
+    "kubectl -n {} logs deployment/forewarn-ca-injector; with cert-manager: kubectl -n {} describe certificate"
+)
+
+
+def check_trust(client: Client, registered: Registered, installed: Installed, now: datetime) -> Iterator[Line]:
+    """Check caBundle, the CA injector and the certificate."""
+    fix = _INSPECT_COMMAND.format(installed.namespace, installed.namespace)
+    bundles = {
+        name: str(at(webhook.fields, "clientConfig", "caBundle") or "") for name, webhook in registered.webhooks.items()
+    }
+    bundle = b""
+    if bundles:
+        empty = sorted(name for name, text in bundles.items() if not text)
+        if empty:
+            problem = f"{', '.join(empty)}: empty, so API servers trust no certificate"
+            yield TRUST.problem("caBundle", problem, f"the CA injector sets it: {fix}")
+        elif len({*bundles.values()}) > 1:
+            yield TRUST.warning("caBundle", "differs between the webhooks", f"wait a minute, then {fix}")
+        try:
+            bundle = base64.b64decode(next(filter(None, bundles.values()), ""), validate=True)
+        except (ValueError, binascii.Error):
+            yield TRUST.problem("caBundle", "not base64", fix)
+    yield from _injector(client, installed, now)
+    yield from _certificate(client, installed, bundle, now, fix)
+
+
+def _injector(client: Client, installed: Installed, now: datetime) -> Iterator[Line]:
+    if installed.serving_secret:
+        return  # cert-manager or another issuer renews it
+    seen = client.get(lease_path(part(installed.namespace), INJECTOR), f"the Lease {INJECTOR}")
+    fix = f"kubectl -n {installed.namespace} get pods -l app.kubernetes.io/name={INJECTOR}; start it if there is none"
+    if seen.is_missing:
+        yield TRUST.problem("CA injector", f"Lease {INJECTOR} not found", f"{fix}; otherwise {AGAIN}")
+    elif not seen.exists:
+        yield TRUST.unknown("CA injector", seen.why)
+    else:
+        spec = at(seen.object, "spec")
+        holder, renewed = at(spec, "holderIdentity"), moment_of(str(at(spec, "renewTime")))
+        if not holder or renewed is None:
+            stopped = at(spec, "leaseTransitions")
+            text = "it has stopped and released its Lease" if stopped else "none has run yet"
+            yield TRUST.problem("CA injector", f"{text}: no certificate is issued or renewed", fix)
+        elif now - renewed > _SILENT:
+            text = (
+                f"{holder} has not renewed its Lease since {renewed:%Y-%m-%d %H:%M:%S}Z: certificates are not renewed"
+            )
+            yield TRUST.problem("CA injector", text, fix)
+        else:
+            yield TRUST.ok("CA injector", f"{holder} is the leader")
+
+
+def _certificate(client: Client, installed: Installed, bundle: bytes, now: datetime, fix: str) -> Iterator[Line]:
+    name = installed.serving_secret or "forewarn-serving-cert"
+    path = f"/api/v1/namespaces/{part(installed.namespace)}/secrets/{part(name)}"
+    seen = client.get(path, f"the Secret {name}")
+    if seen.is_missing:
+        create = f"kubectl -n {installed.namespace} create secret generic {name}; forewarn-ca-injector fills it in 5 s"
+        yield TRUST.problem("certificate", f"Secret {name} not found", fix if installed.serving_secret else create)
+        return
+    if not seen.exists:
+        yield TRUST.unknown("certificate", seen.why)
+        return
+    data = at(seen.object, "data")
+    chain = _decoded(data, "tls.crt") if isinstance(data, dict) else b""
+    if not chain:
+        yield TRUST.problem("certificate", f"Secret {name} is empty: no replica has a certificate", fix)
+        return
+    try:
+        from forewarn.webhook.x509 import Caller, NoCertificate, rejections, validity_of
+    except ModuleNotFoundError as missing:
+        text = f"{missing.name} is not installed; install forewarn with the extra `live`"
+        yield TRUST.unknown("certificate", text)
+        return
+    try:
+        ends, service = validity_of(chain).not_after, f"{installed.service}.{installed.namespace}.svc"
+        faults = [*rejections(chain, Caller(service, bundle), now)]
+    except NoCertificate as fault:
+        yield TRUST.problem("certificate", f"Secret {name} or caBundle: {fault}", fix)
+        return
+    for why in faults:
+        yield TRUST.problem("certificate", f"{why}: API servers do not trust it", fix)
+    until = f"{ends:%Y-%m-%d %H:%M}Z"
+    if now < ends < now + timedelta(days=1):
+        yield TRUST.warning("certificate", f"expires at {until}, in less than a day, and has not been renewed", fix)
+    elif not faults:
+        signed = "signed by a CA of caBundle" if bundle else "caBundle not compared"
+        yield TRUST.ok("certificate", f"valid for {service} until {until}, {signed}")
+
+
+def _decoded(data: Mapping[str, Any] | ApiObject, key: str) -> bytes:
+    try:
+        return base64.b64decode(str(data.get(key) or ""), validate=True)
+    except (ValueError, binascii.Error):
+        return b""

@@ -21,8 +21,8 @@ import pytest
 from forewarn.policies import VERSION
 from forewarn.policies.kinds.registry import KINDS
 from forewarn.webhook.commands.doctor import Now, examine, main
-from forewarn.webhook.doctor.client import Client
-from forewarn.webhook.doctor.registration import MUTATING, VALIDATING, shipped
+from forewarn.webhook.doctor.installation import MUTATING, VALIDATING, shipped
+from forewarn.webhook.doctor.report import Client
 from forewarn.webhook.x509 import Authority, self_signed
 from tests.webhook.scripted_api import client, kubeconfig, scripted_api
 
