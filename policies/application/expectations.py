@@ -12,7 +12,7 @@ from forewarn.policies.application.manifests import applied, with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import AT_ONCE, DEFAULT_UNTIL, admit_at_once, checked, rejected, world_with
 from forewarn.policies.cluster.answer_head import head_of
-from forewarn.policies.config.document import place_of_entry
+from forewarn.policies.config.load import place_of_entry
 from forewarn.policies.documents import to_dict
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.objects.fields import InvalidObject, group_kind

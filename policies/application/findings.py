@@ -112,7 +112,7 @@ def configured(
 
         config = load_config(file)
     if admission_config:
-        from forewarn.policies.config.admission_configuration import load_limited_resources
+        from forewarn.policies.config.load import load_limited_resources
 
         config = config.limiting(load_limited_resources(admission_config))
     try:

@@ -382,7 +382,7 @@ def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -
 
     Raises SourceError for an unreadable file, and InvalidInput for other contents and objects that do not exist.
     """
-    from forewarn.policies.config.document import place_of_entry
+    from forewarn.policies.config.load import place_of_entry
     from forewarn.policies.manifests import Fault, values
     from forewarn.policies.simulation.scenario import FORM, MAX_BYTES, EntryFault, read_events
 

@@ -111,7 +111,7 @@ def _instance_types(path: str | None) -> Sequence[InstanceType]:
     """The instance types in a file; none for None. Raises ConfigError."""
     if path is None:
         return ()
-    from forewarn.policies.config.document import contents
+    from forewarn.policies.config.load import contents
 
     return parsed_instance_types(contents(path), path)
 
@@ -120,7 +120,7 @@ def parsed_instance_types(text: str | bytes, name: str) -> Sequence[InstanceType
     """The instance types of a text. `name`: of its file. Raises ConfigError."""
     from forewarn.policies.autoscaling.autoscaler import NotPredicted
     from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
-    from forewarn.policies.config.document import parse
+    from forewarn.policies.config.load import parse
 
     try:
         types = read_instance_types({"instanceTypes": parse(text, name).plain()}, "instanceTypes")

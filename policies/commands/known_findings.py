@@ -58,7 +58,7 @@ def earlier_report(result: dict[str, Any] | None, since: str, run: Run) -> dict[
 def _read(path: str, what: str) -> dict[str, Any]:
     import json
 
-    from forewarn.policies.config.document import contents
+    from forewarn.policies.config.load import contents
 
     try:
         result = json.loads(contents(path))

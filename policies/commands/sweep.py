@@ -10,7 +10,7 @@ from forewarn.policies.commands.many_clusters import Evaluated
 from forewarn.policies.commands.printing import Output, Printed, answer_in
 from forewarn.policies.commands.shards import Shard, digest_of, marked, run_options
 from forewarn.policies.commands.simulated import loaded_for
-from forewarn.policies.config.document import contents
+from forewarn.policies.config.load import contents
 from forewarn.policies.terminal import as_json, counting
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from forewarn.policies.config.admission_configuration import load_limited_resources
-    from forewarn.policies.config.load import load_config, read_config
+    from forewarn.policies.config.load import load_config, load_limited_resources, read_config
     from forewarn.policies.config.model import Annotate, Config, ConfigError, DiscloseTo, Exemption, RepeatedWarnings
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.config.document import ConfigNode, contents, parse
+from forewarn.policies.config.load import ConfigNode, contents, parse
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import Path as FieldPath
 from forewarn.policies.findings import field_path

@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_provider
-from forewarn.policies.config.document import ConfigNode, contents, parse
+from forewarn.policies.config.load import ConfigNode, contents, parse
 from forewarn.policies.objects.fields import InvalidObject, json_type, mapping
 from forewarn.policies.objects.node import HOSTNAME, Node
 from forewarn.policies.objects.resources import CPU, MEMORY
