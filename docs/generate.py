@@ -44,7 +44,7 @@ from json_schemas import DOCUMENTS  # noqa: E402
 
 from forewarn.policies.application.admission_policies import COVERED  # noqa: E402
 from forewarn.policies.commands.explain import as_markdown  # noqa: E402
-from forewarn.policies.config import Annotate, RepeatedWarnings  # noqa: E402
+from forewarn.policies.config.model import Annotate, RepeatedWarnings  # noqa: E402
 from forewarn.policies.disclosure import Disclose  # noqa: E402
 from forewarn.policies.findings import Action, Severity  # noqa: E402
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL  # noqa: E402

@@ -18,7 +18,7 @@ import yaml
 
 from forewarn.policies.cli import main
 from forewarn.policies.commands.audit import argument_parser
-from forewarn.policies.config import read_config
+from forewarn.policies.config.load import read_config
 from forewarn.policies.findings import Action
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL
 from forewarn.policies.render import openreports

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import KNOWN, feature_gates, release_minor
-from forewarn.policies.config import Config, ConfigError, load_config, load_limited_resources
+from forewarn.policies.config.load import load_config, load_limited_resources
+from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.config.scheduler import scheduler_source
 from forewarn.policies.findings import one_line, quote
 from forewarn.policies.releases.release import BadGates, Release

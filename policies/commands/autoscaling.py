@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.autoscaler import NODE_DELAY
 from forewarn.policies.commands.parser import add_config_option, duration_between, existing, integer_between
-from forewarn.policies.config import find_config
-from forewarn.policies.config.model import Config, ConfigError
+from forewarn.policies.config.model import Config, ConfigError, find_config
 from forewarn.policies.findings import duration, one_line
 from forewarn.policies.objects.fields import InvalidObject
 

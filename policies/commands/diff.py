@@ -20,7 +20,7 @@ from forewarn.policies.commands.parser import Parser, add_config_option, any_dur
 from forewarn.policies.commands.printing import Output, print_lines
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import add_until_option
-from forewarn.policies.config import find_config
+from forewarn.policies.config.model import find_config
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, duration
 from forewarn.policies.lint.input import LintRequest, RenderRequest

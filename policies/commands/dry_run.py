@@ -25,7 +25,8 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.parser import Parser, add_admission_option, add_files_option
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.config import ConfigError, load_limited_resources
+from forewarn.policies.config.load import load_limited_resources
+from forewarn.policies.config.model import ConfigError
 from forewarn.policies.documents import to_dict
 from forewarn.policies.dry_run import Answer, AnswerLine, dry_run, dry_run_apply
 from forewarn.policies.findings import first_of, listed, plural

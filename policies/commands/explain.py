@@ -13,7 +13,8 @@ import yaml
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.config import Config, read_config
+from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import Config
 from forewarn.policies.documents import info, to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, audit, evaluate, stored_objects
 from forewarn.policies.evaluation.foreign_rules import Guarded

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies import VERSION
 from forewarn.policies.application.lint import SourceLines, evaluated
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.config import find_config
-from forewarn.policies.config.model import Config, ConfigError
+from forewarn.policies.config.model import Config, ConfigError, find_config
 from forewarn.policies.evaluation.foreign_rules import with_rules
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments
 from forewarn.policies.findings import Finding, Location, Severity, cut, one_line, printable

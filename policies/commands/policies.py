@@ -13,7 +13,7 @@ from forewarn.policies.application.findings import configured
 from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser, add_config_option
 from forewarn.policies.commands.release import KNOWN, release_minor
-from forewarn.policies.config import ConfigError, find_config
+from forewarn.policies.config.model import ConfigError, find_config
 from forewarn.policies.findings import one_line
 from forewarn.policies.releases.minors import NEWEST
 from forewarn.policies.sources import SourceError, status_of

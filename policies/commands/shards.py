@@ -13,8 +13,8 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies import VERSION
-from forewarn.policies.config import find_config
 from forewarn.policies.config.load import contents
+from forewarn.policies.config.model import find_config
 from forewarn.policies.config.scheduler import SchedulerSource
 from forewarn.policies.findings import listed, quote
 from forewarn.policies.sources import SourceError

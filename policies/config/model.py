@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -183,3 +184,25 @@ def _break_glass(namespace: Namespace | None) -> str:
 
 def _selects(selector: LabelSelector, namespace: Namespace | None) -> bool:
     return namespace is not None and selector.matches(namespace.labels)
+
+
+NAME: Final = ".forewarn.yaml"
+
+
+def find_config(start: str) -> str | None:
+    """Return the path of `.forewarn.yaml` in this directory or above, up to the repository's root; None if there is
+    none.
+
+    A link to a file outside its directory is ignored, so that a repository cannot make forewarn read other files.
+    """
+    from forewarn.policies.sources.files import is_inside
+
+    directory = os.path.abspath(start)
+    while True:
+        candidate = os.path.join(directory, NAME)
+        if os.path.isfile(candidate) and (not os.path.islink(candidate) or is_inside(candidate, directory)):
+            return candidate
+        parent = os.path.dirname(directory)
+        if parent == directory or os.path.exists(os.path.join(directory, ".git")):
+            return None
+        directory = parent

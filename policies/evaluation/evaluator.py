@@ -28,7 +28,7 @@ from forewarn.policies.rules.support.rule_text import is_variable
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.config import Config
+    from forewarn.policies.config.model import Config
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.kinds.class_paths import ClassPath
     from forewarn.policies.objects.fields import ApiObject

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.whatif import counted
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.evaluation.evaluator import audit, stored_objects
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.simulation.dump import DumpCache, world_of

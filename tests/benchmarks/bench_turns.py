@@ -60,7 +60,7 @@ def answer(root: Path, row: str, path: str, nodes: int) -> None:
 def question(row: str) -> Callable[[int], Callable[[Any], None]]:
     """What a row asks: made ready by its number, then asked of a cache."""
     from forewarn import policies
-    from forewarn.policies.config import Config
+    from forewarn.policies.config.model import Config
     from forewarn.policies.evaluation.evaluator import impact_of
     from tests.benchmarks import bench_workloads
     from tests.benchmarks.bench_preemption import SCENARIOS

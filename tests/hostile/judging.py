@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.findings import Action
 from forewarn.policies.options import AllowedClasses, LimitedResource, Options, ScopeSelector
 from forewarn.webhook.admission.decide import decide

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application.admission_policies import COVERED
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config import read_config
+from forewarn.policies.config.load import read_config
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.findings import Action
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD_TEMPLATE_PATHS

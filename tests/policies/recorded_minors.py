@@ -7,7 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from forewarn.policies.config import load_limited_resources
+from forewarn.policies.config.load import load_limited_resources
 from forewarn.policies.dry_run import dry_run
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from forewarn.policies.cluster.admission import predict
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
 from forewarn.policies.findings import with_full_stop

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.controllers.changes import arrivals
 from forewarn.policies.controllers.new_pods import FreeNumbers, NumberedPods, new_pods
 from forewarn.policies.copies import Labels, Shared

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
 from forewarn.policies.forecast.forecast import place_all
 from forewarn.policies.forecast.impact import Impact, victims_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.forecast.aftermath import MAX_PENDING, Aftermath, pending_in_order

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.webhook.admission.decide import ROWS, Direction, row_of
 from forewarn.webhook.admission.review import AdmissionRequest, GroupVersionKind, GroupVersionResource

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config import read_config
+from forewarn.policies.config.load import read_config
 from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS, KindSpec
 from forewarn.policies.sources import load_cluster
 from forewarn.webhook.admission.review import Hook

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.webhook import workload_accuracy as module

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.config import Config
+    from forewarn.policies.config.model import Config
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.admission.impact_annotation import Written

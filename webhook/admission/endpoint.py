@@ -21,8 +21,7 @@ from threading import Lock
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from forewarn.policies.config import Config, RepeatedWarnings
-from forewarn.policies.config.model import DiscloseTo
+from forewarn.policies.config.model import Config, DiscloseTo, RepeatedWarnings
 from forewarn.policies.copies import replace
 from forewarn.policies.disclosure import EXACT, Disclose, Shown
 from forewarn.policies.documents import Hidden, in_json, to_dict

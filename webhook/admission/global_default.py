@@ -19,7 +19,7 @@ from forewarn.webhook.admission.review import STORING, AdmissionRequest, Hook
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.config import Config
+    from forewarn.policies.config.model import Config
     from forewarn.policies.objects.priority_class import PriorityClass
 
 

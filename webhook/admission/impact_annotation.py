@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from forewarn.policies.config import Annotate, Config
+from forewarn.policies.config.model import Annotate, Config
 from forewarn.policies.disclosure import OPEN, Audience
 from forewarn.policies.findings import INCOMPLETE
 from forewarn.policies.kinds.registry import POD

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.config import Config
-    from forewarn.policies.config.model import Budget
+    from forewarn.policies.config.model import Budget, Config
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.rules.support.predictions import Recall
     from forewarn.webhook.admission.access_reviews import AccessReviews

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from forewarn.policies.commands.cluster_command import add_cluster_option, add_output_option, choose_cluster, loaded
 from forewarn.policies.commands.parser import Parser, add_admission_option, existing
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.config import Config, ConfigError
+from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.documents import VERSION, Document, Inlined
 from forewarn.policies.findings import Action, Finding, cut, plural

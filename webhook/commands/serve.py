@@ -21,8 +21,8 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from forewarn.policies.config import Config, ConfigError
 from forewarn.policies.config.load import is_empty
+from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import reason

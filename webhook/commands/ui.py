@@ -14,7 +14,7 @@ from forewarn.policies.commands.autoscaling import configuration
 from forewarn.policies.commands.cluster_command import add_cluster_option, answered, loaded, options_with_cluster
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.config import ConfigError, find_config
+from forewarn.policies.config.model import ConfigError, find_config
 from forewarn.policies.findings import one_line, plural
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.render.classes import percent_of_cpu, percent_of_memory, rows

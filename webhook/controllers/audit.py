@@ -25,7 +25,7 @@ from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.config import Config
+    from forewarn.policies.config.model import Config
     from forewarn.webhook.controllers.registration import Installation
     from forewarn.webhook.metrics import Metrics
 

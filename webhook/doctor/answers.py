@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies import VERSION
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.config import Config, ConfigError
 from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, stored_objects
 from forewarn.policies.findings import Action, Severity, listed, one_line, plural
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, KINDS, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA, KindSpec

@@ -20,7 +20,8 @@ from forewarn.policies.application.admission_policies import (
     quoted,
     regular_expression,
 )
-from forewarn.policies.config import Config, ConfigError, read_config
+from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.kinds.registry import BY_GROUP_KIND
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
 from forewarn.policies.options import AllowedClasses

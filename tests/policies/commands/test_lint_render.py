@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.commands import lint
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.findings import Location
 from forewarn.policies.lint import rendering as lint_render
 from forewarn.policies.lint import tools as lint_tools

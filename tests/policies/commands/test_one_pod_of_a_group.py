@@ -8,7 +8,7 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.releases.release import semantics_of

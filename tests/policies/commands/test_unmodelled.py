@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.config import Annotate, Config
+from forewarn.policies.config.model import Annotate, Config
 from forewarn.policies.config.scheduler import scheduler_source
 from forewarn.policies.releases.release import Release
 from forewarn.policies.sources import load_cluster

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.config import ConfigError, load_limited_resources
+from forewarn.policies.config.load import load_limited_resources
+from forewarn.policies.config.model import ConfigError
 from forewarn.policies.options import LimitedResource, ScopeSelector
 from tests.policies.recorded import CASES
 

@@ -10,9 +10,8 @@ import jsonschema
 import pytest
 import yaml
 
-from forewarn.policies.config import Config, ConfigError, find_config, load_config, read_config
-from forewarn.policies.config.load import is_empty
-from forewarn.policies.config.model import Budget, PredictionBudget
+from forewarn.policies.config.load import is_empty, load_config, read_config
+from forewarn.policies.config.model import Budget, Config, ConfigError, PredictionBudget, find_config
 from forewarn.policies.findings import Action, Severity
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.namespace import Namespace

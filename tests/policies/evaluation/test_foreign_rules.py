@@ -14,8 +14,8 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.commands.explain import findings_of
-from forewarn.policies.config import ConfigError
 from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import ConfigError
 from forewarn.policies.evaluation.foreign_rules import GROUP, Guarded
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 

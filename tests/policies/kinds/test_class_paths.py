@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from forewarn.policies.cli import main
-from forewarn.policies.config import ConfigError
 from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import ConfigError
 from forewarn.policies.kinds.class_paths import ANYWHERE, ITEMS, PARAMETERS, PRESETS, VALUES, BadPath, parse_path
 from forewarn.policies.objects.workload import parts_of
 from forewarn.webhook.admission.review import Hook

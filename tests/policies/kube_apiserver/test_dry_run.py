@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.config import load_limited_resources
+from forewarn.policies.config.load import load_limited_resources
 from forewarn.policies.dry_run import Answer, dry_run, dry_run_apply
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import LimitedResource, Options, ScopeSelector

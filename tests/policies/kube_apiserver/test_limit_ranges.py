@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
 from forewarn.policies.forecast.placement import place

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from tests.builders import Made, MadePod, cluster, make_node, make_pod

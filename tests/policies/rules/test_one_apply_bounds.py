@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.metering import metered, never
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.rules.support.context import Context, Phase

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, audit, evaluate, stored_objects
 from forewarn.policies.findings import Finding
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject

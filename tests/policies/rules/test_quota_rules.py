@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.config import Config, read_config
+from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import Config
 from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
 from forewarn.policies.findings import Finding

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config import Config, load_limited_resources
+from forewarn.policies.config.load import load_limited_resources
+from forewarn.policies.config.model import Config
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.findings import Finding
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject

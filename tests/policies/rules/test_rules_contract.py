@@ -14,7 +14,8 @@ import pytest
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.commands.explain import cluster_of, findings_of, reviewed
-from forewarn.policies.config import Config, read_config
+from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import Config
 from forewarn.policies.evaluation import evaluator
 from forewarn.policies.evaluation.evaluator import _CLUSTER, Phase, _target
 from forewarn.policies.findings import Action, Problem, Severity

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.controllers.changes import pod_change
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from tests.builders import Made, Obj, cluster, make_budget, make_node, make_pod

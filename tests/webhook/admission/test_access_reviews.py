@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.cluster.admission import predict
-from forewarn.policies.config import Config, DiscloseTo
+from forewarn.policies.config.model import Config, DiscloseTo
 from forewarn.policies.objects.reviewed_object import User
 from forewarn.webhook.admission import decision
 from forewarn.webhook.admission.access_reviews import (

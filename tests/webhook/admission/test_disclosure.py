@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.cluster.admission import predict
-from forewarn.policies.config import Config, DiscloseTo
+from forewarn.policies.config.model import Config, DiscloseTo
 from forewarn.policies.disclosure import Audience, Disclose
 from forewarn.policies.findings import Action
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS

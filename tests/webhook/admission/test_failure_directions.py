@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from forewarn.policies.config import read_config
+from forewarn.policies.config.load import read_config
 from forewarn.policies.findings import Action
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.rules import RULES

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from forewarn.policies.config import Config, read_config
+from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import Config
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import Action
 from forewarn.policies.forecast.forecast import Forecast

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.cluster.admission import predict
-from forewarn.policies.config import read_config
+from forewarn.policies.config.load import read_config
 from forewarn.policies.kube_apiserver.priority import admit_pod
 from forewarn.webhook.admission.decision import Verdict
 from forewarn.webhook.admission.json_patch import apply_patch

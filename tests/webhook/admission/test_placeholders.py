@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.config import Config, read_config
+from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import Config
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
 from forewarn.policies.findings import Severity
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS as PATHS
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.webhook.admission import admitted_pods

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.config import Config, read_config
+from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import Config
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.options import Promise
 from forewarn.policies.rules.pod.evictions import violates_expectation

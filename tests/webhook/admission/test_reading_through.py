@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.cluster.admission import predict
-from forewarn.policies.config import Config, DiscloseTo, RepeatedWarnings
-from forewarn.policies.config.model import Budget, PredictionBudget
+from forewarn.policies.config.model import Budget, Config, DiscloseTo, PredictionBudget, RepeatedWarnings
 from forewarn.policies.disclosure import count_range, priority_range, seconds_range
 from forewarn.policies.findings import Action
 from forewarn.webhook.admission.access_reviews import AccessReviews

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.config import Config, RepeatedWarnings
+from forewarn.policies.config.model import Config, RepeatedWarnings
 from forewarn.policies.findings import Action
 from forewarn.policies.rules import RULES
 from forewarn.webhook.admission.decision import BEST, Decision, Verdict

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.config import read_config
+from forewarn.policies.config.load import read_config
 from forewarn.webhook.admission.review import (
     EVERYTHING,
     MAX_DECODED,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.config import Config
+from forewarn.policies.config.model import Config
 from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.review import Hook
 from tests.policies.objects.test_bounded import terms, variables

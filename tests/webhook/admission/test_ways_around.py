@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.config import read_config
+from forewarn.policies.config.load import read_config
 from forewarn.policies.kube_apiserver.priority import admit_pod
 from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch
 from tests.cases import cases

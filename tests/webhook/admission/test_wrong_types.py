@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.config import read_config
+from forewarn.policies.config.load import read_config
 from forewarn.policies.kinds.registry import (
     BY_GROUP_KIND,
     CONTROLLER_REVISION,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.config import ConfigError, load_config
+from forewarn.policies.config.load import load_config
+from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import Action
 from forewarn.webhook.commands.serve import Reloaded, check_regularly
 from forewarn.webhook.http.server import SwappingContext

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.config import Config, ConfigError
+from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import Action
 from forewarn.policies.releases.release import Release
 from forewarn.webhook.http.asgi import Limits

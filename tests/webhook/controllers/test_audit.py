@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.config import Config, read_config
+from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import Config
 from forewarn.policies.findings import ObjectRef, Severity
 from forewarn.policies.render.openreports import NAME
 from forewarn.policies.sources import load_cluster

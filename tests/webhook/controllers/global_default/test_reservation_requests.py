@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.config import Config, read_config
+from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import Config
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.webhook.admission.global_default import DefaultCandidate, default_candidate_of
 from forewarn.webhook.admission.lanes import Step, Where
