@@ -29,8 +29,8 @@ from forewarn.policies.findings import cut, one_line
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import ApiObject, InvalidInput
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import objects_of
+from forewarn.policies.sources.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -26,8 +26,8 @@ from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObjec
 from forewarn.policies.objects.workload import applied_to
 from forewarn.policies.rules.file import advice
 from forewarn.policies.simulation.scenario import Arrival, bounded
-from forewarn.policies.sources import SourceError, find_files, read_file
-from forewarn.policies.sources.files import File, PathLike, fspath
+from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import File, PathLike, find_files, fspath, read_file
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot

@@ -45,7 +45,7 @@ import gc, sys
 gc.disable()
 from forewarn.policies.manifests import read
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.sources import find_files, read_file
+from forewarn.policies.sources.files import find_files, read_file
 wanted = {*POD_TEMPLATE_PATHS, '/Pod', '/Namespace', '/ResourceQuota', 'scheduling.k8s.io/PriorityClass'}
 readings = [read(read_file(path), path.path, wanted, namespace='default') for path in find_files(sys.argv[1:])]
 assert sum(reading.objects for reading in readings) and not any(reading.diagnostics for reading in readings)

@@ -95,7 +95,7 @@ def measure(scenario: Scenario, path: Path, questions: int, minor: int | None) -
     from forewarn import policies
     from forewarn.policies.commands.release import settle
     from forewarn.policies.releases.release import Release
-    from forewarn.policies.sources import load_cluster
+    from forewarn.policies.sources.cluster import load_cluster
 
     start, started = time.perf_counter(), time.process_time()
     cache = settle(load_cluster(str(path)), Release(minor))

@@ -33,7 +33,7 @@ def answer(root: Path, row: str, path: str, nodes: int) -> None:
     """Load the cluster by the sources below a directory; a line with a number comes in, so many times go out."""
     sys.path[:0] = [str(root), str(root / "src")]
     from forewarn import policies
-    from forewarn.policies.sources import load_cluster
+    from forewarn.policies.sources.cluster import load_cluster
     from tests.benchmarks.bench_preemption import Events
     from tests.benchmarks.clusters import Size
 

@@ -26,7 +26,7 @@ from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import summarize
-from forewarn.policies.sources import load_cluster
+from forewarn.policies.sources.cluster import load_cluster
 from forewarn.webhook.admission.decision import warnings_of
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
 

@@ -11,7 +11,7 @@ import pytest
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config.load import read_config
 from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS, KindSpec
-from forewarn.policies.sources import load_cluster
+from forewarn.policies.sources.cluster import load_cluster
 from forewarn.webhook.admission.review import Hook
 from forewarn.webhook.apiserver.client import ApiError
 from forewarn.webhook.informer.custom import discover, follow_custom

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from forewarn.policies.config.load import is_empty
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.sources import SourceError, status_of
-from forewarn.policies.sources.errors import reason
+from forewarn.policies.sources.errors import SourceError, reason, status_of
 from forewarn.policies.sources.output_file import write_file
 from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
 from forewarn.webhook.admission.endpoint import Endpoint, RecentDecisions, ignore

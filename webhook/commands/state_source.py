@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.commands.release import settle
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.sources import load_cluster
+from forewarn.policies.sources.cluster import load_cluster
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot

@@ -20,9 +20,8 @@ from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.render.classes import percent_of_cpu, percent_of_memory, rows
 from forewarn.policies.render.head import line_of
 from forewarn.policies.simulation.dump import DumpCache
-from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import described
-from forewarn.policies.sources.errors import reason
+from forewarn.policies.sources.errors import SourceError, reason
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 from forewarn.policies.whatif.node_bands import zone_of

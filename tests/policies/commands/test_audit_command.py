@@ -28,7 +28,7 @@ from forewarn.policies.process_pool import mapped
 from forewarn.policies.render.html.pages import audit_page
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.predictions import restarts_of
-from forewarn.policies.sources import load_cluster
+from forewarn.policies.sources.cluster import load_cluster
 from tests.builders import Made, cluster_text, make_node, make_pod
 from tests.cases import cases
 from tests.policies.test_html import HOSTILE, check_alone

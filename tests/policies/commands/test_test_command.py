@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from forewarn.policies.cli import main
 from forewarn.policies.expectations import read_expectations
 from forewarn.policies.selectors import PodPattern
-from forewarn.policies.sources import load_cluster
+from forewarn.policies.sources.cluster import load_cluster
 from tests.builders import Made
 from tests.in_process import without_head
 

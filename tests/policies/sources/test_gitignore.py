@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
-from forewarn.policies.sources import find_files
+from forewarn.policies.sources.files import find_files
 from forewarn.policies.sources.git import Ignores, tracked_names
 
 if TYPE_CHECKING:

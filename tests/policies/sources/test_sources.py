@@ -17,7 +17,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.sources import SourceError, find_files, load_cluster, read_file
+from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import find_files, read_file
 from forewarn.policies.sources.json_stream import JsonFault, json_objects
 
 if TYPE_CHECKING:

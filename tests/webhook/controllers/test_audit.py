@@ -15,7 +15,7 @@ from forewarn.policies.config.load import read_config
 from forewarn.policies.config.model import Config
 from forewarn.policies.findings import ObjectRef, Severity
 from forewarn.policies.render.openreports import NAME
-from forewarn.policies.sources import load_cluster
+from forewarn.policies.sources.cluster import load_cluster
 from forewarn.webhook.admission.prediction_access import Unanswered, Workers
 from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS, Found
 from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound
