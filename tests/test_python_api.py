@@ -20,7 +20,7 @@ import forewarn
 import forewarn.types
 from forewarn.policies.application.changes import Change
 from forewarn.policies.findings import described
-from forewarn.policies.sources.errors import status_of
+from forewarn.policies.sources.files import status_of
 from forewarn.policies.whatif.sweep import Tally
 
 sys.path.append("docs")

@@ -11,7 +11,7 @@ from typing import Final
 
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import SourceError
 
 NO_ANSWER: Final = (ConfigError, SourceError, InvalidObject, ValueError)
 """Errors of questions that have no answer."""

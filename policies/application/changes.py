@@ -12,8 +12,7 @@ from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidInput, check_numbers, check_one_of, group_kind, ref_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import names_in
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import File, PathLike, fspath
+from forewarn.policies.sources.files import File, PathLike, SourceError, fspath
 from forewarn.policies.whatif import class_change, questions
 from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, after_simulation, without_help
 from forewarn.policies.whatif.questions import Question

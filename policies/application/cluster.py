@@ -20,8 +20,7 @@ from forewarn.policies.releases.release import BadGates, Release, UnknownRelease
 from forewarn.policies.scheduling.caveats import kinds_of
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources.cluster import load_cluster, objects_of
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import PathLike, fspath
+from forewarn.policies.sources.files import PathLike, SourceError, fspath
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.node_groups import load_node_groups
 

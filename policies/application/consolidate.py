@@ -30,7 +30,7 @@ from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import ApiObject, InvalidInput
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.sources.cluster import objects_of
-from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -36,8 +36,7 @@ from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidInput, I
 from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, IMMEDIATE_VOLUMES, UNBOUND_IMMEDIATE
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.sources.cluster import objects_of
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import PathLike, fspath
+from forewarn.policies.sources.files import PathLike, SourceError, fspath
 from forewarn.policies.whatif import class_change
 from forewarn.policies.whatif.answer import NO_CLASS, WorkloadCount
 from forewarn.policies.whatif.questions import Question, target_of

@@ -18,8 +18,7 @@ from forewarn.policies.manifests import Fault, values
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.process_pool import mapped
 from forewarn.policies.simulation.scenario import Arrival, EntryFault, World
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import PathLike, find_files, fspath, read_file
+from forewarn.policies.sources.files import PathLike, SourceError, find_files, fspath, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -14,7 +14,7 @@ from forewarn.policies.findings import cut, described, one_line
 from forewarn.policies.objects.fields import ApiObject, at, check_numbers, check_one_of
 from forewarn.policies.options import Options
 from forewarn.policies.sources.cluster import objects_of
-from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif.capacity_buffers import Buffers, CapacityBuffers
 from forewarn.policies.whatif.headroom import headroom as headroom_of
 from forewarn.policies.whatif.placeholders import Placeholders, placeholders

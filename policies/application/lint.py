@@ -22,8 +22,7 @@ from forewarn.policies.lint.input import (
 )
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from forewarn.policies.sources.errors import MissingFile, SourceError
-from forewarn.policies.sources.files import PathLike, fspath, read_file
+from forewarn.policies.sources.files import MissingFile, PathLike, SourceError, fspath, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

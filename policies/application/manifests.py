@@ -26,8 +26,7 @@ from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObjec
 from forewarn.policies.objects.workload import applied_to
 from forewarn.policies.rules.file import advice
 from forewarn.policies.simulation.scenario import Arrival, bounded
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import File, PathLike, find_files, fspath, read_file
+from forewarn.policies.sources.files import File, PathLike, SourceError, find_files, fspath, read_file
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot

@@ -20,8 +20,7 @@ from forewarn.policies.kubelet.pods import KubeletPod, read_pod
 from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind, text
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import read_file
+from forewarn.policies.sources.files import SourceError, read_file
 from forewarn.policies.whatif.questions import node_named, pod_not_found, scaled
 from forewarn.policies.whatif.resize import GATE, Wanted
 from forewarn.policies.whatif.resize import resize as results_of

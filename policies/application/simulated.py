@@ -38,8 +38,7 @@ from forewarn.policies.objects.fields import (
     timestamp,
 )
 from forewarn.policies.objects.workload import Workload, applied_to
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import read_file
+from forewarn.policies.sources.files import SourceError, read_file
 from forewarn.policies.whatif import MAX_UNTIL
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from forewarn.policies.simulation.dump import DumpCache, not_simulated, unknown_
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Outcome, Summary, explore, names_in, summarize
 from forewarn.policies.sources.cluster import objects_of
-from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif import MAX_UNTIL, class_change
 from forewarn.policies.whatif.arrivals import Branch, Worst, with_new_nodes
 from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_workloads, typical

@@ -16,7 +16,7 @@ from forewarn.policies.forecast.why_not import why_not
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources.cluster import has_events, load_cluster, objects_of
-from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif.questions import elsewhere, namespace_not_found, pod_not_found
 from forewarn.policies.why.evidence import LONG, Evidence, ids
 from forewarn.policies.why.troubles import diagnose, kind_named, kind_names, of_deleted_pod, quota_hint, timeline

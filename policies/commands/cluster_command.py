@@ -17,8 +17,7 @@ from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.forks import cores
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.sources.errors import USAGE, MissingFile, SourceError, no_such_file, status_of
-from forewarn.policies.sources.files import STDIN, File
+from forewarn.policies.sources.files import STDIN, USAGE, File, MissingFile, SourceError, no_such_file, status_of
 from forewarn.policies.terminal import COLOR_CHOICES, complain, counting, print_notice
 
 if TYPE_CHECKING:

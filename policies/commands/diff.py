@@ -27,8 +27,7 @@ from forewarn.policies.lint.input import LintRequest, RenderRequest
 from forewarn.policies.lint.versions import check_paths, versions
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources.cluster import load_cluster
-from forewarn.policies.sources.errors import MissingFile, SourceError, no_such_file, status_of
-from forewarn.policies.sources.files import STDIN
+from forewarn.policies.sources.files import STDIN, MissingFile, SourceError, no_such_file, status_of
 from forewarn.policies.terminal import as_json, as_markdown, complain, print_notice
 
 if TYPE_CHECKING:

@@ -39,8 +39,7 @@ from forewarn.policies.options import Options
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.render.head import line_of
 from forewarn.policies.scheduling.caveats import assumptions
-from forewarn.policies.sources.errors import SourceError, status_of, unreadable
-from forewarn.policies.sources.files import find_files, read_file
+from forewarn.policies.sources.files import SourceError, find_files, read_file, status_of, unreadable
 from forewarn.policies.terminal import as_json, clean, complain, print_notice, progress
 
 if TYPE_CHECKING:

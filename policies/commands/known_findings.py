@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.application.findings import configured
 from forewarn.policies.config.model import find_config
 from forewarn.policies.findings import Finding, Severity
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.output_file import write_file
+from forewarn.policies.sources.files import SourceError, write_file
 from forewarn.policies.terminal import complain, print_notice
 
 if TYPE_CHECKING:

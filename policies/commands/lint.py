@@ -22,9 +22,7 @@ from forewarn.policies.light import NamedTuple, no_collection
 from forewarn.policies.lint.input import RENDERED, TEMPLATE, LintRequest, RenderRequest, files_of
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES
 from forewarn.policies.options import KUSTOMIZE_FLAGS
-from forewarn.policies.sources.errors import SourceError, status_of
-from forewarn.policies.sources.files import STDIN, TEMPLATES
-from forewarn.policies.sources.output_file import append_file, output_file
+from forewarn.policies.sources.files import STDIN, TEMPLATES, SourceError, append_file, output_file, status_of
 from forewarn.policies.terminal import as_markdown, clean, complain, painter, print_notice, wants_color
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from forewarn.policies.commands.printing import Output, Printed
 from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.process_pool import Lost, pooled
-from forewarn.policies.sources.errors import FAILED, MissingFile, no_such_file
+from forewarn.policies.sources.files import FAILED, MissingFile, no_such_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

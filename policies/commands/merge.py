@@ -14,8 +14,7 @@ from forewarn.policies.commands.many_clusters import print_outcomes
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.shards import FIX_OF_PART, Part, in_order, read_part
 from forewarn.policies.findings import cut, one_line
-from forewarn.policies.sources.errors import SourceError, unreadable
-from forewarn.policies.sources.files import File, read_file
+from forewarn.policies.sources.files import File, SourceError, read_file, unreadable
 
 if TYPE_CHECKING:
     import argparse

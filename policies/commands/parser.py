@@ -156,7 +156,7 @@ def _nearest(word: str, names: Sequence[str], cutoff: float = 0.6) -> str:
 def existing(path: str) -> str:
     """The path, if it is "" or -, or if the file exists. Raises argparse.ArgumentTypeError otherwise."""
     if path not in ("", "-") and not os.path.exists(path):
-        from forewarn.policies.sources.errors import no_such_file
+        from forewarn.policies.sources.files import no_such_file
 
         raise argparse.ArgumentTypeError(f"{cut(path, 200)}: {no_such_file(path)}")
     return path

@@ -16,7 +16,7 @@ from forewarn.policies.commands.release import KNOWN, release_minor
 from forewarn.policies.config.model import ConfigError, find_config
 from forewarn.policies.findings import one_line
 from forewarn.policies.releases.minors import NEWEST
-from forewarn.policies.sources.errors import SourceError, status_of
+from forewarn.policies.sources.files import SourceError, status_of
 from forewarn.policies.terminal import as_json, complain
 
 if TYPE_CHECKING:

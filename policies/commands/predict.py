@@ -18,7 +18,7 @@ from forewarn.policies.commands.parser import Parser, add_files_option, integer_
 from forewarn.policies.commands.printing import Output, Printed, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.objects.fields import InvalidInput
-from forewarn.policies.sources.errors import status_of
+from forewarn.policies.sources.files import status_of
 from forewarn.policies.terminal import counting, print_faults
 
 if TYPE_CHECKING:

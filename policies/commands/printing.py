@@ -8,7 +8,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.sources.output_file import write_file
+from forewarn.policies.sources.files import write_file
 from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import one_line
 from forewarn.policies.releases.minors import PREDICTED_MINORS, PREVIEW, PREVIEW_MINORS
-from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import SourceError
 from forewarn.policies.terminal import print_notice
 
 if TYPE_CHECKING:

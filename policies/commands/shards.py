@@ -17,7 +17,7 @@ from forewarn.policies.config.load import contents
 from forewarn.policies.config.model import find_config
 from forewarn.policies.config.scheduler import SchedulerSource
 from forewarn.policies.findings import listed, quote
-from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import SourceError
 
 if TYPE_CHECKING:
     import argparse

@@ -19,8 +19,7 @@ from forewarn.policies.commands.printing import Output, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
 from forewarn.policies.commands.simulated import add_until_option, loaded_for
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import find_files, read_file
+from forewarn.policies.sources.files import SourceError, find_files, read_file
 from forewarn.policies.terminal import as_json, complain, counting
 
 if TYPE_CHECKING:

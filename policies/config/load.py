@@ -35,7 +35,7 @@ from forewarn.policies.options import (
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import linter_severity
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, PodPattern, parse_label_selector
-from forewarn.policies.sources.errors import unreadable
+from forewarn.policies.sources.files import unreadable
 
 if TYPE_CHECKING:
     from enum import StrEnum

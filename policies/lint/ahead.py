@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.forks import cores, forked
 from forewarn.policies.light import later
 from forewarn.policies.manifests import BROKEN, Reading, is_definition, read
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import read_file
+from forewarn.policies.sources.files import SourceError, read_file
 
 if TYPE_CHECKING:
     from forewarn.policies.sources.files import File

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.lint.versions import repository_of
 from forewarn.policies.objects.reviewed_object import Operation
-from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import SourceError
 
 if TYPE_CHECKING:
     from forewarn.policies.lint.input import Input

@@ -9,8 +9,7 @@ from typing import Final
 from forewarn.policies.findings import Action, Finding, Severity
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.rules.support.rule_text import is_fixture
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import File, read_file
+from forewarn.policies.sources.files import File, SourceError, read_file
 
 CHART: Final = "Chart.yaml"
 

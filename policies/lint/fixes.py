@@ -18,9 +18,7 @@ from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_NAMES, PriorityClass
 from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.rules.support.names import is_misspelt
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import read_file
-from forewarn.policies.sources.output_file import write_file
+from forewarn.policies.sources.files import SourceError, read_file, write_file
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot

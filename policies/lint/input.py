@@ -26,8 +26,7 @@ from forewarn.policies.manifests import BROKEN, NO_KIND, Fault, is_definition, i
 from forewarn.policies.manifests.groups import Group, Grouping, Kustomization, Member, grouped, matches
 from forewarn.policies.objects.fields import ApiObject, at, group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import TEMPLATES, File, find_files, read_file, real_directory
+from forewarn.policies.sources.files import TEMPLATES, File, SourceError, find_files, read_file, real_directory
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot

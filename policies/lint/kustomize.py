@@ -23,8 +23,7 @@ from forewarn.policies.lint.tools import Outside, Trees, refuse_option
 from forewarn.policies.manifests.documents import MAX_DEPTH, Document, Fault, as_utf8, split
 from forewarn.policies.manifests.yaml.grammar import leniently
 from forewarn.policies.manifests.yaml.nodes import Node, Scalar, compose, followed
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import File, read_file
+from forewarn.policies.sources.files import File, SourceError, read_file
 
 _PLUGINS: Final = frozenset(("generators", "transformers", "validators"))
 _LISTS: Final = frozenset(("apiversion", "kind", "metadata", "resources", "bases"))

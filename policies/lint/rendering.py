@@ -30,8 +30,7 @@ from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedOb
 from forewarn.policies.options import ANY_FILE, ENABLE_HELM, NETWORK, Rendering
 from forewarn.policies.releases.minors import NEWEST
 from forewarn.policies.rules.support.rule_text import is_test_file
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import File, find_files, read_file
+from forewarn.policies.sources.files import File, SourceError, find_files, read_file
 from forewarn.policies.sources.git import Ignores
 
 if TYPE_CHECKING:

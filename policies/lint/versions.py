@@ -22,8 +22,7 @@ from forewarn.policies.lint.tools import Trees, find_program
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.manifests.differences import Version, fields_about_pods, other_objects
 from forewarn.policies.manifests.groups import kustomized
-from forewarn.policies.sources.errors import MissingFile, SourceError
-from forewarn.policies.sources.files import MANIFESTS, find_files, read_file
+from forewarn.policies.sources.files import MANIFESTS, MissingFile, SourceError, find_files, read_file
 from forewarn.policies.sources.git import CodeOwners
 from forewarn.policies.sources.revisions import Repository
 

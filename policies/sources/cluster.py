@@ -22,8 +22,7 @@ from forewarn.policies.light import no_collection
 from forewarn.policies.manifests import NO_KIND, NOT_TEXT, Fault, items_of, values
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of
 from forewarn.policies.objects.resources import read_resource_list
-from forewarn.policies.sources.errors import SourceError, unreadable
-from forewarn.policies.sources.files import MANIFESTS, STDIN, File, find_files, open_file
+from forewarn.policies.sources.files import MANIFESTS, STDIN, File, SourceError, find_files, open_file, unreadable
 from forewarn.policies.sources.json_stream import JsonFault, json_objects
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from forewarn.policies.findings import cut, one_line, quote
-from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import SourceError
 
 MAX_FILES: Final = 100_000
 MAX_BYTES: Final = 256 << 20

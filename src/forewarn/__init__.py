@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from forewarn.policies.rules.support.context import Context as Context
     from forewarn.policies.rules.support.context import Target as Target
     from forewarn.policies.scheduling.schedule_one import Prediction as Prediction
-    from forewarn.policies.sources.errors import SourceError as SourceError
+    from forewarn.policies.sources.files import SourceError as SourceError
     from forewarn.policies.whatif.answer import Preemption as Preemption
     from forewarn.policies.whatif.answer import WorkloadCount as WorkloadCount
     from forewarn.policies.whatif.autoscalers import Autoscaling as Autoscaling
@@ -120,7 +120,7 @@ _MODULES: Final = {
     "policies.cluster.answer_head": ("AnswerHead",),
     "policies.whatif.autoscalers": ("Autoscaling",),
     "policies.application.manifests": ("Manifest",),
-    "policies.sources.errors": ("SourceError",),
+    "policies.sources.files": ("SourceError",),
     "policies.objects.fields": ("ForewarnError", "InvalidInput", "InvalidObject"),
     "policies.config.model": ("ConfigError",),
     "policies.rules.support.context": ("Context", "Target"),

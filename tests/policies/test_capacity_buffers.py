@@ -120,7 +120,7 @@ def test_without_any_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_source_that_may_not_list_them_leaves_a_note(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from forewarn.policies.sources.errors import SourceError
+    from forewarn.policies.sources.files import SourceError
 
     def rejected(*_: str) -> Iterator[dict[str, Any]]:
         raise SourceError("live", "cannot list capacitybuffers: 403 " + "x" * 100_000)

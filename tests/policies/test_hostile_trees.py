@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.manifests import MAX_FILE
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import find_files, read_file
+from forewarn.policies.sources.files import SourceError, find_files, read_file
 from tests.in_process import forewarn
 
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"

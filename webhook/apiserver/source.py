@@ -13,7 +13,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.discovery import MAX_GROUP
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import PRIORITIES
 from forewarn.policies.findings import Finding, one_line
 from forewarn.policies.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
-from forewarn.policies.sources.errors import MissingFile, SourceError
+from forewarn.policies.sources.files import MissingFile, SourceError
 from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS
 from forewarn.webhook.apiserver.client import (
     DEFAULT_TIMEOUTS,

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeGuard
 
 from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser, integer_between
-from forewarn.policies.sources.errors import reason
+from forewarn.policies.sources.files import reason
 from forewarn.policies.terminal import as_json, clean, complain
 from forewarn.webhook.accuracy import path_of, request_table
 from forewarn.webhook.workload_accuracy import DIFFERING, EXAMPLES, RESULTS, UNKNOWN, WORKLOAD_RESULTS, headlines

@@ -17,7 +17,7 @@ from forewarn.policies.commands.cluster_command import (
 from forewarn.policies.commands.parser import Parser, duration_between
 from forewarn.policies.commands.printing import Output, print_lines
 from forewarn.policies.documents import to_dict
-from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import SourceError
 from forewarn.policies.terminal import as_json, complain
 from forewarn.webhook.apiserver.client import FIX_OF_CONNECTION, ApiError, ApiServer, Timeouts, UnknownContext, connect
 from forewarn.webhook.doctor import answers, installation

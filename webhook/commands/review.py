@@ -18,8 +18,7 @@ from forewarn.policies.documents import VERSION, Document, Inlined
 from forewarn.policies.findings import Action, Finding, cut, plural
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
 from forewarn.policies.objects.fields import InvalidObject, mapping
-from forewarn.policies.sources.errors import SourceError, status_of
-from forewarn.policies.sources.files import read_file
+from forewarn.policies.sources.files import SourceError, read_file, status_of
 from forewarn.policies.terminal import as_json, clean, complain
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.json_patch import apply_patch, pointer

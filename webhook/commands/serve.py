@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from forewarn.policies.config.load import is_empty
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.sources.errors import SourceError, reason, status_of
-from forewarn.policies.sources.output_file import write_file
+from forewarn.policies.sources.files import SourceError, reason, status_of, write_file
 from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
 from forewarn.webhook.admission.endpoint import Endpoint, RecentDecisions, ignore
 from forewarn.webhook.admission.prediction_access import Workers

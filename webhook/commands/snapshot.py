@@ -36,8 +36,7 @@ from forewarn.policies.objects.storage import (
     SELECTED_NODE,
 )
 from forewarn.policies.objects.workload import REDACTED
-from forewarn.policies.sources.errors import SourceError, reason, status_of
-from forewarn.policies.sources.output_file import output_file
+from forewarn.policies.sources.files import SourceError, output_file, reason, status_of
 from forewarn.policies.terminal import complain, is_about_output, print_notice, progress
 from forewarn.webhook.apiserver.client import FIX_OF_CONNECTION, ApiServer, connect, mapping
 from forewarn.webhook.apiserver.source import live, read_all, version_of

@@ -21,7 +21,7 @@ from forewarn.policies.render.classes import percent_of_cpu, percent_of_memory, 
 from forewarn.policies.render.head import line_of
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources.cluster import described
-from forewarn.policies.sources.errors import SourceError, reason
+from forewarn.policies.sources.files import SourceError, reason
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 from forewarn.policies.whatif.node_bands import zone_of

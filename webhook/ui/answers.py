@@ -52,8 +52,7 @@ from forewarn.policies.render.prediction import lines
 from forewarn.policies.render.why import lines as why_lines
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.sources.cluster import load_cluster
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import STDIN, STDIN_NAME, File
+from forewarn.policies.sources.files import STDIN, STDIN_NAME, File, SourceError
 from forewarn.policies.whatif.class_change import with_class
 from forewarn.policies.whatif.questions import workloads_of
 from forewarn.webhook.ui.pictures import UiVictim, of_predictions, touched

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forewarn.policies.sources import revisions
-from forewarn.policies.sources.errors import SourceError
+from forewarn.policies.sources.files import SourceError
 from forewarn.policies.sources.revisions import Repository
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.sources.cluster import load_cluster
-from forewarn.policies.sources.errors import SourceError
-from forewarn.policies.sources.files import find_files, read_file
+from forewarn.policies.sources.files import SourceError, find_files, read_file
 from forewarn.policies.sources.json_stream import JsonFault, json_objects
 
 if TYPE_CHECKING:
