@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 from forewarn.policies.kube_apiserver.validation.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, pod_qos
 from forewarn.policies.objects.fields import ApiObject, at, int32, items, mapping, text
-from forewarn.policies.objects.pod import MIRROR_ANNOTATION
-from forewarn.policies.objects.pod_spec import pod_requests
+from forewarn.policies.objects.pod import MIRROR_ANNOTATION, pod_requests
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, ResourceList
 from forewarn.policies.quantity import NANO
 

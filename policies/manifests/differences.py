@@ -19,7 +19,7 @@ from forewarn.policies.kube_apiserver.validation.job import validate_job_update
 from forewarn.policies.manifests.deploy_order import is_recreated, position_of
 from forewarn.policies.manifests.object_finder import items_of
 from forewarn.policies.objects.fields import NOTHING, OBJECT, ApiObject, InvalidObject, at, group_kind
-from forewarn.policies.objects.pod_spec import pod_requests
+from forewarn.policies.objects.pod import pod_requests
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.quantity import Format, Quantity, parse_quantity
 from forewarn.policies.releases.semantics import Semantics

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.node_selector import NodeSelector, PreferredSchedulingTerm
-    from forewarn.policies.objects.pod_spec import TopologySpreadConstraint
+    from forewarn.policies.objects.pod import TopologySpreadConstraint
 
 LEAST_ALLOCATED: Final = "LeastAllocated"
 MOST_ALLOCATED: Final = "MostAllocated"

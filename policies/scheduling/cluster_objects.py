@@ -10,25 +10,22 @@ from forewarn.policies.cow_table import FrozenTable
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.devices import (
-        DeviceClass,
-        DeviceTaintRule,
-        ResourceClaim,
-        ResourceClaimTemplate,
-        ResourceSlice,
-    )
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.node import Node
-    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod import Pod, Service
     from forewarn.policies.objects.pod_group import GroupTemplates, PodGroup
-    from forewarn.policies.objects.pod_spec import Service
     from forewarn.policies.objects.storage import (
         CSIDriver,
         CSINode,
         CSIStorageCapacity,
+        DeviceClass,
+        DeviceTaintRule,
         PersistentVolume,
         PersistentVolumeClaim,
+        ResourceClaim,
+        ResourceClaimTemplate,
+        ResourceSlice,
         StorageClass,
         VolumeAttachment,
     )

@@ -10,8 +10,7 @@ from forewarn.policies.releases.semantics import DEFAULT, Semantics
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import HostPort
+    from forewarn.policies.objects.pod import HostPort, Pod
     from forewarn.policies.objects.resources import PodResource
 
 

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.objects.pod import Pod, PodSpec
     from forewarn.policies.objects.storage import PersistentVolumeClaim
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods

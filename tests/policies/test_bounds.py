@@ -22,8 +22,7 @@ from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.extent import MAX_POD_TERMS, check_extent, check_quota_extent
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.pod_spec import NO_SPEC
+from forewarn.policies.objects.pod import NO_SPEC, Pod
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity

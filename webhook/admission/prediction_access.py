@@ -31,7 +31,7 @@ from forewarn.policies.disclosure import EXACT, Disclose, Shown
 from forewarn.policies.findings import Action, Finding, Severity, Text
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, has_controller
-from forewarn.policies.objects.pod_spec import ALL_NAMESPACES, other_namespaces
+from forewarn.policies.objects.pod import ALL_NAMESPACES, other_namespaces
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject, User
 from forewarn.policies.objects.workload import pod_template_of

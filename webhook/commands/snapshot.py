@@ -25,13 +25,13 @@ from forewarn.policies.controllers.replica_set import POD_DELETION_COST
 from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import AUTOSCALER, NODE, POD, POD_TEMPLATE_PATHS, listed_as_empty
 from forewarn.policies.kubelet.pods import CONFIG_SOURCE
-from forewarn.policies.objects.devices import EXTENDED_RESOURCE_CLAIM
 from forewarn.policies.objects.fields import at, group_kind
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.objects.storage import (
     BETA_STORAGE_CLASS,
     BIND_COMPLETED,
     DEFAULT_CLASS,
+    EXTENDED_RESOURCE_CLAIM,
     MIGRATED_PLUGINS,
     SELECTED_NODE,
 )

@@ -22,7 +22,7 @@ from forewarn.policies.quantity import NANO
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.pod_spec import HostPort
+    from forewarn.policies.objects.pod import HostPort
 
 MAX_INSTANCE_TYPES: Final = 5_000
 MAX_OFFERINGS: Final = 50_000

@@ -17,8 +17,7 @@ from forewarn.policies.quantity import NANO, Format, Quantity
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.node_selector import NodeSelectorTerm, PreferredSchedulingTerm
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import HostPort, TopologySpreadConstraint, WeightedAffinityTerm
+    from forewarn.policies.objects.pod import HostPort, Pod, TopologySpreadConstraint, WeightedAffinityTerm
 
 _TOLERATE_PREFERENCES: Final = Toleration("", "Exists", "", PREFER_NO_SCHEDULE)
 _MILLI: Final = NANO // 1000

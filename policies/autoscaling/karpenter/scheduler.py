@@ -40,8 +40,7 @@ from forewarn.policies.objects.resources import CPU, MEMORY, ResourceList, large
 if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.autoscaling.karpenter.state import ClusterState, StateNode
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import HostPort
+    from forewarn.policies.objects.pod import HostPort, Pod
 
     VolumesOf = Callable[[Pod], dict[str, set[str]]]
 

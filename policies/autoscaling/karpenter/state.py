@@ -41,7 +41,7 @@ from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_la
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.pod_spec import HostPort
+    from forewarn.policies.objects.pod import HostPort
 
 _EPHEMERAL: Final = frozenset(
     {

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.state import ClusterState, StateNode
     from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.node import Taint, Toleration
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import AffinityTerm, TopologySpreadConstraint
+    from forewarn.policies.objects.pod import AffinityTerm, Pod, TopologySpreadConstraint
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 

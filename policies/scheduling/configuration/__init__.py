@@ -29,7 +29,7 @@ from forewarn.policies.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, json_type
 from forewarn.policies.objects.node_selector import NodeAffinity
-from forewarn.policies.objects.pod_spec import read_topology_spread
+from forewarn.policies.objects.pod import read_topology_spread
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
 from forewarn.policies.scheduling.arguments import (
     CPU_AND_MEMORY,

@@ -14,8 +14,7 @@ from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, CycleState, P
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.objects.pod import Pod, PodSpec
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 

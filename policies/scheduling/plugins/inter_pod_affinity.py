@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
-from forewarn.policies.objects.pod_spec import AffinityTerm, WeightedAffinityTerm, merge_namespaces
+from forewarn.policies.objects.pod import AffinityTerm, WeightedAffinityTerm, merge_namespaces
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,

@@ -24,8 +24,7 @@ from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import Constraint, NodeFit, Present, Rejections, rejected
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import HostPort
+    from forewarn.policies.objects.pod import HostPort, Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
 
 REASON: Final = unschedulable(

@@ -12,7 +12,7 @@ import numpy as np
 from forewarn.policies.metering import VECTOR, charge, each, meter
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.node import HOSTNAME, ZONE, Node
-from forewarn.policies.objects.pod_spec import TopologySpreadConstraint
+from forewarn.policies.objects.pod import TopologySpreadConstraint
 from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING, PodTopologySpreadArgs
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,

@@ -14,8 +14,7 @@ from forewarn.policies.scheduling.node_info import footprint
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import AffinityTerm
+    from forewarn.policies.objects.pod import AffinityTerm, Pod
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.selectors import LabelSelector
 

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.node_selector import NodeAffinity, NodeSelector
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.objects.pod import Pod, PodSpec
     from forewarn.policies.objects.storage import CSINode
     from forewarn.policies.objects.volumes import Disk, Volume
     from forewarn.policies.releases.semantics import Semantics

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.objects.pod_spec import HostPort
+from forewarn.policies.objects.pod import HostPort
 from forewarn.policies.scheduling.plugins.node_ports import ALL_ADDRESSES, WantedPorts
 
 PORTS = st.builds(
