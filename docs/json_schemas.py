@@ -35,7 +35,7 @@ from forewarn.policies.application.node import NodePressure, ResizeResult
 from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
-from forewarn.policies.cluster.answer_head import AnswerHead
+from forewarn.policies.cluster.cache import AnswerHead
 from forewarn.policies.documents import VERSION, Always, Sparse, Spelled, fields_of, optional_in_json, properties_of
 from forewarn.policies.documents.findings import Detail
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler

@@ -73,8 +73,7 @@ from forewarn.policies.options import Options
 from forewarn.policies.releases.semantics import Semantics
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.answer_head import AnswerHead
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot
 
     Key = tuple[str, str]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from forewarn.policies.cluster.answer_head import Result
+from forewarn.policies.cluster.cache import Result
 from forewarn.policies.controllers.own_pods import sentence
 from forewarn.policies.documents import Shard, in_json, json_of
 from forewarn.policies.findings import cut, described, listed, one_line, plural

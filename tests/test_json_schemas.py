@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from forewarn.policies.cluster.answer_head import head_of
-from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cluster.cache import Cache, head_of
 from forewarn.policies.forecast.impact import Impact
 from forewarn.webhook.admission.impact_annotation import ANNOTATION
 from forewarn.webhook.admission.review import Hook

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application.findings import Report
-from forewarn.policies.cluster.answer_head import AnswerHead, head_of_findings
+from forewarn.policies.cluster.cache import AnswerHead, head_of_findings
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import audit as findings_of

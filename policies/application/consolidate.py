@@ -23,8 +23,7 @@ from forewarn.policies.autoscaling.karpenter.state import (
     read_state,
 )
 from forewarn.policies.autoscaling.karpenter.topology import Choices
-from forewarn.policies.cluster.answer_head import AnswerHead, Result, head_of
-from forewarn.policies.cluster.cache import TIME
+from forewarn.policies.cluster.cache import TIME, AnswerHead, Result, head_of
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import ApiObject, InvalidInput

@@ -11,7 +11,7 @@ from forewarn.policies.application.cluster import Cluster, Progress, counted_res
 from forewarn.policies.application.manifests import applied, with_manifests
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import AT_ONCE, DEFAULT_UNTIL, admit_at_once, checked, rejected, world_with
-from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.cluster.cache import head_of
 from forewarn.policies.config.load import place_of_entry
 from forewarn.policies.documents import to_dict
 from forewarn.policies.manifests import Fault, values

@@ -15,7 +15,7 @@ from forewarn.policies.objects.fields import NOTHING, InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.cluster.cache import AnswerHead
     from forewarn.policies.documents.findings import ReportChange
     from forewarn.policies.lint.fixes import Edit
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.application.cluster import Cluster, autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import Manifest, with_manifests
 from forewarn.policies.application.places import Places, Rejected, refs_of
-from forewarn.policies.cluster.answer_head import AnswerHead, head_of
+from forewarn.policies.cluster.cache import AnswerHead, head_of
 from forewarn.policies.documents import Inlined, to_dict
 from forewarn.policies.findings import cut, described, one_line
 from forewarn.policies.objects.fields import ApiObject, at, check_numbers, check_one_of

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.application.cluster import Cluster
-    from forewarn.policies.cluster.answer_head import AnswerHead
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot
     from forewarn.policies.config.model import Config
     from forewarn.policies.lint.fixes import Edit
     from forewarn.policies.lint.input import Input
@@ -217,7 +216,7 @@ def _unsuppressed(
 def _head(cluster: ClusterSnapshot | None, findings: Sequence[Finding]) -> AnswerHead | None:
     if cluster is None:
         return None
-    from forewarn.policies.cluster.answer_head import head_of_findings
+    from forewarn.policies.cluster.cache import head_of_findings
 
     return head_of_findings(cluster, findings)
 

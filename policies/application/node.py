@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.cluster import POD_NAMES
 from forewarn.policies.application.manifests import Read, files_of, reading_of
-from forewarn.policies.cluster.answer_head import Result, head_of
+from forewarn.policies.cluster.cache import Result, head_of
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import Hidden, Inlined, in_json
 from forewarn.policies.findings import cut, plural, quote

@@ -12,7 +12,7 @@ from forewarn.policies.application.manifests import Manifest, with_manifests
 from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.application.predict_request import PredictRequest
 from forewarn.policies.application.simulated import new_classes
-from forewarn.policies.cluster.answer_head import AnswerHead, Result, head_of, head_of_findings
+from forewarn.policies.cluster.cache import AnswerHead, Result, head_of, head_of_findings
 from forewarn.policies.documents import Inlined, json_of
 from forewarn.policies.findings import described, plural
 from forewarn.policies.forecast.aftermath import before_in_queue

@@ -25,7 +25,7 @@ from forewarn.policies.application.simulated import (
     rejected,
     world_with,
 )
-from forewarn.policies.cluster.answer_head import Result, head_of
+from forewarn.policies.cluster.cache import Result, head_of
 from forewarn.policies.documents import Hidden, Inlined, optional_in_json, to_dict
 from forewarn.policies.findings import described, listed, quote
 from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD, PRIORITY_CLASS

@@ -8,8 +8,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING
 
 from forewarn.policies.application.cluster import Cluster, pod_key
-from forewarn.policies.cluster.answer_head import Result, head_of
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Result, head_of
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import cut, described, one_line
 from forewarn.policies.forecast.why_not import why_not

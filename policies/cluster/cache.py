@@ -6,7 +6,7 @@ Each kind has a view, in which the cache stores its objects; the origin says whe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from forewarn.policies.cow_table import FrozenGroups, FrozenTable, GroupedTable, Table
-from forewarn.policies.documents import Always, Hidden, in_json
+from forewarn.policies.documents import Always, Document, Hidden, Inlined, in_json
+from forewarn.policies.findings import Finding, described, listed
 from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.objects.extent import TooLargeToRetain, max_retained, retained_part
@@ -26,6 +27,7 @@ from forewarn.policies.objects.workload import Workload
 from forewarn.policies.releases.release import UnknownRelease, minor_of
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling.cache import LazySnapshot, PodsByNode, being_bound
+from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import LimitRange, ResourceQuota
     from forewarn.policies.scheduling.snapshot import Snapshot
+
 
 TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 """The format of times in UTC, as in metav1.Time."""
@@ -502,3 +505,42 @@ def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:
     if isinstance(table, FrozenGroups):
         return table.group(namespace)
     return {key: value for key, value in table.items() if key[place] == namespace}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerHead(Document):
+    """The head of an answer about a cluster.
+
+    `release`: Kubernetes release of the predictions, such as 1.36. `profile`: profiles of kube-scheduler. `assumes`:
+    what the answer assumes, such as `no LimitRanges`.
+    """
+
+    origin: Inlined[Origin]
+    release: str
+    profile: str
+    assumes: Always[tuple[str, ...]] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class Result(Document):
+    """The answer to a question about a cluster; a subclass adds its fields, which are also its JSON document."""
+
+    head: AnswerHead
+
+    def __repr__(self) -> str:
+        return described(self, f"of {self.head.origin.cluster}")
+
+
+def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead:
+    """Return the head of an answer about a cluster. `assumes`: in addition to what every answer assumes."""
+    semantics = cluster.semantics
+    profile = listed(sorted(semantics.scheduler_names))
+    release = (f"Kubernetes {semantics.release}",) if semantics.assumed else ()
+    assumed = dict.fromkeys((*release, *assumptions(cluster.objects), *assumes))
+    return AnswerHead(cluster.origin, semantics.release, profile, tuple(assumed))
+
+
+def head_of_findings(cluster: ClusterSnapshot, findings: Iterable[Finding] = ()) -> AnswerHead:
+    """Return the head of findings and cascades, which depend on all lists."""
+    assumed = (clause for finding in findings for clause in finding.detail.get("assumes", ()))
+    return head_of(cluster, (*assumptions(cluster.objects, victims=True, created=True), *assumed))

@@ -216,11 +216,11 @@ def _printed(output: Output, request: _Request, result: Audit, changes: list[Rep
         page = audit_page(result.findings, *numbers, cluster.semantics.unknown)
         text = on_page(page, result.head).document()
     else:
-        from forewarn.policies.render import markdown
+        from forewarn.policies.render.table import markdown_changes, markdown_findings
 
         verdict = next(_verdict(result, head=False))
-        text = below_title(markdown.render(result.findings, "forewarn audit", verdict), result.head)
-        text = terminal.as_markdown(text + ("" if changes is None else markdown.changes(changes, request.since))) + "\n"
+        text = below_title(markdown_findings(result.findings, "forewarn audit", verdict), result.head)
+        text = terminal.as_markdown(text + ("" if changes is None else markdown_changes(changes, request.since))) + "\n"
     return Printed([text], lambda: text)
 
 

@@ -13,8 +13,7 @@ from functools import partial
 from time import time
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.cluster.answer_head import head_of
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, head_of
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_namespace_option,
@@ -45,7 +44,7 @@ from forewarn.policies.terminal import as_json, clean, complain, print_notice, p
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.cluster.cache import AnswerHead
 
 
 def run_batch(

@@ -91,7 +91,7 @@ def _lacking(least: Headroom, at_least: int | None, *, preempting: bool) -> list
 def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, preempting: bool) -> Printed:
     from forewarn.policies.application.places import left_out
     from forewarn.policies.render import headroom
-    from forewarn.policies.render.markdown import text_of
+    from forewarn.policies.render.table import text_of
 
     clauses = [*left_out(result.faults)]
     asked = [headroom.answer_to_number(obj.headroom, at_least, preempting=preempting) for obj in result.objects]

@@ -157,10 +157,10 @@ def _rendered(form: str, report: Report) -> Iterable[str]:
 
 
 def _markdown(report: Report) -> str:
-    from forewarn.policies.render import markdown
     from forewarn.policies.render.head import below_title
+    from forewarn.policies.render.table import markdown_findings
 
-    text = markdown.render(report.findings)
+    text = markdown_findings(report.findings)
     return text if report.head is None else below_title(text, report.head)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.cluster.cache import AnswerHead
     from forewarn.policies.commands.printing import Output
     from forewarn.policies.render.clusters import Outcome
 

@@ -14,7 +14,7 @@ from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wan
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.cluster.cache import AnswerHead
     from forewarn.policies.render.html.elements import Page
 
     Lines = Callable[[Callable[[str, str], str]], Iterable[str]]

@@ -90,8 +90,8 @@ def _evaluated(risks: Risks, printed: Printed, fail_on: str | None) -> Evaluated
 def _printed(output: Output, risks: Risks, *, since: str, verbose: bool) -> Printed:
     from forewarn.policies.render.audit import lines as lines_of
     from forewarn.policies.render.html.pages import risk_page
-    from forewarn.policies.render.markdown import changes as as_list
     from forewarn.policies.render.risk import markdown, render, render_summary
+    from forewarn.policies.render.table import markdown_changes
 
     changes = risks.changes
     return answer_in(
@@ -102,7 +102,7 @@ def _printed(output: Output, risks: Risks, *, since: str, verbose: bool) -> Prin
             () if changes is None else lines_of(changes, since),
         ),
         lambda: [risks.to_dict()],
-        lambda: markdown(risks) + ("" if changes is None else as_list(changes, since) + "\n"),
+        lambda: markdown(risks) + ("" if changes is None else markdown_changes(changes, since) + "\n"),
         lambda: risk_page(risks),
     )
 

@@ -1,4 +1,4 @@
-"""Pod, with the fields that rules and kube-scheduler read; equal specs are decoded once: 150,000 Pods have few specs."""
+"""Pod, with the fields that rules and kube-scheduler read. Equal specs, most of all Pods, are decoded once."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from forewarn.policies.render.report import ENTRIES, in_parts, one_line_finding,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.cluster.answer_head import AnswerHead
+    from forewarn.policies.cluster.cache import AnswerHead
 
 _GITLAB: Final = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
 _RDJSON: Final = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTE: "INFO"}

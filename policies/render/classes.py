@@ -9,9 +9,8 @@ from forewarn.policies.objects.fields import ref_of
 from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX, PriorityClass
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.headroom import cpu, memory
-from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.simulation import settled, violated
-from forewarn.policies.render.table import left_out, markdown_table, table
+from forewarn.policies.render.table import left_out, markdown_table, table, text_of
 from forewarn.policies.render.whatif import named, pair
 from forewarn.policies.whatif.answer import pairs
 

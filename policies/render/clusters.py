@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut, one_line, plural
-from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.openreports import as_list, of_cluster, without_answer
-from forewarn.policies.render.table import markdown_table, page_table, titles
+from forewarn.policies.render.table import markdown_table, page_table, text_of, titles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

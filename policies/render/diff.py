@@ -16,9 +16,8 @@ from forewarn.policies.lint.versions import ALSO, CHART_VALUES
 from forewarn.policies.objects.workload import NO_EVICTION
 from forewarn.policies.render import Painter, autoscalers, plain, whatif
 from forewarn.policies.render.head import line_of
-from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.simulation import missing
-from forewarn.policies.render.table import first_rows, fitting, folded, limited, not_empty, table, titles
+from forewarn.policies.render.table import first_rows, fitting, folded, limited, not_empty, table, text_of, titles
 from forewarn.policies.scheduling.reasons import TOO_SMALL, FitError, in_short
 from forewarn.policies.whatif.answer import NO_CLASS, Answer, Preemption, WorkloadCount
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.cluster.answer_head import AnswerHead
-from forewarn.policies.cluster.cache import Origin
-from forewarn.policies.render.markdown import text_of
+from forewarn.policies.cluster.cache import AnswerHead, Origin
+from forewarn.policies.render.table import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

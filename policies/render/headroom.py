@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import cut, first_of, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.markdown import text_of
-from forewarn.policies.render.table import left_out, limited
+from forewarn.policies.render.table import left_out, limited, text_of
 from forewarn.policies.scheduling.reasons import in_short, insufficient
 
 if TYPE_CHECKING:

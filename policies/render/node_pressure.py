@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.application.node import NodePressure, Order, ResizeResult, amount_of
 from forewarn.policies.findings import cut, duration, first_of, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.markdown import MAX_ROWS, text_of
-from forewarn.policies.render.table import left_out, markdown_table
+from forewarn.policies.render.table import MAX_ROWS, left_out, markdown_table, text_of
 from forewarn.policies.render.whatif import named
 
 if TYPE_CHECKING:

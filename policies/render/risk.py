@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.markdown import text_of
-from forewarn.policies.render.table import left_out, limited, markdown_table, page_table
+from forewarn.policies.render.table import left_out, limited, markdown_table, page_table, text_of
 from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:

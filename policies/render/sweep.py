@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.markdown import text_of
-from forewarn.policies.render.table import left_out, markdown_table, table
+from forewarn.policies.render.table import left_out, markdown_table, table, text_of
 from forewarn.policies.render.whatif import joined, lost_replicas, on_placeholders, preempted_pods
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.answer import NO_CAUSES

@@ -15,9 +15,8 @@ from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
-from forewarn.policies.render.markdown import flowchart, text_of
 from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
-from forewarn.policies.render.table import MAX_LINES, TitledTable, limited
+from forewarn.policies.render.table import MAX_LINES, TitledTable, flowchart, limited, text_of
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.dump import QUIET
 from forewarn.policies.simulation.summary import Summary, preemption_text

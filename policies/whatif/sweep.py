@@ -9,7 +9,7 @@ from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
-from forewarn.policies.cluster.answer_head import AnswerHead, Result
+from forewarn.policies.cluster.cache import AnswerHead, Result
 from forewarn.policies.documents import Shard, fields_of
 from forewarn.policies.findings import cut, described, plural
 from forewarn.policies.simulation.summary import Levels, missing, of_other_schedulers, touched

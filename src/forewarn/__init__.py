@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.why import WhyRequest as WhyRequest
     from forewarn.policies.application.why import WorkloadWhy as WorkloadWhy
     from forewarn.policies.application.why import why as why
-    from forewarn.policies.cluster.answer_head import AnswerHead as AnswerHead
+    from forewarn.policies.cluster.cache import AnswerHead as AnswerHead
     from forewarn.policies.commands.explain import findings_of as findings_of
     from forewarn.policies.config.model import ConfigError as ConfigError
     from forewarn.policies.controllers.own_pods import Recreator as Recreator
@@ -117,7 +117,7 @@ _MODULES: Final = {
     "policies.application.why": ("why", "WhyRequest", "PodWhy", "WorkloadWhy"),
     "policies.why.troubles": ("Diagnosis",),
     "policies.why.evidence": ("Trouble",),
-    "policies.cluster.answer_head": ("AnswerHead",),
+    "policies.cluster.cache": ("AnswerHead",),
     "policies.whatif.autoscalers": ("Autoscaling",),
     "policies.application.manifests": ("Manifest",),
     "policies.sources.files": ("SourceError",),

@@ -28,7 +28,7 @@ from junitparser import JUnitXml
 from markdown_it import MarkdownIt
 
 from forewarn.policies.render.ci import MAX_ANNOTATIONS
-from forewarn.policies.render.markdown import MAX_ROWS
+from forewarn.policies.render.table import MAX_ROWS
 
 SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 GITHUB_ACTION = "https://json.schemastore.org/github-action.json"

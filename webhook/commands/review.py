@@ -29,8 +29,7 @@ from forewarn.webhook.settings import configuration
 if TYPE_CHECKING:
     import argparse
 
-    from forewarn.policies.cluster.answer_head import AnswerHead
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot
     from forewarn.webhook.admission.decision import Decision, Verdict
 
 ALLOWED, DENIED, USAGE, FAILED = range(4)
@@ -135,7 +134,7 @@ def _review(hook: Hook, decision: Decision, cluster: ClusterSnapshot | None) -> 
 def _head(cluster: ClusterSnapshot | None) -> AnswerHead | None:
     if cluster is None:
         return None
-    from forewarn.policies.cluster.answer_head import head_of
+    from forewarn.policies.cluster.cache import head_of
 
     return head_of(cluster)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.cluster import require_nodes, with_node_groups
 from forewarn.policies.application.findings import configured
-from forewarn.policies.cluster.answer_head import head_of
+from forewarn.policies.cluster.cache import head_of
 from forewarn.policies.commands.autoscaling import configuration
 from forewarn.policies.commands.cluster_command import add_cluster_option, answered, loaded, options_with_cluster
 from forewarn.policies.commands.parser import Parser, integer_between

@@ -25,8 +25,7 @@ from forewarn.policies.application.predict import PredictResult, predicted
 from forewarn.policies.application.predict_request import PredictRequest
 from forewarn.policies.application.whatif import Workloads, risk, whatif, whatif_each
 from forewarn.policies.application.why import WhyRequest, why
-from forewarn.policies.cluster.answer_head import AnswerHead, head_of
-from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cluster.cache import AnswerHead, Cache, head_of
 from forewarn.policies.commands import info_node_groups
 from forewarn.policies.commands.autoscaling import parsed_instance_types
 from forewarn.policies.commands.consolidate import lines as consolidation_lines

@@ -230,7 +230,7 @@ def worded(text: str, minor: int | None) -> str:
     """
     if minor is None:
         return text
-    from forewarn.policies.releases.semantics import Semantics  # only for a given minor version
+    from forewarn.policies.releases.semantics import Semantics
 
     if Semantics(minor).label_keys_have_words_of_their_own:
         return text

@@ -158,7 +158,7 @@ def _counts_all(constraint: ApiObject, context: Context) -> bool:
 
 def _ignoring(context: Context) -> str:
     """The last release that ignores Pods that {} selects; "" if the given release counts them."""
-    from forewarn.policies.releases.semantics import Semantics  # only for empty selectors
+    from forewarn.policies.releases.semantics import Semantics
 
     counts = context.minor is not None and Semantics(context.minor).empty_selectors_count
     return "" if counts else Semantics.empty_selectors_count.before

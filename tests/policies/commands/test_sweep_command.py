@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.cluster.answer_head import head_of
-from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cluster.cache import Cache, head_of
 from forewarn.policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
 from forewarn.policies.render.sweep import MAX_ROWS, markdown, render
 from forewarn.policies.whatif.answer import Causes

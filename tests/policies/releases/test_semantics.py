@@ -48,7 +48,7 @@ def test_an_unknown_gate_is_a_mistake_of_ours() -> None:
 
 
 ASKING = {
-    "policies/releases/semantics.py",
+    "policies/releases/release.py",
     "policies/releases/gates.py",
     "policies/kube_apiserver/validation/decode.py",
     "policies/kinds/registry.py",
