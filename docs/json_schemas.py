@@ -50,9 +50,8 @@ from forewarn.policies.whatif.sweep import Sweep
 from forewarn.webhook.accuracy import AccuracyTable
 from forewarn.webhook.commands.review import Review
 from forewarn.webhook.doctor.report import Checks
-from forewarn.webhook.ui.answers import UiPrediction
+from forewarn.webhook.ui.answers import UiCluster, UiPrediction
 from forewarn.webhook.ui.app import UiFault, UiWarnings
-from forewarn.webhook.ui.pictures import UiCluster
 
 DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "lint": ("`lint` and `audit`", Report),

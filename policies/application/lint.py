@@ -10,7 +10,6 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
 from forewarn.policies.findings import Finding, described, plural
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.lint.charts import Charts
 from forewarn.policies.lint.input import (
     LintRequest,
     as_updates,
@@ -20,6 +19,7 @@ from forewarn.policies.lint.input import (
     read_templates,
     with_schemas,
 )
+from forewarn.policies.lint.rendering import Charts
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.sources.files import MissingFile, PathLike, SourceError, fspath, read_file
@@ -140,7 +140,7 @@ def checked(request: LintRequest, cluster: ClusterSnapshot | None = None) -> Lin
         render(given, request, request.rendering)
     read_templates(given, request)
     if request.before:
-        from forewarn.policies.lint.base import update
+        from forewarn.policies.lint.versions import update
 
         update(given, request.before)
     named = request.config.options._replace(

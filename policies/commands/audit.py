@@ -19,8 +19,7 @@ from forewarn.policies.commands.known_findings import (
 )
 from forewarn.policies.commands.lint import WITH_HEAD
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
-from forewarn.policies.commands.parser import Parser, add_rule_options
-from forewarn.policies.commands.printing import Output, Printed
+from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_options
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.disclosure import Disclose

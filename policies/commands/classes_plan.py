@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.autoscaling import reject_node_templates
-from forewarn.policies.commands.parser import Parser, add_config_option, add_files_option
-from forewarn.policies.commands.printing import answer_in
+from forewarn.policies.commands.parser import Parser, add_config_option, add_files_option, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.simulated import STEPS, loaded_for
 from forewarn.policies.terminal import counting

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.places import verdict_on
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
-from forewarn.policies.commands.parser import duration_between, existing, integer_between
-from forewarn.policies.commands.printing import Output, print_lines
+from forewarn.policies.commands.parser import Output, duration_between, existing, integer_between, print_lines
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.forks import cores

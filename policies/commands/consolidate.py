@@ -14,8 +14,7 @@ from forewarn.policies.commands.cluster_command import (
     loaded,
     options_with_cluster,
 )
-from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import answer_in
+from forewarn.policies.commands.parser import Parser, answer_in
 from forewarn.policies.commands.release import settle
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.render import Painter, plain

@@ -16,8 +16,7 @@ from forewarn.policies.cluster.cache import Origin, age_of
 from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.comment import NoComment, post
 from forewarn.policies.commands.many_clusters import clusters_of, name_of
-from forewarn.policies.commands.parser import Parser, add_config_option, any_duration
-from forewarn.policies.commands.printing import Output, print_lines
+from forewarn.policies.commands.parser import Output, Parser, add_config_option, any_duration, print_lines
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import add_until_option
 from forewarn.policies.config.model import find_config
@@ -107,7 +106,7 @@ def _new_findings(request: DiffRequest) -> int:
     from forewarn.policies.application.lint import checked
     from forewarn.policies.commands.lint import folded, write_report
     from forewarn.policies.evaluation.suppressions import baseline_of, less_baseline
-    from forewarn.policies.lint.base import classes_of
+    from forewarn.policies.lint.versions import classes_of
 
     paths = [os.fspath(path) for path in request.paths] or [os.curdir]
     lint = LintRequest(paths, request.config, request.namespace, rendering=request.rendering)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from types import ModuleType
 
-    from forewarn.policies.commands.printing import Output
+    from forewarn.policies.commands.parser import Output
 
 
 _WIDTH: Final = 100

@@ -16,8 +16,7 @@ from forewarn.policies.commands.cluster_command import (
     loaded,
     options_with_cluster,
 )
-from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import print_lines
+from forewarn.policies.commands.parser import Parser, print_lines
 from forewarn.policies.documents import info, to_dict
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.objects.fields import int32, mapping, text

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.commands.printing import Output
+    from forewarn.policies.commands.parser import Output
     from forewarn.policies.releases.profiles import Extender, Profile, SchedulerConfiguration
 
 OK, _, USAGE = range(3)

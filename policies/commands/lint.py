@@ -13,8 +13,7 @@ from forewarn.policies import VERSION
 from forewarn.policies.application.lint import Lint, checked
 from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.known_findings import FAIL_ON, config_of, read_baseline, write_baseline
-from forewarn.policies.commands.parser import Parser, add_rule_options, existing
-from forewarn.policies.commands.printing import Output, Printed
+from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_options, existing
 from forewarn.policies.commands.release import add_release_options, names_a_release, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import Finding, Severity, cut, one_line, plural, printable
@@ -487,7 +486,7 @@ def _since_base(request: LintRequest, cluster: ClusterSnapshot | None) -> tuple[
     Raises SourceError.
     """
     from forewarn.policies.evaluation.suppressions import baseline_of
-    from forewarn.policies.lint.base import classes_of, commit_directory
+    from forewarn.policies.lint.versions import classes_of, commit_directory
 
     if any(os.path.isabs(path) or path == STDIN for path in request.paths):
         raise SourceError("--base", "needs paths relative to the working directory")

@@ -21,7 +21,7 @@ from forewarn.policies import terminal
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.places import Places, Rejected, verdict_on
 from forewarn.policies.commands.cluster_command import LIVE, Run, Several, answered, is_pattern, status_without_answer
-from forewarn.policies.commands.printing import Output, Printed
+from forewarn.policies.commands.parser import Output, Printed
 from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.process_pool import Lost, pooled

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.cluster.cache import AnswerHead
-    from forewarn.policies.commands.printing import Output
+    from forewarn.policies.commands.parser import Output
     from forewarn.policies.render.clusters import Outcome
 
 T = TypeVar("T")

@@ -14,8 +14,7 @@ from forewarn.policies.commands.autoscaling import (
     configuration,
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
-from forewarn.policies.commands.parser import Parser, add_files_option, integer_between
-from forewarn.policies.commands.printing import Output, Printed, answer_in
+from forewarn.policies.commands.parser import Output, Parser, Printed, add_files_option, answer_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources.files import status_of

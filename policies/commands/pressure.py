@@ -6,8 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands import cluster_command
-from forewarn.policies.commands.parser import Parser, existing
-from forewarn.policies.commands.printing import answer_in
+from forewarn.policies.commands.parser import Parser, answer_in, existing
 from forewarn.policies.commands.release import settle
 from forewarn.policies.objects.fields import InvalidInput
 

@@ -13,8 +13,7 @@ from forewarn.policies.commands.cluster_command import (
     loaded,
     options_with_cluster,
 )
-from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import answer_in
+from forewarn.policies.commands.parser import Parser, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 

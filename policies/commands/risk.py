@@ -21,8 +21,7 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.known_findings import earlier_report, read_report
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
-from forewarn.policies.commands.parser import Parser, integer_between
-from forewarn.policies.commands.printing import Output, Printed, answer_in
+from forewarn.policies.commands.parser import Output, Parser, Printed, answer_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.simulated import add_until_option, loaded_for
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at

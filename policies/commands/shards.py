@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import Cache
-    from forewarn.policies.commands.printing import Output
+    from forewarn.policies.commands.parser import Output
     from forewarn.policies.releases.release import Release
 
 T = TypeVar("T")

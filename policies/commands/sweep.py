@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from forewarn.policies.commands.autoscaling import configuration
 from forewarn.policies.commands.cluster_command import Run, status_of_conditions
 from forewarn.policies.commands.many_clusters import Evaluated
-from forewarn.policies.commands.printing import Output, Printed, answer_in
+from forewarn.policies.commands.parser import Output, Printed, answer_in
 from forewarn.policies.commands.shards import Shard, digest_of, marked, run_options
 from forewarn.policies.commands.simulated import loaded_for
 from forewarn.policies.config.load import contents

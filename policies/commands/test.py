@@ -14,8 +14,7 @@ from forewarn.policies.commands.cluster_command import (
     answered,
     options_with_cluster,
 )
-from forewarn.policies.commands.parser import Parser, add_config_option, integer_between
-from forewarn.policies.commands.printing import Output, answer_in
+from forewarn.policies.commands.parser import Output, Parser, add_config_option, answer_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
 from forewarn.policies.commands.simulated import add_until_option, loaded_for

@@ -24,8 +24,16 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
-from forewarn.policies.commands.parser import Parser, add_files_option, existing, integer_between
-from forewarn.policies.commands.printing import Output, Printed, answer_in, cleaned
+from forewarn.policies.commands.parser import (
+    Output,
+    Parser,
+    Printed,
+    add_files_option,
+    answer_in,
+    cleaned,
+    existing,
+    integer_between,
+)
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.shards import add_shard_option, shard_given
 from forewarn.policies.commands.simulated import (

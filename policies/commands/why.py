@@ -6,8 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from forewarn.policies.commands import cluster_command
-from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import answer_in
+from forewarn.policies.commands.parser import Parser, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.findings import cut
 from forewarn.policies.terminal import counting

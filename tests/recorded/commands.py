@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.commands.cluster_command import answered
 from forewarn.policies.commands.dry_run import run_batch
-from forewarn.policies.commands.parser import Parser
-from forewarn.policies.commands.printing import Output
+from forewarn.policies.commands.parser import Output, Parser
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.simulated import add_runs_options
 from forewarn.policies.findings import plural

@@ -14,8 +14,7 @@ from forewarn.policies.commands.cluster_command import (
     add_output_option,
     use_kubeconfig,
 )
-from forewarn.policies.commands.parser import Parser, duration_between
-from forewarn.policies.commands.printing import Output, print_lines
+from forewarn.policies.commands.parser import Output, Parser, duration_between, print_lines
 from forewarn.policies.documents import to_dict
 from forewarn.policies.sources.files import SourceError
 from forewarn.policies.terminal import as_json, complain

@@ -21,7 +21,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands.cluster_command import Run
-from forewarn.policies.commands.printing import Output
+from forewarn.policies.commands.parser import Output
 from forewarn.webhook.admission.access_reviews import TIMEOUTS, AccessReviews
 from forewarn.webhook.apiserver.client import ApiServer, Timeouts, connect
 from forewarn.webhook.apiserver.typed_client import TypedApi

@@ -28,9 +28,8 @@ from forewarn.policies.whatif.node_bands import zone_of
 from forewarn.policies.whatif.priority_levels import priority_levels
 from forewarn.webhook.http.listening import bind
 from forewarn.webhook.ui.access import Access
-from forewarn.webhook.ui.answers import State
+from forewarn.webhook.ui.answers import State, document_of, of_cluster, pools_of
 from forewarn.webhook.ui.app import create_ui_app
-from forewarn.webhook.ui.pictures import document_of, of_cluster, pools_of
 from forewarn.webhook.ui.processes import Processes, Unanswered
 from forewarn.webhook.ui.questions import is_name
 from forewarn.webhook.ui.server import HOST, serving
