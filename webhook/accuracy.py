@@ -34,16 +34,7 @@ from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, KINDS, POD, SERV
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, items, sequence
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.scheduling.preemption import rank_of
-from forewarn.webhook.workload_accuracy import (
-    LAG,
-    MATCHED,
-    RESULTS,
-    UNKNOWN,
-    Results,
-    WorkloadAccuracy,
-    WorkloadExpectation,
-    workload_expectation_of,
-)
+from forewarn.webhook import workload_accuracy
 
 if TYPE_CHECKING:
     from forewarn.policies.forecast.impact import Impact
@@ -92,7 +83,7 @@ class Expectation(NamedTuple):
     nodes: tuple[str, ...] = ()
     node: str = ""
     victims: tuple[Victim, ...] | None = None
-    whole: WorkloadExpectation | None = None
+    whole: workload_accuracy.WorkloadExpectation | None = None
 
     def __str__(self) -> str:
         where = _or(self.nodes or ((self.node,) if self.node else ()))
@@ -106,7 +97,9 @@ class Act(NamedTuple):
     node: str = ""
 
 
-def expectation_of(subject: ReviewedObject, impact: Impact | None) -> Expectation | WorkloadExpectation | None:
+def expectation_of(
+    subject: ReviewedObject, impact: Impact | None
+) -> Expectation | workload_accuracy.WorkloadExpectation | None:
     """Return the values of a prediction for a later comparison; None without a prediction, or if it cannot be
     compared.
 
@@ -117,9 +110,9 @@ def expectation_of(subject: ReviewedObject, impact: Impact | None) -> Expectatio
     is_pod = subject.object.get("kind") == "Pod"
     if is_pod and subject.operation is not Operation.CREATE:
         return None
-    whole: WorkloadExpectation | None = None
+    whole: workload_accuracy.WorkloadExpectation | None = None
     with suppress(InvalidObject):
-        whole = workload_expectation_of(subject, impact)
+        whole = workload_accuracy.workload_expectation_of(subject, impact)
     first = _of_pod(subject, impact) if is_pod else None
     return whole if first is None else first._replace(whole=whole)
 
@@ -263,8 +256,8 @@ class Accuracy:
         wall: Callable[[], float] = lambda: datetime.now(UTC).timestamp(),
         count_workload: Callable[[str], object] = lambda _: None,
     ) -> None:
-        self._results, self._clock = Results("pod", RESULTS, count, wall), clock
-        self._workloads = WorkloadAccuracy(count_workload, lambda: self._clock(), wall)
+        self._results, self._clock = workload_accuracy.Results("pod", workload_accuracy.RESULTS, count, wall), clock
+        self._workloads = workload_accuracy.WorkloadAccuracy(count_workload, lambda: self._clock(), wall)
         self._lock = Lock()
         self._waiting: OrderedDict[str, _Followed] = OrderedDict()
         self._decided: OrderedDict[str, _Followed] = OrderedDict()
@@ -274,12 +267,12 @@ class Accuracy:
         self._preempted: deque[_Preempted] = deque(maxlen=CHANGES)
         self._not_compared = 0
 
-    def expect(self, expected: Expectation | WorkloadExpectation | None, since: float) -> bool:
+    def expect(self, expected: Expectation | workload_accuracy.WorkloadExpectation | None, since: float) -> bool:
         """Follow the prediction for an admitted object; None counts a prediction that cannot be followed.
 
         Returns False if the object is not followed. A Pod is followed once: by the first prediction.
         """
-        if isinstance(expected, WorkloadExpectation):
+        if isinstance(expected, workload_accuracy.WorkloadExpectation):
             self._workloads.expect(expected, since)
             if expected.key[1] != "Pod":
                 return True
@@ -295,7 +288,7 @@ class Accuracy:
             self._waiting[expected.uid] = _Followed(expected, since)
             if len(self._waiting) > FOLLOWED:
                 self._waiting.popitem(last=False)
-                self._results.end(UNKNOWN)
+                self._results.end(workload_accuracy.UNKNOWN)
             return True
 
     def changed(self, kind: str, before: Any, after: Any) -> None:
@@ -327,7 +320,7 @@ class Accuracy:
                     self._acted(followed, act)
                 elif deleted:
                     del self._waiting[followed.expected.uid]
-                    self._results.end(UNKNOWN)
+                    self._results.end(workload_accuracy.UNKNOWN)
             self._settle()
 
     def settle(self) -> None:
@@ -356,7 +349,7 @@ class Accuracy:
         if followed is not None:
             if followed.placed:  # by a list: how it came to its place was not seen
                 del self._waiting[pod.uid]
-                self._results.end(UNKNOWN)
+                self._results.end(workload_accuracy.UNKNOWN)
             followed.placed = True
         self._note(_Change(now, POD, pod.identity, f"Pod {pod.key}"))
 
@@ -374,7 +367,7 @@ class Accuracy:
             if len(self._decided) > FOLLOWED:
                 self._compare(self._decided.popitem(last=False)[1])
         else:
-            self._results.end(MATCHED)
+            self._results.end(workload_accuracy.MATCHED)
 
     def _settle(self) -> None:
         now = self._clock()
@@ -382,14 +375,14 @@ class Accuracy:
             self._compare(self._decided.popitem(last=False)[1])
         while self._waiting and next(iter(self._waiting.values())).since <= now - PATIENCE:
             self._waiting.popitem(last=False)
-            self._results.end(UNKNOWN)
+            self._results.end(workload_accuracy.UNKNOWN)
 
     def _compare(self, followed: _Followed) -> None:
         expected, act = followed.expected, followed.act
         assert act is not None
         victims = self._victims(act.node, followed.since) if act.outcome == PREEMPTS else []
         if not differs(expected, act, victims):
-            self._results.end(MATCHED)
+            self._results.end(workload_accuracy.MATCHED)
             return
         change = self._change_between(followed, {expected.uid, *(v.uid for v in victims)})
         happened = summary_of(act.outcome, act.node, victims)
@@ -406,7 +399,7 @@ class Accuracy:
         `own`: uids of objects whose changes do not count. Changes after the decision also count, because events can
         arrive late, except those of PodDisruptionBudgets: evictions change PodDisruptionBudgets.
         """
-        since = followed.since - LAG
+        since = followed.since - workload_accuracy.LAG
         for change in reversed(self._changes):
             if change.at < since:
                 return ""

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.commands.cluster_command import (
-    TABLES,
-    Run,
-    add_cluster_option,
-    add_printing_options,
-    loaded,
-    options_with_cluster,
-)
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
@@ -29,14 +22,14 @@ _MODULES: Final = ("sources.cluster", "render.classes", "application.classes", "
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options, run = options_with_cluster(parser, arguments)
+    options, run = cluster_command.options_with_cluster(parser, arguments)
     release = release_of(options, parser)
 
-    def evaluate(run: Run) -> Evaluated:
+    def evaluate(run: cluster_command.Run) -> Evaluated:
         from forewarn.policies.application.classes import classes
         from forewarn.policies.render import classes as text
 
-        levels = classes(settle(loaded(run), release).snapshot())
+        levels = classes(settle(cluster_command.loaded(run), release).snapshot())
         printed = answer_in(
             run.output,
             levels.head,
@@ -62,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         examples=("classes --cluster cluster.json.gz -o markdown", "classes --context 'prod-*'"),
     )
     add = parser.add_argument
-    add_cluster_option(add, several=True)
+    cluster_command.add_cluster_option(add, several=True)
     add_release_options(add)
-    add_printing_options(add, TABLES)
+    cluster_command.add_printing_options(add, cluster_command.TABLES)
     return parser

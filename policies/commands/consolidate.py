@@ -6,14 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.karpenter.disruption import UNDERUTILIZED
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.autoscaling import add_instance_types_option, instance_types_of
-from forewarn.policies.commands.cluster_command import (
-    add_cluster_option,
-    add_printing_options,
-    answered,
-    loaded,
-    options_with_cluster,
-)
 from forewarn.policies.commands.parser import Parser, answer_in
 from forewarn.policies.commands.release import settle
 from forewarn.policies.findings import listed, plural
@@ -36,7 +30,7 @@ _RANDOM: Final = "equal nodes, and NodePools, have a random order"
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
-    options, run = options_with_cluster(parser, arguments)
+    options, run = cluster_command.options_with_cluster(parser, arguments)
     types = instance_types_of(options.instance_types, parser)
 
     def answer() -> int:
@@ -44,12 +38,12 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.cluster.cache import Cache
         from forewarn.policies.releases.release import Release
 
-        cache, objects = collected(run.cluster, lambda collect: loaded(run, Cache(collect=collect)))
+        cache, objects = collected(run.cluster, lambda collect: cluster_command.loaded(run, Cache(collect=collect)))
         result = consolidate(settle(cache, Release()), objects, types, spot_to_spot=options.spot_to_spot)
         answer_in(run.output, result.head, lambda paint: lines(result, paint), lambda: [result.to_dict()]).print()
         return 0
 
-    return answered("whatif consolidate", run.output, answer)
+    return cluster_command.answered("whatif consolidate", run.output, answer)
 
 
 def lines(result: Consolidation, paint: Painter = plain) -> Iterator[str]:
@@ -126,8 +120,8 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     add = parser.add_argument
-    add_cluster_option(add)
+    cluster_command.add_cluster_option(add)
     add_instance_types_option(add, "file with a list of instance types {name, capacity, offerings} and their prices")
     add("--spot-to-spot", action="store_true", help="assume that Karpenter's gate SpotToSpotConsolidation is on")
-    add_printing_options(add)
+    cluster_command.add_printing_options(add)
     return parser

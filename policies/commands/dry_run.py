@@ -14,14 +14,7 @@ from time import time
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, head_of
-from forewarn.policies.commands.cluster_command import (
-    add_cluster_option,
-    add_namespace_option,
-    add_output_option,
-    choose_cluster,
-    loaded,
-    status_of_conditions,
-)
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.parser import Parser, add_admission_option, add_files_option
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config.load import load_limited_resources
@@ -117,7 +110,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     parser = _parser()
     given = parser.parse_args(arguments)
-    run = choose_cluster(given, parser, given.output, required=False)
+    run = cluster_command.choose_cluster(given, parser, given.output, required=False)
     if bool(given.batch) == bool(given.filename):
         parser.error("no manifests given. Fix: pass -f FILE")
     if given.batch and given.fail_on:
@@ -132,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
         if given.batch:
             answer = partial(answer_case, options=options, semantics=release.semantics())
             return run_batch(given.batch, answer, _decode)
-        cache = settle(loaded(run) if run.cluster else Cache(), release)
+        cache = settle(cluster_command.loaded(run) if run.cluster else Cache(), release)
         cache.check_release()
     except (SourceError, InvalidObject) as fault:
         return _complain(fault, status_of(fault))
@@ -159,8 +152,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add_files_option(add, "manifest (file, directory, or -; repeatable)")
-    add_cluster_option(add, required=False)
-    add_namespace_option(add)
+    cluster_command.add_cluster_option(add, required=False)
+    cluster_command.add_namespace_option(add)
     add_admission_option(add)
     validations = "handling of unknown fields, as in kubectl (default: strict)"
     add("--validate", choices=("strict", "warn", "ignore"), default="strict", help=validations)
@@ -168,7 +161,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--fail-on", action="append", choices=("not-evaluated",), default=[], help=never)
     add("--batch", metavar="CASES", help=argparse.SUPPRESS)  # recorded cases, see CONTRIBUTING.md
     add_release_options(add)
-    add_output_option(add)
+    cluster_command.add_output_option(add)
     return parser
 
 
@@ -271,7 +264,7 @@ def _report_others(others: Counter[str], fail_on: Sequence[str], *, none: bool) 
     evaluated = listed([judged.rpartition("/")[2] for judged in _EVALUATED], _SHOWN)
     notice = f"{plural(others.total(), 'object')} not evaluated: {kinds}; dry-run evaluates {evaluated}"
     _complain(notice, REFUSED)
-    return status_of_conditions(["not-evaluated"], fail_on) or (FAILED if none else ACCEPTED)
+    return cluster_command.status_of_conditions(["not-evaluated"], fail_on) or (FAILED if none else ACCEPTED)
 
 
 def _warn(subject: ReviewedObject, minor: int | None) -> None:

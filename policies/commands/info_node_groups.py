@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import NO_TEMPLATE, Discovery, GroupCache, Pool
 from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.autoscaling import reject_node_templates
-from forewarn.policies.commands.cluster_command import (
-    add_cluster_option,
-    add_printing_options,
-    answered,
-    loaded,
-    options_with_cluster,
-)
 from forewarn.policies.commands.parser import Parser, print_lines
 from forewarn.policies.documents import info, to_dict
 from forewarn.policies.findings import cut, one_line, plural
@@ -42,13 +36,13 @@ _LONGEST = 100
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
-    _, run = options_with_cluster(_parser(), arguments)
-    return answered("info node-groups", run.output, lambda: _answer(run))
+    _, run = cluster_command.options_with_cluster(_parser(), arguments)
+    return cluster_command.answered("info node-groups", run.output, lambda: _answer(run))
 
 
 def _answer(run: Run) -> int:
     cache = GroupCache()
-    snapshot = loaded(run, cache).snapshot().scheduling
+    snapshot = cluster_command.loaded(run, cache).snapshot().scheduling
     for obj in (obj for source in run.cluster for obj in objects_of(source, "node_groups")):
         cache.add(obj)
     groups = groups_of(cache.discovery, snapshot)
@@ -153,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
         examples=("info node-groups --cluster cluster.json.gz", "info node-groups -o json"),
     )
     add = parser.add_argument
-    add_cluster_option(add)
+    cluster_command.add_cluster_option(add)
     reject_node_templates(add, "this command shows the groups of the cluster; whatif, risk and predict use your FILE")
-    add_printing_options(add, ("text", "json"))
+    cluster_command.add_printing_options(add, ("text", "json"))
     return parser

@@ -5,14 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.commands.cluster_command import (
-    add_cluster_option,
-    add_namespace_option,
-    add_printing_options,
-    answered,
-    loaded,
-    options_with_cluster,
-)
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.parser import Parser, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
@@ -29,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     from forewarn.policies.whatif.resize import GATE
 
     parser = _parser()
-    options, run = options_with_cluster(parser, arguments)
+    options, run = cluster_command.options_with_cluster(parser, arguments)
     if not options.requests and not options.limits:
         parser.error("no new resources given. Fix: pass --requests, --limits or both")
     preempts = options.feature_gates.pop(GATE, False)
@@ -42,13 +35,13 @@ def main(arguments: Sequence[str]) -> int:
 
         namespace, name = namespace_and_name(options.name, options.namespace)
         pods = StoredPods(namespace)
-        settle(loaded(run, pods.cache), release)
+        settle(cluster_command.loaded(run, pods.cache), release)
         request = ResizeRequest(name, options.requests, options.limits, options.container, namespace, preempts)
         result = resize(pods, request)
         answer_in(run.output, result.head, lambda _: resize_lines(result), lambda: [result.to_dict()]).print()
         return OK
 
-    return answered("whatif resize", run.output, answer)
+    return cluster_command.answered("whatif resize", run.output, answer)
 
 
 def _amounts(value: str) -> dict[str, str]:
@@ -83,8 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     add("-c", "--container", default="", metavar="NAME", help="container (default: all containers)")
     add("--requests", type=_amounts, default={}, metavar="cpu=N,memory=N", help="new requests")
     add("--limits", type=_amounts, default={}, metavar="cpu=N,memory=N", help="new limits")
-    add_cluster_option(add)
+    cluster_command.add_cluster_option(add)
     add_release_options(add)
-    add_namespace_option(add)
-    add_printing_options(add)
+    cluster_command.add_namespace_option(add)
+    cluster_command.add_printing_options(add)
     return parser

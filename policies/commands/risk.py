@@ -6,18 +6,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.autoscaling import (
     add_arrival_options,
     add_autoscaling_options,
     autoscaling_of,
-)
-from forewarn.policies.commands.cluster_command import (
-    PAGES,
-    Run,
-    add_cluster_option,
-    add_printing_options,
-    add_since_option,
-    options_with_cluster,
 )
 from forewarn.policies.commands.known_findings import earlier_report, read_report
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
@@ -45,14 +38,14 @@ _MODULES: Final = ("sources.cluster", "render.risk", "application.whatif", "simu
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = argument_parser()
-    options, run = options_with_cluster(parser, arguments)
+    options, run = cluster_command.options_with_cluster(parser, arguments)
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
     try:
         previous = read_report(options.since, of_several=bool(run.several))
     except ValueError as fault:
         return complain("risk", fault, USAGE)
 
-    def evaluate(run: Run) -> Evaluated:
+    def evaluate(run: cluster_command.Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster, with_node_groups
         from forewarn.policies.application.whatif import Workloads, risk
 
@@ -133,7 +126,7 @@ def argument_parser() -> argparse.ArgumentParser:
         examples=("risk --class gold --fail-on loss -o html=risk.html", "risk --context 'prod-*'"),
     )
     add = parser.add_argument
-    add_cluster_option(add, several=True)
+    cluster_command.add_cluster_option(add, several=True)
     add_autoscaling_options(add)
     add_arrival_options(add)
     add_release_options(add)
@@ -148,7 +141,7 @@ def argument_parser() -> argparse.ArgumentParser:
         "nodes (lasting-loss)"
     )
     add("--fail-on", choices=("loss", "lasting-loss"), help=help_text)
-    add_since_option(add)
+    cluster_command.add_since_option(add)
     add("-v", "--verbose", action="store_true", help="print the details of each workload instead of a table")
-    add_printing_options(add, PAGES)
+    cluster_command.add_printing_options(add, cluster_command.PAGES)
     return parser

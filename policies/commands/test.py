@@ -6,14 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.autoscaling import reject_node_templates
-from forewarn.policies.commands.cluster_command import (
-    add_cluster_option,
-    add_namespace_option,
-    add_printing_options,
-    answered,
-    options_with_cluster,
-)
 from forewarn.policies.commands.parser import Output, Parser, add_config_option, answer_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
@@ -36,7 +30,7 @@ MAX_CASES: Final = 100
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0 if all are met, 1 for a violation, 2 for wrong usage, 3 without a result."""
     parser = _parser()
-    options, run = options_with_cluster(parser, arguments)
+    options, run = cluster_command.options_with_cluster(parser, arguments)
     release, shard = release_of(options, parser), shard_given(options.shard, run.output, parser)
     options.until = options.until or DEFAULT_UNTIL
 
@@ -65,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         write_results(result, run.output)
         return status_of(result)
 
-    return answered("test", run.output, answer)
+    return cluster_command.answered("test", run.output, answer)
 
 
 def _identity(request: ExpectationsRequest) -> dict[str, Any]:
@@ -109,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("paths", nargs="+", metavar="EXPECTATIONS", help="files or directories")
-    add_cluster_option(add)
+    cluster_command.add_cluster_option(add)
     add_config_option(add)
     add_release_options(add)
     reject_node_templates(add, "expectations are about the nodes that exist; use `forewarn whatif`")
@@ -117,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     help_text = f"maximum number of cases of one expectation (default: {MAX_CASES})"
     add("--most", type=integer_between(1, 100_000), default=MAX_CASES, metavar="N", help=help_text)
     add("--allow-empty", action="store_true", help="accept expectations that select no Pod (default: exit with 3)")
-    add_namespace_option(add)
+    cluster_command.add_namespace_option(add)
     add_shard_option(add)
-    add_printing_options(add, FORMATS)
+    cluster_command.add_printing_options(add, FORMATS)
     return parser

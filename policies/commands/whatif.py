@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import forewarn  # imports requests when they are used
 from forewarn.policies.application.simulated import DEFAULT_AWAY, DEFAULT_UNTIL, MAX_ADDED
+from forewarn.policies.commands import cluster_command, simulated
 from forewarn.policies.commands.autoscaling import (
     add_arrival_options,
     add_autoscaling_options,
     autoscaling_of,
     configuration,
-)
-from forewarn.policies.commands.cluster_command import (
-    PAGES,
-    Run,
-    add_cluster_option,
-    add_color_option,
-    add_namespace_option,
-    add_output_option,
-    failures_of,
-    options_with_cluster,
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import (
@@ -36,14 +27,6 @@ from forewarn.policies.commands.parser import (
 )
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.shards import add_shard_option, shard_given
-from forewarn.policies.commands.simulated import (
-    STEPS,
-    add_runs_options,
-    add_until_option,
-    loaded_for,
-    simulated_time,
-    simulated_until,
-)
 from forewarn.policies.commands.sweep import HAPPENINGS, HEADS_OF_EACH, SweepRequest, evaluate_sweep
 from forewarn.policies.findings import duration
 from forewarn.policies.terminal import counting, print_faults
@@ -69,7 +52,7 @@ DRAWN: Final = ("html", "svg")
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
-    options, run = options_with_cluster(argument_parser(), arguments)
+    options, run = cluster_command.options_with_cluster(argument_parser(), arguments)
     parser = options.own
     check_request(options, parser)
     _check(options, run.output.form, parser)
@@ -93,20 +76,20 @@ def main(arguments: Sequence[str]) -> int:
         )
     from forewarn.policies.render.whatif import HEADS, row
 
-    def evaluate(run: Run) -> Evaluated:
+    def evaluate(run: cluster_command.Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster, with_node_groups
         from forewarn.policies.application.whatif import whatif
 
-        cache = loaded_for(run, options.config, release)
+        cache = simulated.loaded_for(run, options.config, release)
         cluster = Cluster(cache, configuration(options.config), run.cluster)
         settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
         drawn = run.output.form in DRAWN
-        with counting("simulating", run.errors, STEPS) as show:
+        with counting("simulating", run.errors, simulated.STEPS) as show:
             result = whatif(
                 cluster, request, until=options.until, autoscaling=settings, nodes_over_time=drawn, progress=show
             )
         print_faults("whatif", result.faults, run.errors)
-        failures = [] if result.faults else failures_of(result.conditions, options.fail_on)
+        failures = [] if result.faults else cluster_command.failures_of(result.conditions, options.fail_on)
         status, cells = FAILED if result.faults else len(failures), row(result.answer.of_upgrade)
         return Evaluated(
             status, [*cells[3::-1], cells[4]], cells, _printed(result, run.output, timeline=options.timeline), failures
@@ -122,7 +105,7 @@ def _check(options: argparse.Namespace, form: str, parser: argparse.ArgumentPars
     sweep = bool(getattr(options, "each", None))
     if not sweep and getattr(options, "shard", None):
         parser.error("--shard goes with --each. Fix: pass --each node or --each zone")
-    if sweep and (form not in PAGES or options.timeline or {"quota", "blocked"} & {*options.fail_on}):
+    if sweep and (form not in cluster_command.PAGES or options.timeline or {"quota", "blocked"} & {*options.fail_on}):
         parser.error(
             "--each goes with -o text, json, markdown and html, without --timeline and --fail-on quota and blocked"
         )
@@ -172,11 +155,11 @@ SCOPES: Final = {"node": "one or more nodes", "zone": "one zone", "pool": "LABEL
 
 def _common_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_cluster_option(add, several=True)
+    cluster_command.add_cluster_option(add, several=True)
     add_release_options(add)
-    add_until_option(add, "; more for an upgrade, restart or DaemonSet")
-    add_namespace_option(add)
-    add_output_option(add, FORMATS)
+    simulated.add_until_option(add, "; more for an upgrade, restart or DaemonSet")
+    cluster_command.add_namespace_option(add)
+    cluster_command.add_output_option(add, FORMATS)
     add("--timeline", action="store_true", help="also show all events in order")
     help_text = (
         "exit with 1 after fewer replicas, more Pending Pods, a preemption, a violated PDB, a rejection by a "
@@ -185,7 +168,7 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     add("--fail-on", action="append", choices=(*HAPPENINGS, "quota", "blocked"), default=[], help=help_text)
     add_autoscaling_options(add)
     add_arrival_options(add)
-    add_color_option(add)
+    cluster_command.add_color_option(add)
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -278,9 +261,9 @@ def _of_nodes(add: _Add) -> None:
     help_text = "number of new nodes that are added first; each one replaces an old node"
     argument("--max-surge", type=integer_between(1, 100_000), metavar="N", help=help_text)
     help_text = f"time until a drained node returns, or a new node is ready (default: {duration(DEFAULT_AWAY)})"
-    argument("--away", type=simulated_time, default=DEFAULT_AWAY, metavar="DURATION", help=help_text)
+    argument("--away", type=simulated.simulated_time, default=DEFAULT_AWAY, metavar="DURATION", help=help_text)
     help_text = "delete the remaining Pods of a node after this time, regardless of PDBs (default: wait)"
-    argument("--drain-timeout", type=simulated_until, default=0.0, metavar="DURATION", help=help_text)
+    argument("--drain-timeout", type=simulated.simulated_until, default=0.0, metavar="DURATION", help=help_text)
     argument = add(
         "add",
         "nodes are added",
@@ -352,7 +335,7 @@ def _of_manifests(add: _Add) -> None:
     )
     add_files_option(argument, f"{_FILE}, applied at time 0")
     argument("--events", type=existing, metavar="FILE", help=FORM)
-    add_runs_options(argument)
+    simulated.add_runs_options(argument)
 
 
 _FILE: Final = "manifest (file or directory, repeatable)"

@@ -9,14 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, ObjectRef, Problem, Severity, cut, plural, quote
-from forewarn.policies.kinds.registry import (
-    BY_GROUP_KIND,
-    DEPLOYMENT,
-    GROUP_TEMPLATES,
-    POD_GROUP,
-    PRIORITY_CLASS,
-    removed_version,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.priority import already_default
 from forewarn.policies.light import later
 from forewarn.policies.objects.fields import ApiObject, at, group_kind, list_at
@@ -63,7 +56,7 @@ def autoscaler_cutoff(context: Context) -> int:
 
 
 def _of_apply(context: Context) -> int:
-    deployments = context.of_kind(DEPLOYMENT)
+    deployments = context.of_kind(registry.DEPLOYMENT)
     return min((value for deployment in deployments for value in _flags(deployment.object)), default=_DEFAULT)
 
 
@@ -326,9 +319,9 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
     version = subject.object.get("apiVersion")
     if not subject.object:
         yield from diagnostics("removed-api-version", context)
-    elif group_kind(subject.object) != PRIORITY_CLASS:
+    elif group_kind(subject.object) != registry.PRIORITY_CLASS:
         kind = subject.object.get("kind")
-        removed = removed_version(version, kind, context.minor)
+        removed = registry.removed_version(version, kind, context.minor)
         if removed:
             message = f"no {kind} in version {quote(str(version))}: Kubernetes 1.{removed.minor} removed it"
             yield Problem(message, ("apiVersion",), f"write apiVersion: {removed.replacement}{removed.also}")
@@ -571,11 +564,11 @@ def _groups_naming(name: str, context: Context) -> Iterator[ObjectRef]:
     if context.cluster is None:
         return
     tables: dict[str, Mapping[tuple[str, str], PodGroup | GroupTemplates]] = {
-        POD_GROUP: context.cluster.objects.pod_groups,
-        GROUP_TEMPLATES: context.cluster.objects.group_templates,
+        registry.POD_GROUP: context.cluster.objects.pod_groups,
+        registry.GROUP_TEMPLATES: context.cluster.objects.group_templates,
     }
     for kind, table in tables.items():
-        spec = BY_GROUP_KIND[kind]
+        spec = registry.BY_GROUP_KIND[kind]
         for group in table.values():
             if name in group.class_names:
                 yield ObjectRef(spec.api_version, spec.kind, group.namespace, group.name)

@@ -15,18 +15,7 @@ from forewarn.policies.findings import Finding, one_line
 from forewarn.policies.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
 from forewarn.policies.sources.files import MissingFile, SourceError
 from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS
-from forewarn.webhook.apiserver.client import (
-    DEFAULT_TIMEOUTS,
-    ApiError,
-    ApiServer,
-    Timeouts,
-    UnknownContext,
-    connect,
-    contexts,
-    current_context,
-    impersonated_user,
-    mapping,
-)
+from forewarn.webhook.apiserver import client
 
 if TYPE_CHECKING:
     from forewarn.policies.sources.cluster import Written
@@ -55,7 +44,7 @@ _NODE_CLAIMS: Final = KindSpec("karpenter.sh/v1", "NodeClaim", "nodeclaims", "")
 _MAX_CLAIMS: Final = 20_000
 _MAX_AUTOSCALERS: Final = 20_000
 _NOT_READ: Final = (403, 404)
-_SHORT: Final = Timeouts(10.0, 10.0, 20.0)
+_SHORT: Final = client.Timeouts(10.0, 10.0, 20.0)
 _NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
@@ -64,7 +53,7 @@ class Live:
 
     def __call__(self, context: str = "") -> Iterator[dict[str, Any]]:
         """All objects that forewarn reads, from a context (default: the current one). Raises SourceError."""
-        api = ApiServer(partial(connect, context))
+        api = client.ApiServer(partial(client.connect, context))
         yield from read_all(api, _name(context))
         yield from version_of(api)
 
@@ -73,14 +62,14 @@ class Live:
 
         Names the impersonated user, because the user may see only a part of the cluster.
         """
-        name, user = context or current_context(), impersonated_user(context)
+        name, user = context or client.current_context(), client.impersonated_user(context)
         return f"{f'context {name}' if name else 'the cluster of this Pod'}{f' as {user}' if user else ''}"
 
     def contexts(self, context: str = "") -> list[str]:  # noqa: ARG002  (the signature of a source's attributes)
         """The names of the kubeconfig's contexts. Raises SourceError."""
         try:
-            return contexts()
-        except ApiError as error:
+            return client.contexts()
+        except client.ApiError as error:
             raise SourceError("", error.problem) from None
 
     def events(self, context: str, namespace: str, name: str) -> Iterator[dict[str, Any]]:
@@ -94,7 +83,7 @@ class Live:
         about = f"involvedObject.namespace={namespace},involvedObject.name={name}"
         if not namespace:
             about = f"involvedObject.kind=Node,involvedObject.name={name}"
-        api, query = ApiServer(partial(connect, context)), {"fieldSelector": about} if name else {}
+        api, query = client.ApiServer(partial(client.connect, context)), {"fieldSelector": about} if name else {}
         left = MAX_EVENTS if name else MAX_PER_NAMESPACE
         while left > 0:
             try:
@@ -103,7 +92,7 @@ class Live:
                     {**query, "limit": str(MAX_EVENTS)},
                     timeouts=_SHORT,
                 )
-            except ApiError as error:
+            except client.ApiError as error:
                 raise SourceError(
                     _name(context), f"cannot list events: {error}" if error.status else error.problem
                 ) from None
@@ -112,7 +101,7 @@ class Live:
                 if isinstance(obj, dict):
                     yield {**obj, "apiVersion": "v1", "kind": "Event"}
             left -= MAX_EVENTS
-            following = mapping(page.get("metadata")).get("continue")
+            following = client.mapping(page.get("metadata")).get("continue")
             if not isinstance(following, str) or not following:
                 return
             query["continue"] = following
@@ -121,7 +110,7 @@ class Live:
 
     def definitions(self, context: str) -> Iterator[dict[str, Any]]:
         """The CustomResourceDefinitions; none without permission to list them. Raises SourceError."""
-        objects = _optional(ApiServer(partial(connect, context)), _name(context), (_DEFINITIONS,))
+        objects = _optional(client.ApiServer(partial(client.connect, context)), _name(context), (_DEFINITIONS,))
         yield from (obj for obj in objects if isinstance(obj.get("spec"), dict))
 
     def report_writer(self, context: str) -> Callable[[Sequence[Finding]], Written]:
@@ -133,19 +122,19 @@ class Live:
         from forewarn.webhook.apiserver.open_reports import found_of, is_served, write_reports
         from forewarn.webhook.apiserver.typed_client import ObjectApiError, TypedApi
 
-        api = TypedApi(ApiServer(partial(connect, context)), DEFAULT_TIMEOUTS)
+        api = TypedApi(client.ApiServer(partial(client.connect, context)), client.DEFAULT_TIMEOUTS)
         try:
             if not is_served(api):
                 raise SourceError(
                     _name(context), f"the cluster does not serve {API_VERSION}. Fix: install the CRDs of OpenReports"
                 )
-        except (ApiError, ObjectApiError) as error:
+        except (client.ApiError, ObjectApiError) as error:
             raise SourceError(_name(context), one_line(str(error))) from None
 
         def write(findings: Sequence[Finding]) -> Written:
             try:
                 return write_reports(api, [found_of(finding) for finding in findings])
-            except (ApiError, ObjectApiError) as error:
+            except (client.ApiError, ObjectApiError) as error:
                 raise SourceError(_name(context), f"cannot write reports: {one_line(str(error))}") from None
 
         return write
@@ -159,43 +148,45 @@ class Live:
                 if (yield from _listed(api, context, resource, (404,))):
                     return
 
-        api = ApiServer(partial(connect, context))
+        api = client.ApiServer(partial(client.connect, context))
         return islice(of_first_version(), MAX_BUFFERS + 1)
 
     def autoscalers(self, context: str) -> Iterator[dict[str, Any]]:
         """The HorizontalPodAutoscalers of the cluster. Raises SourceError."""
-        return _listed(ApiServer(partial(connect, context)), context, _AUTOSCALERS, ())
+        return _listed(client.ApiServer(partial(client.connect, context)), context, _AUTOSCALERS, ())
 
     def autoscalers_if_permitted(self, context: str) -> Iterator[dict[str, Any]]:
         """The HorizontalPodAutoscalers; none without permission. Raises SourceError."""
-        return islice(_listed(ApiServer(partial(connect, context)), context, _AUTOSCALERS), _MAX_AUTOSCALERS)
+        return islice(
+            _listed(client.ApiServer(partial(client.connect, context)), context, _AUTOSCALERS), _MAX_AUTOSCALERS
+        )
 
     def node_groups(self, context: str) -> Iterator[dict[str, Any]]:
         """The ConfigMaps of cluster-autoscaler, objects of Cluster API, and NodePools; none without permission or if
         they are not served. Raises SourceError."""
-        api = ApiServer(partial(connect, context))
+        api = client.ApiServer(partial(client.connect, context))
         for name in (STATUS, PRIORITIES):
             try:
                 config_map = api.get(f"{_CONFIG_MAPS}/{name}", timeouts=_SHORT)
                 yield {**config_map, "apiVersion": "v1", "kind": "ConfigMap"}
-            except ApiError as error:
+            except client.ApiError as error:
                 if error.status not in _NOT_READ:
                     raise _fault(_name(context), _CONFIG_MAP, error) from None
         yield from islice(chain.from_iterable(_listed(api, context, kind) for kind in _MACHINES), MAX_GROUPS)
 
     def node_claims(self, context: str) -> Iterator[dict[str, Any]]:
         """The NodeClaims of Karpenter; none without permission or if they are not served. Raises SourceError."""
-        return islice(_listed(ApiServer(partial(connect, context)), context, _NODE_CLAIMS), _MAX_CLAIMS)
+        return islice(_listed(client.ApiServer(partial(client.connect, context)), context, _NODE_CLAIMS), _MAX_CLAIMS)
 
 
 def _listed(
-    api: ApiServer, context: str, resource: KindSpec, not_read: Container[int] = _NOT_READ
+    api: client.ApiServer, context: str, resource: KindSpec, not_read: Container[int] = _NOT_READ
 ) -> Generator[dict[str, Any], None, bool]:
     """Yield a kind's objects; false for a status in `not_read`: not served or not permitted. Raises SourceError."""
     try:
         for page in api.pages(resource, consistent=False, timeouts=_SHORT):
             yield from page.objects
-    except ApiError as error:
+    except client.ApiError as error:
         if error.status in not_read:
             return False
         raise _fault(_name(context), resource, error) from None
@@ -209,7 +200,7 @@ def _name(context: str) -> str:
     return f"live:{context}" if context else "live"
 
 
-def read_all(api: ApiServer, name: str) -> Iterator[dict[str, Any]]:
+def read_all(api: client.ApiServer, name: str) -> Iterator[dict[str, Any]]:
     """Every object that forewarn reads, kind by kind; an empty list for a kind without objects.
 
     `name`: the source in errors. Raises SourceError.
@@ -223,13 +214,13 @@ def read_all(api: ApiServer, name: str) -> Iterator[dict[str, Any]]:
             for page in api.pages(resource, consistent=False):
                 count += len(page.objects)
                 yield from page.objects
-        except ApiError as error:
+        except client.ApiError as error:
             raise _fault(name, resource, error) from None
         if not count:
             yield empty_list(resource)
 
 
-def _optional(api: ApiServer, name: str, together: Sequence[KindSpec]) -> list[dict[str, Any]]:
+def _optional(api: client.ApiServer, name: str, together: Sequence[KindSpec]) -> list[dict[str, Any]]:
     """Return the objects of several kinds that are only useful together.
 
     Empty lists for all kinds if the API server does not serve one of them; nothing if permission to list one is
@@ -241,7 +232,7 @@ def _optional(api: ApiServer, name: str, together: Sequence[KindSpec]) -> list[d
         try:
             for page in api.pages(resource, consistent=False):
                 result += page.objects
-        except ApiError as error:
+        except client.ApiError as error:
             if error.status == 404:
                 return [empty_list(item) for item in together]
             if error.status == 403:
@@ -252,20 +243,20 @@ def _optional(api: ApiServer, name: str, together: Sequence[KindSpec]) -> list[d
     return result
 
 
-def version_of(api: ApiServer, **more: str) -> Iterator[dict[str, Any]]:
+def version_of(api: client.ApiServer, **more: str) -> Iterator[dict[str, Any]]:
     """Yield an object with the fields `more` and, if available, the API server's version in the form of `kubectl
     version -o json`; nothing without fields.
     """
     fields: dict[str, Any] = dict(more)
-    with suppress(ApiError):
+    with suppress(client.ApiError):
         version = api.get("/version")
         fields |= {"serverVersion": version} if version.get("gitVersion") else {}
     if fields:
         yield {"apiVersion": "forewarn.dev/v1", "kind": "Version", **fields}
 
 
-def _fault(name: str, resource: KindSpec, error: ApiError) -> SourceError:
-    if isinstance(error, UnknownContext):
+def _fault(name: str, resource: KindSpec, error: client.ApiError) -> SourceError:
+    if isinstance(error, client.UnknownContext):
         return MissingFile("", error.problem)
     fix = ". Fix: allow this user to list them in all namespaces" if error.status == 403 else ""
     return SourceError(name, f"cannot list {resource.name}: {error}{fix}" if error.status else error.problem)

@@ -8,12 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.commands.cluster_command import (
-    add_color_option,
-    add_context_options,
-    add_output_option,
-    use_kubeconfig,
-)
+from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.parser import Output, Parser, duration_between, print_lines
 from forewarn.policies.documents import to_dict
 from forewarn.policies.sources.files import SourceError
@@ -63,7 +58,7 @@ _STYLES: Final = {Status.OK: "good", Status.PROBLEM: "error", Status.WARNING: "w
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 no problems, 1 problems, 2 wrong usage, 3 no response."""
     options = _parser().parse_args(arguments)
-    use_kubeconfig(options)
+    cluster_command.use_kubeconfig(options)
     try:
         api = ApiServer(partial(connect, options.context))
         version, ahead = _version(api, min(options.timeout, 10.0))
@@ -119,11 +114,11 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0: no problems. 1: problems. 2: wrong usage. 3: the API server does not answer.",
     )
     add = parser.add_argument
-    add_context_options(add)
+    cluster_command.add_context_options(add)
     help_text = "namespace for the dry run of a Deployment (default: default)"
     add("-n", "--namespace", default="default", metavar="NAME", help=help_text)
-    add_output_option(add)
+    cluster_command.add_output_option(add)
     limit = duration_between(1, _MAX_SECONDS)
     add("--timeout", type=limit, default=_SECONDS, metavar="DURATION", help="time limit for all checks (default: 30s)")
-    add_color_option(add)
+    cluster_command.add_color_option(add)
     return parser

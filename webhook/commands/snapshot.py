@@ -25,16 +25,9 @@ from forewarn.policies.controllers.replica_set import POD_DELETION_COST
 from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import AUTOSCALER, NODE, POD, POD_TEMPLATE_PATHS, listed_as_empty
 from forewarn.policies.kubelet.pods import CONFIG_SOURCE
+from forewarn.policies.objects import storage
 from forewarn.policies.objects.fields import at, group_kind
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION
-from forewarn.policies.objects.storage import (
-    BETA_STORAGE_CLASS,
-    BIND_COMPLETED,
-    DEFAULT_CLASS,
-    EXTENDED_RESOURCE_CLAIM,
-    MIGRATED_PLUGINS,
-    SELECTED_NODE,
-)
 from forewarn.policies.objects.workload import REDACTED
 from forewarn.policies.sources.files import SourceError, output_file, reason, status_of
 from forewarn.policies.terminal import complain, is_about_output, print_notice, progress
@@ -58,15 +51,15 @@ _READ_GROUPS: Final = (
 """Prefixes of annotations that forewarn reads: its own, and those of Deployments and autoscalers."""
 _READ: Final = frozenset(
     (
-        BETA_STORAGE_CLASS,
-        BIND_COMPLETED,
+        storage.BETA_STORAGE_CLASS,
+        storage.BIND_COMPLETED,
         CONFIG_SOURCE,
-        EXTENDED_RESOURCE_CLAIM,
-        MIGRATED_PLUGINS,
+        storage.EXTENDED_RESOURCE_CLAIM,
+        storage.MIGRATED_PLUGINS,
         MIRROR_ANNOTATION,
         POD_DELETION_COST,
-        SELECTED_NODE,
-        *DEFAULT_CLASS,
+        storage.SELECTED_NODE,
+        *storage.DEFAULT_CLASS,
     )
 )
 """Annotations that Kubernetes' components read. Their values are names of classes, nodes and plugins, or numbers."""

@@ -39,18 +39,9 @@ from forewarn.policies.render import plain
 from forewarn.policies.render.classes import render_plan
 from forewarn.policies.render.head import after_verdict, on_page
 from forewarn.policies.render.headroom import render as headroom_lines
+from forewarn.policies.render.html import pages
 from forewarn.policies.render.html.elements import Page, display_text, element, section
 from forewarn.policies.render.html.nodes import node_data
-from forewarn.policies.render.html.pages import (
-    arrivals,
-    audit_page,
-    headroom_page,
-    preemptions_of,
-    pressure_page,
-    risk_page,
-    sweep_page,
-    whatif_page,
-)
 from forewarn.policies.render.prediction import lines
 from forewarn.policies.render.why import lines as why_lines
 from forewarn.policies.scheduling.bulk import prepare_for_all
@@ -140,9 +131,9 @@ def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]
     every = [(placement, prediction) for placement in applied.placed for prediction in placement.predictions]
     names = list(dict.fromkeys(prediction.node for _, prediction in every if prediction.node))[:_MAX_NODES]
     shown = [band for band in every if band[1].node in names]
-    preemptions = list(preemptions_of(shown, cluster))
+    preemptions = list(pages.preemptions_of(shown, cluster))
     going = {victim.identity for _, prediction in shown for victim in prediction.victims}
-    bands = NodeBands(Placed(cluster, arrivals(shown), going, names), preemptions)
+    bands = NodeBands(Placed(cluster, pages.arrivals(shown), going, names), preemptions)
     return node_data(bands, preemptions, between=False)
 
 
@@ -152,7 +143,7 @@ def touched(result: PredictResult) -> list[UiVictim]:
     Skips victims that are already terminating.
     """
     every = ((placement, prediction) for placement in result.applied.placed for prediction in placement.predictions)
-    preemptions = preemptions_of(every, result.cluster, result.groups)
+    preemptions = pages.preemptions_of(every, result.cluster, result.groups)
     return [_victim(preemption) for preemption in islice(preemptions, _MAX_VICTIMS)]
 
 
@@ -365,7 +356,7 @@ class State(NamedTuple):
             nodes_over_time=True,
             progress=_progress_of(print_notice),
         )
-        page = whatif_page(result.answer, result.class_change, result.notes)
+        page = pages.whatif_page(result.answer, result.class_change, result.notes)
         return _answer(self._on_page(page, result.head), result.to_dict(), command)
 
     def each(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
@@ -374,7 +365,7 @@ class State(NamedTuple):
         sweep = whatif_each(
             Cluster(self.cache, self.config), question["change"], autoscaling=self.autoscaling, progress=progress
         )
-        return _answer(self._on_page(sweep_page(sweep), sweep.head), sweep.to_dict())
+        return _answer(self._on_page(pages.sweep_page(sweep), sweep.head), sweep.to_dict())
 
     def risk(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the risks of workloads."""
@@ -389,7 +380,7 @@ class State(NamedTuple):
         )
         if not risks.workloads and str(workloads):
             raise Unanswered(f"no running workload{workloads}")
-        return _answer(self._on_page(risk_page(risks), risks.head), risks.to_dict())
+        return _answer(self._on_page(pages.risk_page(risks), risks.head), risks.to_dict())
 
     def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn audit`."""
@@ -398,7 +389,7 @@ class State(NamedTuple):
             autoscaling=self.autoscaling,
             progress=_counting("checking the objects", "restarts", print_notice),
         )
-        page = audit_page(
+        page = pages.audit_page(
             result.findings,
             result.objects,
             len(result.cluster.pods),
@@ -413,7 +404,7 @@ class State(NamedTuple):
         (obj,) = workloads_of(self.cache.snapshot(), [fields.pop("workload")], fields["namespace"])
         request = HeadroomRequest([obj], autoscaling=self.autoscaling, options=self.config.options, **fields)
         result = headroom(self.cache.snapshot(), request, read_buffers(self.sources, self.buffers))
-        page = headroom_page(result.objects[0].headroom, result.cluster)
+        page = pages.headroom_page(result.objects[0].headroom, result.cluster)
         if request.placeholders:
             page = _with_lines(page, headroom_lines(result.objects[0]))
         count = [f"--placeholders={request.placeholders}"] if request.placeholders else []
@@ -450,7 +441,7 @@ class State(NamedTuple):
             fields["shutdown"] = periods(fields["shutdown"])
         pods = NodePods(fields["node"])
         result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
-        return _answer(on_page(pressure_page(result), result.head), result.to_dict())
+        return _answer(on_page(pages.pressure_page(result), result.head), result.to_dict())
 
     def consolidate(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return the nodes that Karpenter removes next."""
