@@ -84,7 +84,7 @@ KINDS: Final = (
     _storage("PersistentVolumeClaim", "persistentvolumeclaims", "claims", "v1")._replace(
         namespaced=True, is_applied=True
     ),
-    KindSpec("v1", "Service", "services", "pod_spec:Service", "services"),
+    KindSpec("v1", "Service", "services", "pod:Service", "services"),
     _workload("v1", "ReplicationController", "replicationcontrollers"),
     _workload("v1", "PodTemplate", "podtemplates", "template"),
     _workload("apps/v1", "Deployment", "deployments"),
@@ -105,15 +105,15 @@ def _devices(view: str, plural: str, table: str, *, namespaced: bool) -> KindSpe
 
 
 DEVICES: Final = (
-    _devices("devices:DeviceClass", "deviceclasses", "device_classes", namespaced=False),
-    _devices("devices:ResourceSlice", "resourceslices", "resource_slices", namespaced=False),
-    _devices("devices:ResourceClaim", "resourceclaims", "resource_claims", namespaced=True),
-    _devices("devices:ResourceClaimTemplate", "resourceclaimtemplates", "claim_templates", namespaced=True),
+    _devices("storage:DeviceClass", "deviceclasses", "device_classes", namespaced=False),
+    _devices("storage:ResourceSlice", "resourceslices", "resource_slices", namespaced=False),
+    _devices("storage:ResourceClaim", "resourceclaims", "resource_claims", namespaced=True),
+    _devices("storage:ResourceClaimTemplate", "resourceclaimtemplates", "claim_templates", namespaced=True),
 )
 """Optional kinds of the cache: devices (DRA). They are only useful together."""
 
 DEVICE_TAINT_RULES: Final = _devices(
-    "devices:DeviceTaintRule", "devicetaintrules", "device_taint_rules", namespaced=False
+    "storage:DeviceTaintRule", "devicetaintrules", "device_taint_rules", namespaced=False
 )
 
 
