@@ -2,7 +2,7 @@
 
 A function takes a `Cluster` and a request, and changes neither. It prints nothing, and reads neither options nor the
 environment. `progress` is called with the finished work; an exception that it raises cancels the question.
-Errors are SourceError, InvalidObject, ValueError and ConfigError; `sources.errors.status_of` is their exit status.
+Errors are SourceError, InvalidObject, ValueError and ConfigError; `sources.files.status_of` is their exit status.
 """
 
 from __future__ import annotations

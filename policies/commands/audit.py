@@ -7,16 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies import VERSION, terminal
-from forewarn.policies.commands import cluster_command
+from forewarn.policies.commands import cluster_command, known_findings
 from forewarn.policies.commands.autoscaling import add_arrival_options, add_autoscaling_options, autoscaling_of
-from forewarn.policies.commands.known_findings import (
-    FAIL_ON,
-    config_of,
-    earlier_report,
-    read_baseline,
-    read_report,
-    write_baseline,
-)
 from forewarn.policies.commands.lint import WITH_HEAD
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_options
@@ -50,8 +42,8 @@ def main(arguments: Sequence[str]) -> int:
     options, run = cluster_command.options_with_cluster(parser, arguments)
     release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
     try:
-        config, baseline = config_of(options), read_baseline(options.baseline)
-        previous = read_report(options.since, of_several=bool(run.several))
+        config, baseline = known_findings.config_of(options), known_findings.read_baseline(options.baseline)
+        previous = known_findings.read_report(options.since, of_several=bool(run.several))
     except (ConfigError, ValueError) as fault:
         return terminal.complain("audit", fault, USAGE)
     request = _Request(
@@ -61,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         options.expendable_pods_priority_cutoff,
         baseline,
         previous,
-        None if options.exit_zero or options.write_baseline else FAIL_ON[options.fail_on],
+        None if options.exit_zero or options.write_baseline else known_findings.FAIL_ON[options.fail_on],
         baseline_path=options.baseline,
         new_baseline=options.write_baseline,
         since=options.since or "",
@@ -116,7 +108,7 @@ def _audit(run: cluster_command.Run, request: _Request) -> Evaluated:
             progress=show,
         )
     result, fixed = result._replace(skipped=cache.skipped), 0
-    if request.new_baseline and not write_baseline(request.new_baseline, result.findings, "audit"):
+    if request.new_baseline and not known_findings.write_baseline(request.new_baseline, result.findings, "audit"):
         return Evaluated(FAILED)
     if request.baseline is not None:
         from forewarn.policies.evaluation.suppressions import less_baseline
@@ -176,7 +168,7 @@ def _evaluated(request: _Request, result: Audit, printed: Printed, notices: Iter
 
 def _changes(request: _Request, findings: list[Finding], run: cluster_command.Run) -> list[ReportChange] | None:
     """Return the changes since the report of --since; None without --since. Raises InvalidInput."""
-    if (previous := earlier_report(request.previous, request.since, run)) is None:
+    if (previous := known_findings.earlier_report(request.previous, request.since, run)) is None:
         return None
     from forewarn.policies.render.audit import of_findings
 
@@ -265,7 +257,10 @@ def argument_parser() -> argparse.ArgumentParser:
     add_arrival_options(add)
     cluster_command.add_output_option(add, FORMATS)
     add(
-        "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
+        "--fail-on",
+        choices=known_findings.FAIL_ON,
+        default="error",
+        help="lowest severity that causes exit status 1 (default: error)",
     )
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     cluster_command.add_since_option(add)

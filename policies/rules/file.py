@@ -7,12 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Path, Problem, Severity, cut, field_path, listed, quote
-from forewarn.policies.kinds.registry import (
-    PRIORITY_CLASS,
-    REMOVED_SCHEDULER_FIELDS,
-    SCHEDULER_CONFIGURATION,
-    removed_version,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.validation.decode import (
     Unknown,
     fields_of,
@@ -215,7 +210,7 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """
     if not subject.object:
         yield from diagnostics("parse-error", context)
-    elif group_kind(subject.object) == PRIORITY_CLASS:
+    elif group_kind(subject.object) == registry.PRIORITY_CLASS:
         from forewarn.policies.kube_apiserver.validation.pod import (
             decode_error,  # only where there is a class: pods start without it
         )
@@ -384,7 +379,7 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
         yield from _misspelt_in_part(subject, subject.part, context)
         return
     version, kind = subject.object.get("apiVersion"), subject.object.get("kind")
-    removed = removed_version(version, kind, context.minor)
+    removed = registry.removed_version(version, kind, context.minor)
     if removed and removed.also:  # what else the replacement lacks, removed-api-version reports
         return
     obj = {**subject.object, "apiVersion": removed.replacement} if removed else subject.object
@@ -564,7 +559,7 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
     Never`.
     """
     given = subject.object
-    if group_kind(given) != SCHEDULER_CONFIGURATION or subject.is_partial:
+    if group_kind(given) != registry.SCHEDULER_CONFIGURATION or subject.is_partial:
         return
     version = str(given.get("apiVersion", "")).rpartition("/")[2]
     if version in _REMOVED_VERSIONS:
@@ -572,7 +567,7 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
             f"no KubeSchedulerConfiguration in {quote(version)}: Kubernetes 1.{_REMOVED_VERSIONS[version]} removed it"
         )
         yield Problem(message, ("apiVersion",), "write apiVersion: kubescheduler.config.k8s.io/v1")
-    for field, fix in REMOVED_SCHEDULER_FIELDS.items():
+    for field, fix in registry.REMOVED_SCHEDULER_FIELDS.items():
         if field in given:
             yield Problem(f"no field {quote(field)} since v1beta1", (field,), fix)
     for number, profile in enumerate(list_at(given, "profiles")[:_MAX_PROFILES]):

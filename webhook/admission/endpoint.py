@@ -29,7 +29,7 @@ from forewarn.policies.findings import Action, Finding, Severity, Text, cut, one
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import at
 from forewarn.webhook.accuracy import Outcome
-from forewarn.webhook.admission import impact_annotation, replies
+from forewarn.webhook.admission import impact_annotation, prediction_access, replies
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.admitted_pods import Admitted, AdmittedPods, Arriving, key_of_object
 from forewarn.webhook.admission.answer_cache import AnswerCache, Answered, Key, key_of
@@ -49,15 +49,6 @@ from forewarn.webhook.admission.decision import (
 from forewarn.webhook.admission.global_default import default_candidate_of, deny_default, needs_reservation
 from forewarn.webhook.admission.impact_annotation import Impacts, ReinvocationCache, cost_of
 from forewarn.webhook.admission.lanes import Attempt, Cost, Deadline, Guard, Step, Steps, Where, advance, parse_timeout
-from forewarn.webhook.admission.prediction_access import (
-    PredictionAccess,
-    PredictionBudget,
-    RequestAccess,
-    ReviewContext,
-    Time,
-    Unanswered,
-    given,
-)
 from forewarn.webhook.admission.review import (
     EVERYBODY,
     HEAD,
@@ -315,7 +306,9 @@ class Endpoint:
     record: Callable[[Hook, AdmissionRequest, Answered], object] = ignore
     of_strangers: RareEvents = field(default_factory=RareEvents)
     without_names: Callable[[Config], Config] = field(default_factory=lambda: _WithoutNames())
-    budget: PredictionBudget = field(default_factory=lambda: PredictionBudget(monotonic))
+    budget: prediction_access.PredictionBudget = field(
+        default_factory=lambda: prediction_access.PredictionBudget(monotonic)
+    )
     admitted_pods: AdmittedPods = field(default_factory=lambda: AdmittedPods(monotonic))
 
     def arriving(
@@ -335,13 +328,13 @@ class Endpoint:
         call, deadline = job.call, Deadline(job.at)
         try:
             arriving = self.arriving(self.cluster(), job.admitted, deadline.expired)
-            review = ReviewContext(
+            review = prediction_access.ReviewContext(
                 request=parse_review(call.body),
                 hook=call.hook,
                 cluster=arriving.cluster,
                 config=self.config(),
-                time=Time(datetime.now(UTC), deadline.expired, job.staleness, monotonic),
-                confirm=partial(given, job.classes) if job.confirmed else None,
+                time=prediction_access.Time(datetime.now(UTC), deadline.expired, job.staleness, monotonic),
+                confirm=partial(prediction_access.given, job.classes) if job.confirmed else None,
                 recall=lambda _, compute: job.carried or compute(),
                 impacts=partial(self.impacts.of, time_is_up=deadline.expired, is_last=call.hook is Hook.VALIDATE),
                 shown=lambda: job.shown,
@@ -487,11 +480,11 @@ class Endpoint:
             return grant, None, config
         return grant, cluster, self.without_names(config) if grant.is_shown else config
 
-    def _access(self, hook: Hook, request: AdmissionRequest, config: Config) -> RequestAccess:
+    def _access(self, hook: Hook, request: AdmissionRequest, config: Config) -> prediction_access.RequestAccess:
         """The access of the requester to predictions, for one request."""
         count = partial(self.metrics.count, self.metrics.predictions_shown)
-        shared = PredictionAccess(self.budget, count, self.reviews)
-        return RequestAccess(shared, request, config, annotates=hook is Hook.MUTATE)
+        shared = prediction_access.PredictionAccess(self.budget, count, self.reviews)
+        return prediction_access.RequestAccess(shared, request, config, annotates=hook is Hook.MUTATE)
 
     def _admitted(
         self, request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config
@@ -607,7 +600,7 @@ class Evaluation:
     staleness: str
     key: Key | None
     grant: Grant
-    access: RequestAccess
+    access: prediction_access.RequestAccess
     admitted: tuple[Admitted, ...] = ()
     confirmed: bool = False
     classes: Mapping[str, PriorityClass] | None = None
@@ -710,13 +703,13 @@ class Evaluation:
         """Return the decision. `was_up`: whether `expired` has been true; predictions are then not cached."""
         services = self.services
         arriving = services.arriving(self.cluster, self.admitted, expired)
-        review = ReviewContext(
+        review = prediction_access.ReviewContext(
             request=full_request,
             hook=self.call.hook,
             cluster=arriving.cluster,
             config=self.config,
-            time=Time(datetime.now(UTC), expired, self.staleness, monotonic),
-            confirm=partial(given, self.classes) if self.confirmed else None,
+            time=prediction_access.Time(datetime.now(UTC), expired, self.staleness, monotonic),
+            confirm=partial(prediction_access.given, self.classes) if self.confirmed else None,
             recall=services.memory.recall,
             impacts=self.access.recalling(
                 partial(services.impacts.of, time_is_up=was_up, is_last=self.call.hook is Hook.VALIDATE)
@@ -742,7 +735,7 @@ class Evaluation:
         state = (self.cluster, self.config)
         try:
             answer: Decision | str = services.predictors.ask(job, until, state, services.frozen(*state).predict)
-        except Unanswered as fault:
+        except prediction_access.Unanswered as fault:
             log_event("prediction abandoned", {"uid": self.request.uid, "reason": str(fault)}, logging.WARNING)
             return cut
         return answer
