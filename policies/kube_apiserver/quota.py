@@ -14,14 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.copies import replace
-from forewarn.policies.kube_apiserver.validation.object_meta import (
-    MAX_FAULTS,
-    FieldError,
-    aggregate,
-    go_quote,
-    invalid,
-    label_value,
-)
+from forewarn.policies.kube_apiserver.validation import object_meta
 from forewarn.policies.kube_apiserver.validation.resources import (
     BEST_EFFORT,
     DEVICE_CLASS,
@@ -125,7 +118,7 @@ def _check(selector: ScopeSelector) -> None:
     """Raise InvalidScope for values that are not valid label values (`NewRequirement`). Class names may be longer."""
     problem = _problem_of(selector)
     if problem:
-        scope_selector = ScopeSelector(*selector[:2], selector.values[:MAX_FAULTS])
+        scope_selector = ScopeSelector(*selector[:2], selector.values[: object_meta.MAX_FAULTS])
         raise InvalidScope(f"error on matching scope {scope_selector}: failed to parse and convert selector: {problem}")
 
 
@@ -148,23 +141,25 @@ def _problem_of(selector: ScopeSelector) -> str:
 
 def _work_out(selector: ScopeSelector) -> str:
     if selector.operator not in ("In", "NotIn", "DoesNotExist"):
-        return f"{go_quote(selector.operator)} is not a valid scope selector operator"
+        return f"{object_meta.go_quote(selector.operator)} is not a valid scope selector operator"
     errors = _value_errors(selector)
-    return aggregate(errors) if errors else ""
+    return object_meta.aggregate(errors) if errors else ""
 
 
-def _value_errors(selector: ScopeSelector) -> list[FieldError]:
+def _value_errors(selector: ScopeSelector) -> list[object_meta.FieldError]:
     errors = []
     if selector.operator == "DoesNotExist" and selector.values:
-        errors.append(invalid(("values",), selector.values, "values set must be empty for exists and does not exist"))
+        errors.append(
+            object_meta.invalid(("values",), selector.values, "values set must be empty for exists and does not exist")
+        )
     elif selector.operator != "DoesNotExist" and not selector.values:
-        errors.append(invalid(("values",), None, "for 'in', 'notin' operators, values set can't be empty"))
+        errors.append(object_meta.invalid(("values",), None, "for 'in', 'notin' operators, values set can't be empty"))
     for index, value in enumerate(each(selector.values, 1)):
-        if len(errors) >= MAX_FAULTS:
+        if len(errors) >= object_meta.MAX_FAULTS:
             break
-        if faults := label_value(value):
+        if faults := object_meta.label_value(value):
             field = f"values[{index}][{PRIORITY_CLASS_SCOPE}]"
-            errors.append(invalid(("values", index), value, "; ".join(faults), field))
+            errors.append(object_meta.invalid(("values", index), value, "; ".join(faults), field))
     return errors
 
 

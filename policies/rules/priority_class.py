@@ -23,20 +23,10 @@ from forewarn.policies.objects.priority_class import (
     PriorityClass,
 )
 from forewarn.policies.options import Options
+from forewarn.policies.rules.support import rule_text
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import ClassInUse, PodsWithPriority, PreemptingClasses
 from forewarn.policies.rules.support.names import nearest
-from forewarn.policies.rules.support.rule_text import (
-    class_names_of_workloads,
-    class_of,
-    diagnostics,
-    integer,
-    is_template_variable,
-    location_suffix,
-    name_of,
-    naming,
-    priorities_of,
-)
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod_group import GroupTemplates, PodGroup
@@ -145,7 +135,10 @@ def priority_value_too_high(subject: ReviewedObject, context: Context) -> Iterat
 
     Fix: use a value of at most 1000000000.
     """
-    if subject.old is not None or (integer(subject.object.get("value")) or 0) <= HIGHEST_USER_DEFINABLE_PRIORITY:
+    if (
+        subject.old is not None
+        or (rule_text.integer(subject.object.get("value")) or 0) <= HIGHEST_USER_DEFINABLE_PRIORITY
+    ):
         return
     from forewarn.policies.kube_apiserver.validation.pod import (
         validate_priority_class,  # only where there is a class: pods start without it
@@ -225,7 +218,7 @@ def priority_class_name_invalid(subject: ReviewedObject, context: Context) -> It
         yield Problem("no name", path, "set metadata.name")
     elif len(name) > _LONGEST_NAME:
         yield Problem(f"name too long: at most {_LONGEST_NAME} characters", path, "shorten it")
-    elif name_faults(name) and not is_template_variable(name, subject, context):
+    elif name_faults(name) and not rule_text.is_template_variable(name, subject, context):
         shown = quote(cut(name, _SHOWN_CHARACTERS))
         yield Problem(f'invalid name {shown}: use lowercase letters, digits, "-", "."', path, _valid_name(name))
 
@@ -261,9 +254,9 @@ def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[
 
     Fix: choose a name without the prefix "system-".
     """
-    if subject.old is not None or not name_of(subject).startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
+    if subject.old is not None or not rule_text.name_of(subject).startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
         return
-    priority_class = class_of(subject)
+    priority_class = rule_text.class_of(subject)
     from forewarn.policies.kube_apiserver.validation.pod import (
         system_class_fault,  # only where there is a class: pods start without it
     )
@@ -318,7 +311,7 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
     """
     version = subject.object.get("apiVersion")
     if not subject.object:
-        yield from diagnostics("removed-api-version", context)
+        yield from rule_text.diagnostics("removed-api-version", context)
     elif group_kind(subject.object) != registry.PRIORITY_CLASS:
         kind = subject.object.get("kind")
         removed = registry.removed_version(version, kind, context.minor)
@@ -371,7 +364,7 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
         validate_priority_class_update,  # only where there is a class: pods start without it
     )
 
-    new, old = class_of(subject), PriorityClass.from_api(subject.old)
+    new, old = rule_text.class_of(subject), PriorityClass.from_api(subject.old)
     stored = {"value": old.value, "preemptionPolicy": old.preemption_policy}
     offline = context.phase is Phase.LINT and context.cluster is None
     holder = "an earlier object of the input has" if offline else "the cluster has"
@@ -387,10 +380,11 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
 
 def _other_values(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Yield a note if another change set of the input defines the class with another value."""
-    new, here = integer(subject.object.get("value")), os.path.dirname(subject.locate(()).file)
-    for value, location in context.options.class_values.get(name_of(subject), {}).items():
+    new, here = rule_text.integer(subject.object.get("value")), os.path.dirname(subject.locate(()).file)
+    for value, location in context.options.class_values.get(rule_text.name_of(subject), {}).items():
         if new is not None and value != new and os.path.dirname(location.file) != here:
-            message = f"another directory defines the value {value}{location_suffix(location)}: one cluster rejects one"
+            where = rule_text.location_suffix(location)
+            message = f"another directory defines the value {value}{where}: one cluster rejects one"
             yield Problem(message, ("value",), "define the class once", severity=Severity.NOTE)
             return
 
@@ -420,7 +414,7 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
     Fix: set `globalDefault: false` in one of the two classes. To replace the default class of a cluster, first set
     `globalDefault: false` in the current one.
     """
-    new = class_of(subject)
+    new = rule_text.class_of(subject)
     other = context.default_before(subject) if new.global_default else None
     if other is None or (subject.old is not None and other.priority_class.name == new.name):
         return
@@ -438,7 +432,7 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
         )
         return
     yield Problem(
-        already_default(name) + location_suffix(other.locate(field)),
+        already_default(name) + rule_text.location_suffix(other.locate(field)),
         field,
         f"set globalDefault: false here, or first on {quote(name)}",
         detail={"default": name},
@@ -480,7 +474,7 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
 
     Fix: create the class, then restart the workloads that should get the new priority.
     """
-    new = class_of(subject)
+    new = rule_text.class_of(subject)
     before = subject.old is not None and PriorityClass.from_api(subject.old).global_default
     if context.options.base and new.global_default is not before:
         text = f"get {new.value}" if new.global_default else f"no longer get {new.value}"
@@ -552,7 +546,7 @@ def class_still_in_use(subject: ReviewedObject, context: Context) -> Iterator[Pr
 
 def _workloads_naming(name: str, context: Context) -> Iterator[ObjectRef]:
     """Yield the top-level workloads that name the class, without workloads whose controller is another workload."""
-    for workload, named in class_names_of_workloads(context):
+    for workload, named in rule_text.class_names_of_workloads(context):
         references = at(workload.object, "metadata", "ownerReferences") or ()
         if named == name and not any(isinstance(r, dict) and r.get("controller") for r in references):
             yield workload.ref
@@ -616,7 +610,7 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
 
     Fix: restart the workloads of these Pods.
     """
-    new = class_of(subject)
+    new = rule_text.class_of(subject)
     value = PriorityClass.from_api(subject.old).value if subject.old else new.value  # a change is rejected
     if any(name == new.name and priority not in (None, value) for name, priority in context.pod_counts_by_priority):
         pods = [
@@ -625,7 +619,7 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
             if p.priority_class_name == new.name and p.priority not in (None, value) and not p.terminal
         ]
         have = "has" if len(pods) == 1 else "have"
-        after = f" of this class {have} priority {priorities_of(pods)}, not {value}"
+        after = f" of this class {have} priority {rule_text.priorities_of(pods)}, not {value}"
         yield Problem(PodsWithPriority(pods, after, "restart the workloads of these Pods", value), ("value",))
 
 
@@ -654,7 +648,7 @@ def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -
     Fix: give the non-preempting class a lower value than all preempting classes, unless it should only change the order
     of the queue.
     """
-    new = class_of(subject)
+    new = rule_text.class_of(subject)
     if new.preemption_policy != PREEMPT_NEVER:
         return
     above = bisect_right(context.preempting, -new.value, key=lambda c: -c.value)
@@ -685,7 +679,7 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
     Fix: if Pods of this class should get new nodes, use a value that is not below the cutoff. If your cluster uses
     another cutoff, set `autoscalerCutoff`.
     """
-    value, cutoff = integer(subject.object.get("value")), autoscaler_cutoff(context)
+    value, cutoff = rule_text.integer(subject.object.get("value")), autoscaler_cutoff(context)
     if value is not None and value < cutoff:
         yield Problem(
             f"value {value} is below cluster-autoscaler's cutoff ({cutoff}): it adds no nodes for these Pods",
@@ -763,12 +757,12 @@ def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Pr
 
     Fix: remove one of the classes, or change a value.
     """
-    new = class_of(subject)
+    new = rule_text.class_of(subject)
     others = context.once(_by_value).get((new.value, new.preemption_policy), [])
     names = [name for name in others if name != new.name]
     if names:
         yield Problem(
-            naming(f"value {new.value} is also the value of ", names, len(names)),
+            rule_text.naming(f"value {new.value} is also the value of ", names, len(names)),
             ("value",),
             "change one of the values",
         )

@@ -12,18 +12,11 @@ from forewarn.policies.metering import charge, each
 from forewarn.policies.objects.fields import at, group_kind, text_at
 from forewarn.policies.objects.priority_class import GKE, SYSTEM_NAMES
 from forewarn.policies.options import LimitedResource, ScopeSelector
+from forewarn.policies.rules.support import rule_text
 from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
 from forewarn.policies.rules.support.details import UncoveredClass, UnknownClass
 from forewarn.policies.rules.support.names import is_misspelt, meant_system_class, recommended_to
 from forewarn.policies.rules.support.predictions import predicted_of
-from forewarn.policies.rules.support.rule_text import (
-    MAX_CHARACTERS,
-    class_to_be,
-    completed,
-    integer,
-    is_template_variable,
-    naming,
-)
 
 if TYPE_CHECKING:
     from forewarn.policies.kube_apiserver.quota import Fault
@@ -64,7 +57,7 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
     )
 
     context.quota_of(subject)
-    quota = completed(subject)
+    quota = rule_text.completed(subject)
     faults = validate_resource_quota_update(quota, subject.old) if subject.old else validate_resource_quota(quota)
     reported = set[str]()
     for fault in faults[:MAX_FAULTS]:
@@ -72,7 +65,7 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
         message, fix, path = "", "", _present_path(subject, fault.path)
         if text.endswith(_UNSUPPORTED):
             message, fix, path = _unsupported(subject, fault.path)
-        message = cut(message or text, MAX_CHARACTERS)
+        message = cut(message or text, rule_text.MAX_CHARACTERS)
         if message not in reported:
             reported.add(message)
             fix = fix or next((fix for part, fix in _FIXES if part in text), "correct this field")
@@ -113,7 +106,9 @@ def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
         ]
         if names:
             return (
-                naming(f"a ResourceQuota with scope {cut(scope, _LONGEST_SCOPE)} cannot limit ", names, len(names)),
+                rule_text.naming(
+                    f"a ResourceQuota with scope {cut(scope, _LONGEST_SCOPE)} cannot limit ", names, len(names)
+                ),
                 "move it to a ResourceQuota without scopes"
                 if len(names) == 1
                 else "move them to a ResourceQuota without scopes",
@@ -176,7 +171,7 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
         part = "scope" if len(missing) == len(selector.values) else "value"
         for index, name in missing:
             unknown += 1
-            if is_template_variable(name, subject, context):
+            if rule_text.is_template_variable(name, subject, context):
                 continue
             names = recommended_to(subject, context) if unknown <= _SUGGESTIONS else None
             fix = "create the class, or use one that exists"
@@ -190,7 +185,7 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
     if not unknown and _excludes_all(quota, context):
         selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
         shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
-        message = cut(f"no Pod matches all of its scopes: {shown}", MAX_CHARACTERS)
+        message = cut(f"no Pod matches all of its scopes: {shown}", rule_text.MAX_CHARACTERS)
         yield Problem(message, ("spec", "scopeSelector"), "remove one of these scopes", severity=_note(context))
     yield from _never_charged(quota, context)
 
@@ -463,7 +458,7 @@ def _exceeded_message(use: Use, fault: Fault, noun: str) -> str:
     quota = use.found(fault.quota)
     if quota is None or not fault.resources:
         rejected = "Pods" if use.template.is_template else "the Pod"
-        return cut(f"{rejected} will be rejected: {fault.message}", MAX_CHARACTERS)
+        return cut(f"{rejected} will be rejected: {fault.message}", rule_text.MAX_CHARACTERS)
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
     subject = f"ResourceQuota {cut(quota.name, _LONGEST_QUOTA)} ({name}: {quota.hard[name]}, used: {quota.used[name]})"
     requested = "" if name in _PODS else _requested(use, name)
@@ -589,7 +584,7 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
     names = [part.partition(" for: ")[0] for part in missing.removeprefix("must specify ").split("; ")]
     start = f"ResourceQuota {cut(fault.quota, _LONGEST_QUOTA)} will reject {rejected}"
     text = Text(
-        cut(f"{start}: {missing}", MAX_CHARACTERS),
+        cut(f"{start}: {missing}", rule_text.MAX_CHARACTERS),
         f"set {' and '.join(_left(use, fault.quota, name) for name in names)}, or add a LimitRange with defaults",
         shorter=(f"{start} without {', '.join(names)}",),
     )
@@ -667,7 +662,7 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
     for fault in uncovered_of(subject, context, context.options.limited_resources):
         assert template is not None
         by_class = fault.kind is FaultKind.UNCOVERED_SCOPE
-        name = class_to_be(template, subject.effective_namespace, context)
+        name = rule_text.class_to_be(template, subject.effective_namespace, context)
         named = quote(cut(name, _LONGEST_CLASS)) if name else "of these Pods"
         what = f"class {named}" if by_class else ", ".join(fault.resources)
         rejected = "Pods" if template.is_template else "the Pod"
@@ -739,7 +734,7 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
     Fix: use a PriorityClass of your own, or add a ResourceQuota for the system class to the namespace.
     """
     template = context.template(subject)
-    name = class_to_be(template, subject.effective_namespace, context) if template else ""
+    name = rule_text.class_to_be(template, subject.effective_namespace, context) if template else ""
     if template is None or name not in SYSTEM_NAMES or subject.ref.namespace == "kube-system":
         return
     limited, is_gke = context.options.limited_resources, _is_gke(context)
@@ -822,7 +817,7 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
 
     Fix: lower `maxReplicas`, or raise the quota.
     """
-    most = integer(at(subject.object, *_MAX_REPLICAS))
+    most = rule_text.integer(at(subject.object, *_MAX_REPLICAS))
     is_autoscaler = group_kind(subject.object) == AUTOSCALER and context.phase is Phase.LINT
     if not is_autoscaler or most is None or subject.is_partial or subject.is_patched or not context.has_quotas(subject):
         return

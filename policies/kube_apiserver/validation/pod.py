@@ -17,15 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.registry import GROUP_TEMPLATES, POD_GROUP, REMOVED_BY_SUPPORTED
-from forewarn.policies.kube_apiserver.validation.decode import (
-    OBJECT_META,
-    PRIORITY_CLASS_STRUCT,
-    ListOf,
-    Plain,
-    Struct,
-    Type,
-    decode_fault,
-)
+from forewarn.policies.kube_apiserver.validation import decode
 from forewarn.policies.kube_apiserver.validation.object_meta import (
     MAX_FAULTS,
     FieldError,
@@ -73,7 +65,7 @@ if TYPE_CHECKING:
 
 def decode_error(obj: ApiObject) -> FieldError | None:
     """Return the decoding error of a PriorityClass with encoding/json's message; None if decodable."""
-    fault = decode_fault(obj, PRIORITY_CLASS_STRUCT)
+    fault = decode.decode_fault(obj, decode.PRIORITY_CLASS_STRUCT)
     return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
 
 
@@ -344,7 +336,7 @@ class Tagged:
     items have unique names. `checks`: of the second step.
     """
 
-    value_type: Plain | Tags
+    value_type: decode.Plain | Tags
     form: Form = Form.POINTER
     always: bool = False
     forbidden: bool = False
@@ -363,7 +355,7 @@ class Tagged:
         if value is not None or self.form is Form.POINTER:
             return value
         if self.form is Form.VALUE:
-            return 0 if isinstance(self.value_type, Plain) and self.value_type.kind == "number" else ""
+            return 0 if isinstance(self.value_type, decode.Plain) and self.value_type.kind == "number" else ""
         return {} if self.form is Form.STRUCT else []
 
     def is_set(self, obj: ApiObject | None, name: str) -> bool:
@@ -380,9 +372,11 @@ class Tags:
     fields: Mapping[str, Tagged] = field(default_factory=dict)
     union: tuple[str, ...] = ()
 
-    def struct(self, package: str) -> Struct:
+    def struct(self, package: str) -> decode.Struct:
         """The type for decoding. `package`: the Go package in error messages."""
-        return Struct(self.name, {name: _decoded(tagged, package) for name, tagged in self.fields.items()}, package)
+        return decode.Struct(
+            self.name, {name: _decoded(tagged, package) for name, tagged in self.fields.items()}, package
+        )
 
     def encoded(self, obj: ApiObject | None) -> dict[str, Any]:
         """Return a decoded object as kube-apiserver writes it: only fields of this type, unset ones as in Go."""
@@ -401,9 +395,9 @@ class Tags:
         return written
 
 
-def _decoded(tagged: Tagged, package: str) -> Type:
-    inner = tagged.value_type if isinstance(tagged.value_type, Plain) else tagged.value_type.struct(package)
-    return ListOf(inner, f"[]{package}.{inner.name}") if tagged.form is Form.LIST else inner
+def _decoded(tagged: Tagged, package: str) -> decode.Type:
+    inner = tagged.value_type if isinstance(tagged.value_type, decode.Plain) else tagged.value_type.struct(package)
+    return decode.ListOf(inner, f"[]{package}.{inner.name}") if tagged.form is Form.LIST else inner
 
 
 def validate_tags(
@@ -481,7 +475,7 @@ class _Given:
                 seen.add(_name(item))
         for check in tagged.checks:
             yield from check(self.path, self.value)
-        if isinstance(tagged.value_type, Plain):
+        if isinstance(tagged.value_type, decode.Plain):
             return
         if tagged.form is not Form.LIST:
             yield from validate_tags(tagged.value_type, self.value, self.old, self.path, is_update=self.is_update)
@@ -524,8 +518,8 @@ def formed(faults: Callable[[str], list[str]]) -> Check:
     return lambda path, value: [invalid(path, value, fault) for fault in faults(value)]
 
 
-STRING: Final = Plain("string", "string")
-INT32: Final = Plain("number", "int32")
+STRING: Final = decode.Plain("string", "string")
+INT32: Final = decode.Plain("number", "int32")
 
 
 NEEDS_GATE: Final = "needs the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default)"
@@ -595,7 +589,7 @@ def _v1beta1(name: str) -> GroupVersion:
         ("single", "all"),
     )
     policies = one_of(PREEMPT_NEVER, PREEMPT_LOWER_PRIORITY)
-    preemption = Tagged(Plain("string", f"{name}.PreemptionPolicy"), immutable=True, checks=(policies,))
+    preemption = Tagged(decode.Plain("string", f"{name}.PreemptionPolicy"), immutable=True, checks=(policies,))
     priorities = {
         "priorityClassName": replace(_CLASS_NAME, immutable=True),
         "priority": replace(_PRIORITY, immutable=True),
@@ -615,7 +609,7 @@ def _v1beta1(name: str) -> GroupVersion:
             Tags("PodGroupTemplate", template), Form.LIST, always=True, max_items=8, items_are_fixed=True, is_keyed=True
         ),
         "compositePodGroupTemplates": Tagged(
-            Plain("object", f"{name}.CompositePodGroupTemplate"), Form.LIST, forbidden=True
+            decode.Plain("object", f"{name}.CompositePodGroupTemplate"), Form.LIST, forbidden=True
         ),
     }
     reference = Tags("WorkloadReference", {"workloadName": _REQUIRED_LONG_NAME, "templateName": _short_name()})
@@ -635,7 +629,7 @@ def _v1beta1(name: str) -> GroupVersion:
 
 def _v1alpha2() -> GroupVersion:
     policy = Tags("PodGroupSchedulingPolicy", {"basic": Tagged(_BASIC), "gang": Tagged(_GANG)}, ("basic", "gang"))
-    mode = Tagged(Plain("string", "v1alpha2.DisruptionMode"), checks=(one_of("Pod", "PodGroup"),))
+    mode = Tagged(decode.Plain("string", "v1alpha2.DisruptionMode"), checks=(one_of("Pod", "PodGroup"),))
     template = {
         "name": _short_name(),
         "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True),
@@ -680,12 +674,12 @@ GROUP_VERSIONS: Final[Mapping[str, GroupVersion]] = {
 """apiVersion -> version of PodGroups and Workloads."""
 
 
-def _struct(kind: str, version: GroupVersion) -> Struct:
-    fields = {"metadata": OBJECT_META, "spec": version.tags(kind).struct(version.name)}
-    return Struct(kind.rpartition("/")[2], fields, version.name)
+def _struct(kind: str, version: GroupVersion) -> decode.Struct:
+    fields = {"metadata": decode.OBJECT_META, "spec": version.tags(kind).struct(version.name)}
+    return decode.Struct(kind.rpartition("/")[2], fields, version.name)
 
 
-GROUP_STRUCTS: Final[Mapping[tuple[str, str], Struct]] = {
+GROUP_STRUCTS: Final[Mapping[tuple[str, str], decode.Struct]] = {
     (api_version, kind): _struct(kind, version)
     for api_version, version in GROUP_VERSIONS.items()
     for kind in (POD_GROUP, GROUP_TEMPLATES)
@@ -695,7 +689,7 @@ GROUP_STRUCTS: Final[Mapping[tuple[str, str], Struct]] = {
 
 def group_decode_error(obj: ApiObject) -> FieldError | None:
     """Return the decoding error of a PodGroup or Workload; None if decodable. The version must be in GROUP_VERSIONS."""
-    fault = decode_fault(obj, GROUP_STRUCTS[obj["apiVersion"], group_kind(obj)])
+    fault = decode.decode_fault(obj, GROUP_STRUCTS[obj["apiVersion"], group_kind(obj)])
     return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
 
 
