@@ -47,7 +47,6 @@ from forewarn.policies.kube_apiserver.validation.decode import (
     RESOURCE_QUOTA_STRUCT,
     Struct,
     decode_fault,
-    strict_error,
 )
 from forewarn.policies.kube_apiserver.validation.object_meta import FieldError, aggregate, go_quote, worded
 from forewarn.policies.kube_apiserver.validation.pod import (
@@ -65,6 +64,7 @@ from forewarn.policies.kube_apiserver.validation.resources import (
     validate_resource_quota,
     validate_resource_quota_update,
 )
+from forewarn.policies.kube_apiserver.validation.strict import strict_error
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_NAMES, PriorityClass
 from forewarn.policies.objects.resource_quota import ResourceQuota

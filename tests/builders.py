@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, empty_list
-from forewarn.policies.kube_apiserver.validation.decode import fields_of, type_of
+from forewarn.policies.kube_apiserver.validation.strict import fields_of, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,6 +10,7 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
 from forewarn.policies.findings import Finding, described, plural
 from forewarn.policies.light import NamedTuple
+from forewarn.policies.lint.charts import Charts
 from forewarn.policies.lint.input import (
     LintRequest,
     as_updates,
@@ -19,7 +20,6 @@ from forewarn.policies.lint.input import (
     read_templates,
     with_schemas,
 )
-from forewarn.policies.lint.rendering import Charts
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.sources.files import MissingFile, PathLike, SourceError, fspath, read_file

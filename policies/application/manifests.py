@@ -20,7 +20,8 @@ from forewarn.policies.kinds.registry import (
     POD_TEMPLATE_PATHS,
     PRIORITY_CLASS,
 )
-from forewarn.policies.kube_apiserver.validation.decode import Plain, Struct, decode_fault, type_of, unknown_fields
+from forewarn.policies.kube_apiserver.validation.decode import Plain, Struct, decode_fault
+from forewarn.policies.kube_apiserver.validation.strict import type_of, unknown_fields
 from forewarn.policies.manifests import UNUSABLE, Reading, only_found, read
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, int32, mapping, ref_of
 from forewarn.policies.objects.workload import applied_to

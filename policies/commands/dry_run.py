@@ -23,8 +23,8 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.dry_run import Answer, AnswerLine, dry_run, dry_run_apply
 from forewarn.policies.findings import first_of, listed, plural
 from forewarn.policies.kinds import registry
-from forewarn.policies.kube_apiserver.validation.decode import strict_error, unknown_field_texts
 from forewarn.policies.kube_apiserver.validation.pod import NEEDS_GATE
+from forewarn.policies.kube_apiserver.validation.strict import strict_error, unknown_field_texts
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, json_type
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options

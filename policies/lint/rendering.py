@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from forewarn.policies.evaluation.suppressions import ANNOTATION
-from forewarn.policies.findings import Action, Finding, Location, Path, Severity, cut, plural
+from forewarn.policies.findings import Location, Path, Severity, cut, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, REMOVED
 from forewarn.policies.lint import tools
+from forewarn.policies.lint.charts import CHART, Charts
 from forewarn.policies.lint.input import KUSTOMIZATIONS, RENDERED, Input, Rendered, is_excluded, is_in, wanted_kinds
 from forewarn.policies.lint.tools import Outside, Trees, refuse_option
 from forewarn.policies.manifests import Fault, read, values
@@ -34,7 +35,7 @@ from forewarn.policies.objects.fields import ApiObject, at, group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject, Source
 from forewarn.policies.options import ANY_FILE, ENABLE_HELM, NETWORK, Rendering
 from forewarn.policies.releases.minors import NEWEST
-from forewarn.policies.rules.support.rule_text import is_fixture, is_test_file
+from forewarn.policies.rules.support.rule_text import is_test_file
 from forewarn.policies.sources.files import File, SourceError, find_files, read_file
 from forewarn.policies.sources.git import Ignores
 
@@ -275,60 +276,6 @@ def _scalars(root: Node, document: Document) -> Iterator[_PositionedText]:
         else:
             to_do += [(inner, keys) for inner in node.children]
     raise Fault(f"more than {_MAX_TEXTS:,} values")
-
-
-CHART: Final = "Chart.yaml"
-
-
-class Charts:
-    """Reads the `deprecated` field of charts, each once."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, bool] = {}
-
-    def lowered(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return the findings in order, those in deprecated charts and of old versions in tests with lower severity."""
-        return sorted((self._lowered(finding) for finding in findings), key=lambda finding: finding.order)
-
-    def _lowered(self, finding: Finding) -> Finding:
-        if finding.rule in ("removed-api-version", "scheduler-configuration") and _is_fixture(finding.file):
-            return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
-        if finding.severity is Severity.NOTE or not finding.line or not self.is_deprecated(finding.file):
-            return finding
-        text = finding.text._replace(problem=f"{finding.text.problem} (the chart is deprecated)")
-        if finding.severity is Severity.ERROR:
-            return finding._replace(severity=Severity.WARNING, action=Action.WARN, text=text)
-        return finding._replace(severity=Severity.NOTE, action=Action.AUDIT, text=text)
-
-    def is_deprecated(self, file: str) -> bool:
-        """True if a file is in a chart that says `deprecated: true`."""
-        above, last = list[str](), file
-        while (directory := os.path.dirname(last)) != last and directory not in self._known:
-            above.append(directory)
-            last = directory
-        for directory in reversed(above):
-            parent = os.path.dirname(directory)
-            inherited = parent != directory and self._known.get(parent, False)
-            self._known[directory] = inherited or _says_deprecated(directory)
-        return self._known[os.path.dirname(file)]
-
-
-def _is_fixture(file: str) -> bool:
-    """Report whether a file is in a directory for tests: of its git work tree, or of its path outside of one."""
-    from forewarn.policies.lint.tools import work_trees  # only for old versions
-
-    top = next(work_trees(os.path.dirname(file)), "")
-    return is_fixture(os.path.relpath(os.path.realpath(file), top) if top else file)
-
-
-def _says_deprecated(directory: str) -> bool:
-    path = os.path.join(directory, CHART)
-    try:
-        data = read_file(File(path, directory)) if os.path.isfile(path) else b""
-        chart = next((text.value for text in values(data, path)), None) if b"deprecated" in data else None
-    except (Fault, SourceError):
-        return False
-    return isinstance(chart, dict) and chart.get("deprecated") is True
 
 
 _LONGEST: Final = 2_000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Path, Problem, Severity, cut, field_path, listed, quote
 from forewarn.policies.kinds import registry
-from forewarn.policies.kube_apiserver.validation.decode import (
+from forewarn.policies.kube_apiserver.validation.strict import (
     Unknown,
     fields_of,
     homes,

@@ -14,8 +14,8 @@ from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.commands.dry_run import answer_case
 from forewarn.policies.dry_run import Answer, dry_run, dry_run_apply
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP
-from forewarn.policies.kube_apiserver.validation.decode import fields_of, type_of
 from forewarn.policies.kube_apiserver.validation.pod import GROUP_VERSIONS
+from forewarn.policies.kube_apiserver.validation.strict import fields_of, type_of
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options
 from forewarn.policies.releases.semantics import Semantics

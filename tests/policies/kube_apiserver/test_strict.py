@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
-from forewarn.policies.kube_apiserver.validation.decode import (
+from forewarn.policies.kube_apiserver.validation.strict import (
     fields_of,
     strict_error,
     type_of,

@@ -1,0 +1,65 @@
+"""Findings in deprecated charts: one severity lower. Removed versions in files for tests: notes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Final
+
+from forewarn.policies.findings import Action, Finding, Severity
+from forewarn.policies.manifests import Fault, values
+from forewarn.policies.rules.support.rule_text import is_fixture
+from forewarn.policies.sources.files import File, SourceError, read_file
+
+CHART: Final = "Chart.yaml"
+
+
+class Charts:
+    """Reads the `deprecated` field of charts, each once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bool] = {}
+
+    def lowered(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return the findings in order, those in deprecated charts and of old versions in tests with lower severity."""
+        return sorted((self._lowered(finding) for finding in findings), key=lambda finding: finding.order)
+
+    def _lowered(self, finding: Finding) -> Finding:
+        if finding.rule in ("removed-api-version", "scheduler-configuration") and _is_fixture(finding.file):
+            return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
+        if finding.severity is Severity.NOTE or not finding.line or not self.is_deprecated(finding.file):
+            return finding
+        text = finding.text._replace(problem=f"{finding.text.problem} (the chart is deprecated)")
+        if finding.severity is Severity.ERROR:
+            return finding._replace(severity=Severity.WARNING, action=Action.WARN, text=text)
+        return finding._replace(severity=Severity.NOTE, action=Action.AUDIT, text=text)
+
+    def is_deprecated(self, file: str) -> bool:
+        """True if a file is in a chart that says `deprecated: true`."""
+        above, last = list[str](), file
+        while (directory := os.path.dirname(last)) != last and directory not in self._known:
+            above.append(directory)
+            last = directory
+        for directory in reversed(above):
+            parent = os.path.dirname(directory)
+            inherited = parent != directory and self._known.get(parent, False)
+            self._known[directory] = inherited or _says_deprecated(directory)
+        return self._known[os.path.dirname(file)]
+
+
+def _is_fixture(file: str) -> bool:
+    """Report whether a file is in a directory for tests: of its git work tree, or of its path outside of one."""
+    from forewarn.policies.lint.tools import work_trees  # only for old versions
+
+    top = next(work_trees(os.path.dirname(file)), "")
+    return is_fixture(os.path.relpath(os.path.realpath(file), top) if top else file)
+
+
+def _says_deprecated(directory: str) -> bool:
+    path = os.path.join(directory, CHART)
+    try:
+        data = read_file(File(path, directory)) if os.path.isfile(path) else b""
+        chart = next((text.value for text in values(data, path)), None) if b"deprecated" in data else None
+    except (Fault, SourceError):
+        return False
+    return isinstance(chart, dict) and chart.get("deprecated") is True
