@@ -57,6 +57,8 @@ from forewarn.policies.kube_apiserver.validation.pod import (
     validate_group,
     validate_pod_create,
     validate_pod_update,
+)
+from forewarn.policies.kube_apiserver.validation.priority_class import (
     validate_priority_class,
     validate_priority_class_object_update,
 )

@@ -108,7 +108,7 @@ def new_classes(before: ClusterSnapshot, after: ClusterSnapshot) -> list[str]:
 def _check_class(new: PriorityClass, obj: ApiObject, classes: Mapping[str, PriorityClass]) -> None:
     """Raise InvalidObject if kube-apiserver rejects a PriorityClass."""
     from forewarn.policies.kube_apiserver.priority import check_default
-    from forewarn.policies.kube_apiserver.validation.pod import (
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
         validate_priority_class,
         validate_priority_class_update,
     )
@@ -271,7 +271,7 @@ def _check_workload(obj: ApiObject, template: Path, ref: ObjectRef) -> None:
 
 def _is_valid(spec: ApiObject) -> bool:
     """Report whether kube-apiserver accepts the priority fields of a Pod template (`ValidatePodSpec`)."""
-    from forewarn.policies.kube_apiserver.validation.pod import name_faults, policy_fault
+    from forewarn.policies.kube_apiserver.validation.priority_class import name_faults, policy_fault
 
     name = text(spec, "priorityClassName")
     return not (policy_fault(spec.get("preemptionPolicy")) or (name and name_faults(name)))

@@ -211,7 +211,7 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if not subject.object:
         yield from diagnostics("parse-error", context)
     elif group_kind(subject.object) == registry.PRIORITY_CLASS:
-        from forewarn.policies.kube_apiserver.validation.pod import (
+        from forewarn.policies.kube_apiserver.validation.priority_class import (
             decode_error,  # only where there is a class: pods start without it
         )
 

@@ -108,7 +108,7 @@ def priority_value_invalid(subject: ReviewedObject, context: Context) -> Iterato
 
     Fix: write an integer without quotes.
     """
-    from forewarn.policies.kube_apiserver.validation.pod import (
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
         decode_error,  # only where there is a class: pods start without it
     )
 
@@ -140,7 +140,7 @@ def priority_value_too_high(subject: ReviewedObject, context: Context) -> Iterat
         or (rule_text.integer(subject.object.get("value")) or 0) <= HIGHEST_USER_DEFINABLE_PRIORITY
     ):
         return
-    from forewarn.policies.kube_apiserver.validation.pod import (
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
         validate_priority_class,  # only where there is a class: pods start without it
     )
 
@@ -205,7 +205,7 @@ def priority_class_name_invalid(subject: ReviewedObject, context: Context) -> It
     if subject.old is not None or not isinstance(metadata, Mapping) or metadata.get("generateName"):
         return
     name = metadata.get("name") or ""
-    from forewarn.policies.kube_apiserver.validation.pod import (
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
         name_faults,  # only where there is a class: pods start without it
     )
 
@@ -257,7 +257,7 @@ def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[
     if subject.old is not None or not rule_text.name_of(subject).startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
         return
     priority_class = rule_text.class_of(subject)
-    from forewarn.policies.kube_apiserver.validation.pod import (
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
         system_class_fault,  # only where there is a class: pods start without it
     )
 
@@ -360,7 +360,7 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
         if context.phase is Phase.LINT:
             yield from _other_values(subject, context)
         return
-    from forewarn.policies.kube_apiserver.validation.pod import (
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
         validate_priority_class_update,  # only where there is a class: pods start without it
     )
 

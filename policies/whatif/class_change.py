@@ -14,7 +14,7 @@ from forewarn.policies.documents import Hidden, in_json
 from forewarn.policies.findings import ObjectRef, cut, described, plural, quote
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, ROLLED_OUT
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
-from forewarn.policies.kube_apiserver.validation.pod import validate_priority_class
+from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
 from forewarn.policies.objects.fields import (
     NOTHING,
     InvalidInput,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
-from forewarn.policies.kube_apiserver.validation.pod import validate_priority_class
+from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
 from forewarn.policies.objects.priority_class import OWN_CLASSES, PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER, PriorityClass
 from forewarn.policies.recommended_classes import is_recommended
 from tests.builders import Made, MadePod, cluster_text, make_node, make_pod

@@ -1,4 +1,4 @@
-"""Validation of Pods, PodGroups, PriorityClasses, limited to priority, quota and identity (pkg/apis/core/validation).
+"""Validation of Pods and PodGroups, limited to fields for priority, quota and identity (pkg/apis/core/validation).
 
 Covered: metadata; names and images of containers, presence and uniqueness; resources of containers, of the Pod, of
 its overhead; restartPolicy, nodeSelector, nodeName, serviceAccountName, activeDeadlineSeconds, priorityClassName,
@@ -21,7 +21,6 @@ from forewarn.policies.kube_apiserver.validation import decode
 from forewarn.policies.kube_apiserver.validation.object_meta import (
     MAX_FAULTS,
     FieldError,
-    Named,
     dns1123_label,
     dns1123_subdomain,
     duplicate,
@@ -37,6 +36,7 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     validate_object_meta,
     validate_object_meta_update,
 )
+from forewarn.policies.kube_apiserver.validation.priority_class import policy_fault
 from forewarn.policies.kube_apiserver.validation.resources import (
     PodResources,
     container_limits,
@@ -49,83 +49,14 @@ from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
-    POLICIES,
     PREEMPT_LOWER_PRIORITY,
     PREEMPT_NEVER,
-    SYSTEM_CLASSES,
-    SYSTEM_PRIORITY_CLASS_PREFIX,
-    PriorityClass,
 )
 from forewarn.policies.releases.minors import PREDICTED_MINORS
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
     from forewarn.policies.releases.semantics import Semantics
-
-
-def decode_error(obj: ApiObject) -> FieldError | None:
-    """Return the decoding error of a PriorityClass with encoding/json's message; None if decodable."""
-    fault = decode.decode_fault(obj, decode.PRIORITY_CLASS_STRUCT)
-    return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
-
-
-def validate_priority_class(obj: ApiObject) -> list[FieldError]:
-    """Return all errors of a new class in upstream's order (`ValidatePriorityClass`). The class must be decodable."""
-    errors = validate_object_meta(obj, namespaced=False)
-    name, value = at(obj, "metadata", "name") or "", obj.get("value") or 0
-    if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
-        fault = system_class_fault(name, value, bool(obj.get("globalDefault")))
-        if fault:
-            detail = f"priority class names with 'system-' prefix are reserved for system use only. error: {fault}"
-            errors.append(forbidden(("metadata", "name"), detail))
-    elif value > HIGHEST_USER_DEFINABLE_PRIORITY:
-        detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_DEFINABLE_PRIORITY}"
-        errors.append(forbidden(("value",), detail))
-    if fault := policy_fault(obj.get("preemptionPolicy")):
-        errors.append(FieldError(("preemptionPolicy",), fault))
-    return errors
-
-
-def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
-    """The errors of changed immutable fields of a class, in upstream's order (`ValidatePriorityClassUpdate`)."""
-    errors = []
-    if new.value != old.value:
-        errors.append(forbidden(("value",), "may not be changed in an update."))
-    if new.preemption_policy != old.preemption_policy:
-        errors.append(invalid(("preemptionPolicy",), Named(new.preemption_policy), "field is immutable"))
-    return errors
-
-
-def validate_priority_class_object_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
-    """Return all errors of a change, those of metadata first. Raises InvalidObject if a class is not decodable."""
-    errors = validate_object_meta_update(new, old, namespaced=False)
-    return errors + validate_priority_class_update(PriorityClass.from_api(new), PriorityClass.from_api(old))
-
-
-def policy_fault(policy: Any) -> str:
-    """The error of a preemptionPolicy; "" if it is valid (`ValidatePreemptionPolicy`)."""
-    if policy is None or policy in POLICIES:
-        return ""
-    if policy == "":
-        return required(()).text
-    return not_supported((), policy, POLICIES).text
-
-
-def name_faults(name: str) -> list[str]:
-    """The errors of a name that must be a DNS subdomain (`ValidateObjectMeta`, `NameIsDNSSubdomain`)."""
-    if not name:
-        return [required((), "name or generateName is required").text]
-    return [invalid((), name, fault).text for fault in dns1123_subdomain(name)]
-
-
-def system_class_fault(name: str, value: int, global_default: bool) -> str:
-    """Return why a class must not have a system name, or "". Source: `IsKnownSystemPriorityClass`."""
-    for system_class in SYSTEM_CLASSES:
-        if system_class.name == name:
-            if system_class.value != value:
-                return f"value of {name} PriorityClass must be {system_class.value}"
-            return f"globalDefault of {name} PriorityClass must be false" if global_default else ""
-    return f"{name} is not a known system priority class"
 
 
 _CONTAINERS: Final = ("containers", "initContainers")

@@ -258,8 +258,8 @@ class Recommended:
 def _rejected(context: Context) -> set[str]:
     if not context.defined:
         return set()
-    from forewarn.policies.kube_apiserver.validation.pod import (
-        decode_error,  # only where there is a class: pods start without it
+    from forewarn.policies.kube_apiserver.validation.priority_class import (  # not for Pods
+        decode_error,
         validate_priority_class,
     )
 
