@@ -30,7 +30,7 @@ ON_N2 = {"required": {"nodeSelectorTerms": [{"matchExpressions": [
 KINDS = (
     ("v1", "ResourceQuota"), ("v1", "LimitRange"), ("policy/v1", "PodDisruptionBudget"), ("v1", "PersistentVolume"),
     ("storage.k8s.io/v1", "StorageClass"), ("storage.k8s.io/v1", "CSINode"), ("storage.k8s.io/v1", "CSIDriver"),
-    ("v1", "Pod"), ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("v1", "Pod"), ("scheduling.k8s.io/v1", "PriorityClass"), ("v1", "PersistentVolumeClaim"),
 )  # fmt: skip
 LISTED = [{"apiVersion": version, "kind": f"{kind}List", "items": []} for version, kind in KINDS]
 
