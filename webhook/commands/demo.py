@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPSConnection
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from forewarn.policies.cli import main as forewarn
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.kinds.registry import NAMESPACE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.kinds.registry import NAMESPACE, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.terminal import painter, wants_color
@@ -26,13 +26,10 @@ from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch
 
 SAMPLE: Final = Path(__file__).resolve().parent.parent / "sample"
 WARNED: Final = "checkout.yaml"
-"""A manifest that the webhook admits with a warning."""
-DENIED: Final = "standard.yaml"
-"""A manifest that the webhook denies."""
+"""A Pod that preempts another one."""
 MISSPELT: Final = "search.yaml"
-"""A manifest with an error for the linter."""
-_KINDS: Final = frozenset((POD, NAMESPACE, PRIORITY_CLASS, *POD_TEMPLATE_PATHS))
-_PLURALS: Final = {"PriorityClass": "priorityclasses"}
+"""A workload whose PriorityClass does not exist."""
+_KINDS: Final = frozenset((POD, NAMESPACE, *POD_TEMPLATE_PATHS))
 _RESPONSE_SECONDS: Final = 10
 _IN_A_CHECKOUT: Final = Path("webhook/sample").is_dir()
 _NEXT: Final = (
@@ -43,25 +40,18 @@ _NEXT: Final = (
 )
 
 
-class Answer(NamedTuple):
-    """The part of a response that kubectl shows: warnings, and the message of a denial ("" if admitted)."""
-
-    warnings: list[str]
-    denial: str
-
-
 def main(arguments: Sequence[str]) -> int:
-    """Run the demonstration; 0 if the webhook warns and denies, the linter finds an error and the prediction works."""
+    """Run the demonstration; 0 if the webhook warns, the linter finds an error and the prediction works."""
     parser = Parser(
         prog="forewarn demo", description="Run the webhook, the linter and a prediction on a sample cluster."
     )
     parser.parse_args(arguments)
     paint = painter(wants_color("auto", sys.stdout))
     cluster = _shown(SAMPLE / "cluster.yaml")
-    about = "The webhook runs over TLS on this machine; kubectl's output is reproduced."
+    about = "The webhook runs without an API server; the output is in kubectl's form."
     _print(paint(f"Sample cluster: {cluster}. {about}", "dim"))
     with _serving() as connection:
-        answers = [_apply(name, connection, paint) for name in (WARNED, DENIED)]
+        warned = [_apply(name, connection, paint) for name in (WARNED, MISSPELT)]
     lint = ["lint", "--cluster", cluster, _shown(SAMPLE / "manifests" / MISSPELT)]
     predict = ["predict", "-f", _shown(SAMPLE / "manifests" / WARNED), "--cluster", cluster]
     statuses = []
@@ -69,9 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         _print("", paint("$ forewarn " + shlex.join(command), "bold"))
         statuses.append(forewarn(command))
     _print("", paint(_NEXT, "dim"))
-    warned, denied = answers
-    as_expected = bool(warned.warnings) and not warned.denial and bool(denied.denial) and statuses == [1, 0]
-    return 0 if as_expected else 1
+    return 0 if all(warned) and statuses == [1, 0] else 1
 
 
 @contextmanager
@@ -101,34 +89,32 @@ def _serving() -> Iterator[HTTPSConnection]:
                 process.terminate()
 
 
-def _apply(name: str, connection: HTTPSConnection, paint: Callable[[str, str], str]) -> Answer:
-    """Send the object of a manifest to the webhook, and print what kubectl prints."""
+def _apply(name: str, connection: HTTPSConnection, paint: Callable[[str, str], str]) -> list[str]:
+    """Send the object of a manifest to the webhook, print what kubectl prints, and return the warnings."""
     _print("", paint(f"$ kubectl apply -f {name}", "bold"))
     (subject,) = read((SAMPLE / "manifests" / name).read_bytes(), name, _KINDS).subjects
-    answer = _admit(dict(subject.object), connection)
-    for warning in answer.warnings:
+    warnings = _admit(dict(subject.object), connection)
+    for warning in warnings:
         _print(paint(f"Warning: {warning}", "warning"))
-    if answer.denial:
-        _print(paint(f'Error from server (Forbidden): error when creating "{name}": {answer.denial}', "error"))
-    else:
-        group = group_kind(subject.object).split("/")[0]
-        _print(f"{subject.ref.kind.lower()}{'.' + group if group else ''}/{subject.ref.name} created")
-    return answer
+    group = group_kind(subject.object).split("/")[0]
+    _print(f"{subject.ref.kind.lower()}{'.' + group if group else ''}/{subject.ref.name} created")
+    return warnings
 
 
-def _admit(obj: dict[str, Any], connection: HTTPSConnection) -> Answer:
-    """Act as the API server: call the mutating webhook, apply its patch, call the validating webhook."""
+def _admit(obj: dict[str, Any], connection: HTTPSConnection) -> list[str]:
+    """Act as the API server: call the mutating webhook, apply its patch, call the validating webhook; return the
+    warnings.
+    """
     warnings: list[str] = []
     for phase in ("mutate", "validate"):
         connection.request("POST", f"/{phase}?timeout=5s", _review(obj), {"Content-Type": "application/json"})
         response = json.load(connection.getresponse())["response"]
         warnings += [w for w in response.get("warnings", ()) if w not in warnings]
         if not response["allowed"]:
-            message = response["status"]["message"]
-            return Answer(warnings, f'admission webhook "{phase}.forewarn.dev" denied the request: {message}')
+            raise SystemExit(f"forewarn demo: the webhook denied the request: {response['status']['message']}")
         if "patch" in response:
             obj = apply_patch(obj, map(_operation, json.loads(b64decode(response["patch"]))))
-    return Answer(warnings, "")
+    return warnings
 
 
 def _operation(written: dict[str, Any]) -> PatchOperation:
@@ -142,7 +128,7 @@ def _review(obj: dict[str, Any]) -> bytes:
     """Return the AdmissionReview that kube-apiserver sends on CREATE of the object."""
     group, _, version = obj["apiVersion"].rpartition("/")
     kind, metadata = obj["kind"], obj["metadata"]
-    resource = _PLURALS.get(kind, kind.lower() + "s")
+    resource = kind.lower() + "s"
     request = {
         "uid": f"demo-{metadata['name']}",
         "kind": {"group": group, "version": version, "kind": kind},
