@@ -13,8 +13,8 @@ from forewarn.policies.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import Key, PodState, WorkloadState, controller_of
 from forewarn.policies.findings import duration
-from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMESPACE, DISRUPTION_BUDGET, JOB, POD
-from forewarn.policies.objects.fields import ApiObject, at, group_kind, int32, ref_of, string_map
+from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMESPACE, DISRUPTION_BUDGET, JOB, NODE, POD
+from forewarn.policies.objects.fields import ApiObject, at, group_kind, int32, ref_of, string_map, text_at
 from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.pod_loss import PodLoss, losses_of, named_loss
 from forewarn.policies.objects.workload import backoff_limit, wanted_active
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.options import Options
     from forewarn.policies.simulation.clock import Origin
-    from forewarn.policies.simulation.scenario import World
+    from forewarn.policies.simulation.scenario import Arrival, World
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.occupancy import Occupancy
     from forewarn.policies.whatif.questions import Question
@@ -102,14 +102,17 @@ class _Start(NamedTuple):
             pdbs_below_desired(simulation),
             frozenset(simulation.api.keys_of(DISRUPTION_BUDGET)),
             failed_jobs(simulation),
-            blockers_of(simulation, question.drained if question.upgrade is not None else ()),
+            blockers_of(simulation, _upgraded(question)),
         )
 
 
 def _ended(simulation: Simulation, question: Question, start: _Start, autoscaling: Autoscaling) -> Answer:
     """Return the answer after the end of a simulation."""
     after, summary = count_by_workload(simulation), summarize(simulation)
-    stuck = {name: left for name in sorted(question.drained) if (left := _stuck(simulation, name))}
+    drains = _drains(simulation)
+    stuck = {
+        name: left for name in sorted({*drains, *_upgraded(question)}) if (left := _stuck(simulation, name, drains))
+    }
     losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, start.failed))
     pdbs = pdbs_below_desired(simulation, start.all_pdbs)
     others = of_other_schedulers(simulation, summary.names)
@@ -135,7 +138,7 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
         summary=summary,
         autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         upgrade=question.upgrade,
-        drained=() if question.upgrade is not None else question.drained,
+        drained=[*drains],
         blockers=start.blocking,
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
         pending_daemon_sets=starved,
@@ -475,12 +478,33 @@ def pdbs_below_desired(simulation: Simulation, at_start: Container[Key] | None =
     return found
 
 
-def _stuck(simulation: Simulation, name: str) -> list[str]:
-    """Return the keys of the Pods that remain on a node that should be drained; empty for an uncordoned or
-    removed node.
+def _upgraded(question: Question) -> list[str]:
+    return [step.node for step in question.upgrade.steps] if question.upgrade is not None else []
+
+
+def _drains(simulation: Simulation) -> dict[str, float]:
+    """Return node -> seconds until its last drain, without nodes that the arrivals delete."""
+    arrivals = simulation.world.arrivals
+    deleted = {_node_of(arrival) for arrival in arrivals if arrival.op in ("lost", "delete")}
+    drains = (each for each in arrivals if each.op == "drain" and each.at <= simulation.clock.now)
+    return {_node_of(each): each.at for each in drains if _node_of(each) not in deleted}
+
+
+def _node_of(arrival: Arrival) -> str:
+    return text_at(arrival.object, "metadata", "name") if group_kind(arrival.object) == NODE else ""
+
+
+def _stuck(simulation: Simulation, name: str, drains: Mapping[str, float]) -> list[str]:
+    """Return the keys of the Pods that remain on a node that should be drained; empty for a removed node.
+
+    Of an uncordoned node, those that have been there since its drain. `drains`: seconds by node.
     """
     node = simulation.api.nodes.get(name)
-    return remaining_on(simulation.api, name) if node is not None and node.unschedulable else []
+    if node is None or not (node.unschedulable or name in drains):
+        return []
+    since = math.inf if node.unschedulable else drains[name]
+    later = {event.pod for event in simulation.timeline.events if event.event == "scheduled" and event.t >= since}
+    return [pod for pod in remaining_on(simulation.api, name) if pod not in later]
 
 
 def _forbidden(simulation: Simulation, stuck: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -59,17 +59,15 @@ _SHOWN: Final = 3
 class Question(NamedTuple):
     """A what-if question: the changes to simulate.
 
-    `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `drained`, `added`: the names
-    of the nodes to drain and of new nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone
-    or pool that is lost. `class_change`: the effect of a changed PriorityClass. `replicas`: before and at
-    their maximum. `until_scheduled`: true if as many nodes are added as Pending Pods need. `notes`: what is
-    not simulated.
+    `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `added`: the names of new
+    nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone or pool that is lost.
+    `class_change`: the effect of a changed PriorityClass. `replicas`: before and at their maximum. `until_scheduled`:
+    true if as many nodes are added as Pending Pods need. `notes`: what is not simulated.
     """
 
     title: str
     arrivals: Sequence[Arrival] = ()
     upgrade: UpgradeRun | None = None
-    drained: Sequence[str] = ()
     added: Sequence[str] = ()
     restarts: bool = False
     lost: Sequence[tuple[str, str]] = ()
@@ -121,10 +119,7 @@ def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
 def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     """Return the question of draining these nodes at the same time. Raises InvalidInput for an unknown name."""
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
-    names = [node.name for node in nodes]
-    return Question(
-        f"drain of {_nodes_text(nodes, cluster)}", [_of_node("drain", name) for name in names], drained=names
-    )
+    return Question(f"drain of {_nodes_text(nodes, cluster)}", [_of_node("drain", node.name) for node in nodes])
 
 
 def upgraded(
@@ -139,9 +134,7 @@ def upgraded(
     nodes = sorted(nodes, key=lambda node: (pool_of(node), node.name))
     added_first = ", new nodes first" if surge else ""
     heading = f"upgrade of {plural(len(nodes), 'node')}, {most} at a time{added_first}"
-    return Question(
-        heading, upgrade=UpgradeRun(nodes, most, seconds, surge, force), drained=[node.name for node in nodes]
-    )
+    return Question(heading, upgrade=UpgradeRun(nodes, most, seconds, surge, force))
 
 
 def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: Sequence[NodeGroup] = ()) -> Question:

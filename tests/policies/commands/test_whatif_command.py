@@ -238,6 +238,30 @@ def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys
 
 
 @pytest.mark.parametrize(
+    ("budget", "events", "drained"),
+    [
+        (0, "- {at: 1m, drain: a-1}", "0 of 1 node drained, blocked by PDB shop/web; "),
+        (0, "- {at: 0, drain: a-1}\n- {at: 10m, uncordon: a-1}", "0 of 1 node drained, blocked by PDB shop/web; "),
+        (0, "- {at: 0, drain: a-1}\n- {at: 10m, lost: a-1}", ""),
+        (1, "- {at: 0, drain: a-1}\n- {at: 10m, uncordon: a-1}", "1 node drained; "),
+    ],
+)
+def test_events_tell_of_drains_as_a_drain_does(
+    budget: int, events: str, drained: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path(SHOWN).read_text().replace("maxUnavailable: 1", f"maxUnavailable: {budget}")
+    (tmp_path / "cluster.yaml").write_text(text)
+    (tmp_path / "events.yaml").write_text(events)
+    asked_for = ("events", "--events", str(tmp_path / "events.yaml"), "--cluster", str(tmp_path / "cluster.yaml"))
+    status, out, _ = run(capsys, *asked_for, "--fail-on", "blocked")
+    is_blocked = "blocked" in drained
+    assert (out.startswith(drained), "drained" in out) == (True, bool(drained))
+    assert (status, "shop/web allows no disruptions" in out) == (int(is_blocked), is_blocked)
+    told = asked(capsys, *asked_for[:3], cluster=asked_for[4])
+    assert told["notDrained"] == ({"a-1": ["shop/web-1"]} if is_blocked else {})
+
+
+@pytest.mark.parametrize(
     ("version", "remaining"), [("apps/v1", {}), ("apps.kruise.io/v1alpha1", {"a-1": ["shop/agent"]})]
 )
 def test_a_drain_skips_only_pods_of_daemon_sets_of_kubernetes(
