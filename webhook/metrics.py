@@ -163,8 +163,8 @@ class Metrics:
         text = "Number of predictions for Pods, by how they compare with the first decision of kube-scheduler."
         self.prediction_results = self._closed("prediction_results", text, "result", RESULTS)
         text = (
-            "Number of predictions for workloads and for Pods without a controller, by how they compare with the Pods "
-            "after the rollout."
+            "Number of predictions for workloads and for Pods without a controller, by how the predicted numbers of "
+            "Pods compare with the actual ones after the change."
         )
         self.workload_prediction_results = self._closed("workload_prediction_results", text, "result", WORKLOAD_RESULTS)
         text = "Time to evaluate the rules for /validate, including a prediction."

@@ -660,7 +660,7 @@ def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -
 def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """cluster-autoscaler adds no nodes for Pods of a class, because the value of the class is below the cutoff.
 
-    Why: Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) are expendable.
+    Why: Pods with a priority below `--expendable-pods-priority-cutoff` (-10 by default) are expendable.
     cluster-autoscaler adds no nodes for expendable Pods, and can delete nodes that run only such Pods.
 
     Details: you can set `autoscalerCutoff` in the configuration. By default, forewarn reads the flag in Deployments of

@@ -564,12 +564,13 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
     Why: to free capacity for a Pod, kube-scheduler can preempt Pods with a lower priority. Kubernetes does not announce
     a preemption: the Event and the condition of the victim appear when it happens.
 
-    Details: the linter needs `--cluster`. If kube-scheduler can choose other nodes or victims, the message contains,
-    for example, "node-1 or node-2", "or another node" or "possibly". If all victims are placeholder Pods, the finding
-    is a note, and the webhook does not warn. By default, placeholder Pods have a negative priority and only the pause
-    image (`placeholderPods` in the configuration). The rule also warns if a rollout terminates old Pods, and Pending
-    Pods would then preempt running Pods. For a Pod of a PodGroup, the rule warns about all victims of the group, even
-    if they are placeholder Pods. If the prediction takes too long and shows no victim, the webhook warns with
+    Details: the linter needs `--cluster`. If kube-scheduler can choose others, a message that names nodes or victims of
+    a Pod or workload contains, for example, "node-1 or node-2", "or another node" or "possibly". If all victims are
+    placeholder Pods, the finding is a note, and the webhook does not warn. By default, placeholder Pods have a
+    negative priority and only the pause image (`placeholderPods` in the configuration). The rule also warns if a
+    rollout terminates old Pods, and Pending Pods would then preempt running Pods. For a Pod of a PodGroup, the rule
+    warns about all victims of the group, even if they are placeholder Pods. If the prediction takes too long and
+    shows no victim, the webhook warns with
     `[prediction-incomplete]`.
 
     Cluster:
