@@ -311,7 +311,7 @@ class ChangeClass:
         title = class_change.title(change)
         title += f"; then {_title(self.manifests)} applied" if objects else ""
         if selected:
-            title += f"; {plural(len(selected), 'workload')} of {listed([*self.workloads])} with this class"
+            title += f"; {plural(len(selected), 'workload')} of {listed([*self.workloads], 1)} with this class"
             if jobs := first_of(questions.jobs_of(before, self.workloads, self.namespace, self.name), "Job"):
                 title += f", not {jobs} (immutable template)"
         change = change._replace(restarted=not objects)

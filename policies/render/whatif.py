@@ -81,7 +81,7 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
 def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:
     """`most`: the number of effects, with what new Pods and drains come to."""
     of_class, removed = on_new_pods(change.changed if change else answer.new_pods), on_removed_nodes(answer)
-    if change is not None and of_class and most > _FEWEST:
+    if change is not None and of_class:
         of_class[-1] += _may_preempt(change, are_named=most == _EFFECTS)
     with_nodes = on_new_nodes(answer, most)
     if not with_nodes:
@@ -349,12 +349,11 @@ def _may_preempt(change: ClassChange, *, are_named: bool) -> str:
     if len(steps) != 1:
         return ""
     levels, others = steps.pop(), [each for each in change.ranked if not each.differs]
+    if max(levels) == -inf:
+        return _preempted_by_others(change.totals)
     if not any(priority < max(levels) for each in change.ranked for priority in each.running):
         return " (none runs now)" if levels[0] == -inf else ""
-    before, after = (
-        Counter({each.workload: sum(n for p, n in each.running.items() if p < level) for each in others})
-        for level in levels
-    )
+    before, after = (_running_below(level, others) for level in levels)
     more, fewer = after - before, before - after
     if not (more or fewer):
         return ""
@@ -362,6 +361,23 @@ def _may_preempt(change: ClassChange, *, are_named: bool) -> str:
     names = sorted(more or fewer, key=lambda name: (-ranks[name], -more[name]))
     counts = plural(more.total(), "more Pod") if more else f"{fewer.total()} fewer Pods"
     return f", may preempt {counts} of {named(names) if are_named else plural(len(names), 'workload')}"
+
+
+def _running_below(level: float, workloads: Iterable[Ranked]) -> Counter[str]:
+    return Counter({each.workload: sum(n for p, n in each.running.items() if p < level) for each in workloads})
+
+
+def _preempted_by_others(totals: Sequence[PreemptionTotal]) -> str:
+    """A phrase with the class that may preempt many more or fewer running Pods than before; "" for none."""
+    most = max(totals, key=lambda total: abs(total.after - total.before), default=None)
+    if most is None or most.after == most.before:
+        return ""
+    more = most.after - most.before
+    return f", {_class_text(most)} may preempt {plural(more, 'more Pod') if more > 0 else f'{-more} fewer Pods'}"
+
+
+def _class_text(total: PreemptionTotal) -> str:
+    return f"class {total.class_}" if total.class_ else "Pods without a class"
 
 
 def _level(resolved: Resolved | None) -> float:
@@ -774,6 +790,8 @@ def _outcomes(result: WithoutChange) -> str:
 def class_change(change: ClassChange, paint: Painter = plain) -> Iterator[str]:
     """Lines about a PriorityClass change: the effect now, and the Pods that may then preempt each other."""
     changed = change.changed
+    if change.immutable:
+        yield f"{paint('immutable:', 'bold')} {' and '.join(change.immutable)}"
     yield f"{paint('now:', 'bold')} {running_text(change)}"
     if changed:
         yield paint("new Pods:", "bold")
@@ -814,9 +832,8 @@ def _totals(totals: Iterable[PreemptionTotal]) -> Iterator[str]:
     classes: dict[str, list[str]] = {}
     for total in totals:
         which = listed(total.changed, _FEW)
-        name = f"class {total.class_}" if total.class_ else "Pods without a class"
         counts = f"{total.before} → {total.during_rollout} → {total.after} (changed: {which})"
-        classes.setdefault(counts, []).append(name)
+        classes.setdefault(counts, []).append(_class_text(total))
     yield from (f"by {listed(names, _NAMED)}: {numbers}" for numbers, names in classes.items())
 
 

@@ -151,6 +151,17 @@ class ClassChange(NamedTuple):
         kinds = (workload for workload in self.changed if workload.after is not None and workload.object)
         return [kind for kind in kinds if is_rolled_out(kind.object)]
 
+    @property
+    def immutable(self) -> list[str]:
+        """The immutable fields that the change sets; the PriorityClass is deleted and recreated."""
+        if self.before is None or self.after is None:
+            return []
+        is_set = {
+            "value": self.before.value != self.after.value,
+            "preemptionPolicy": self.before.preemption_policy != self.after.preemption_policy,
+        }
+        return [field for field in is_set if is_set[field]]
+
     @in_json
     def class_(self) -> str:
         return (self.after or self.before or PriorityClass("", 0)).name
@@ -248,25 +259,22 @@ def restarts(change: ClassChange) -> list[Arrival]:
 
 
 def title(change: ClassChange) -> str:
-    """Return a title, such as `PriorityClass gold deleted and recreated (value 100 → 500): value is immutable`."""
+    """Return a title, such as `PriorityClass gold deleted and recreated (value 100 → 500)`."""
     old, new = change.before, change.after
     if new is None:
         return f"PriorityClass {old.name if old else ''} deleted"
-    parts, immutable = [f"value {new.value}"] if old is None else [], []
+    parts = [f"value {new.value}"] if old is None else []
     if old is not None and old.value != new.value:
         parts.append(f"value {old.value} → {new.value}")
-        immutable.append("value")
     if (old.preemption_policy if old else "PreemptLowerPriority") != new.preemption_policy:
         parts.append(f"preemptionPolicy {new.preemption_policy}")
-        immutable += ["preemptionPolicy"] if old else []
     if new.global_default and not (old and old.global_default):
         instead = f" instead of {change.taken_from}" if change.taken_from else ""
         parts.append(f"global default{instead}")
     if not parts:
         return f"PriorityClass {new.name} unchanged"
-    verb = "created" if old is None else "deleted and recreated" if immutable else "changed"
-    why = f": {' and '.join(immutable)} {'are' if len(immutable) > 1 else 'is'} immutable" if immutable else ""
-    return f"PriorityClass {new.name} {verb} ({', '.join(parts)}){why}"
+    verb = "created" if old is None else "deleted and recreated" if change.immutable else "changed"
+    return f"PriorityClass {new.name} {verb} ({', '.join(parts)})"
 
 
 def running_text(change: ClassChange) -> str:

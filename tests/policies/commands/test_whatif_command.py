@@ -853,13 +853,14 @@ def test_pods_that_admission_rejects_are_no_answer(tmp_path: Path, capsys: pytes
         (
             ("gold", "--value", "7"),
             (
-                "PriorityClass gold deleted and recreated (value 100000 → 7): value is immutable",
+                "PriorityClass gold deleted and recreated (value 100000 → 7)",
+                "immutable: value",
                 "after a restart of shop/web:",
             ),
         ),
         (
             ("gold", "--preemption-policy", "Never", "--default"),
-            ("(preemptionPolicy Never, global default): preemptionPolicy is immutable",),
+            ("(preemptionPolicy Never, global default)", "immutable: preemptionPolicy"),
         ),
         (("gold", "--default"), ("PriorityClass gold changed (global default)",)),
         (("new", "--value", "5"), ("PriorityClass new created (value 5)", "after the change:")),
