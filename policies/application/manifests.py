@@ -22,7 +22,7 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.kube_apiserver.validation.decode import Plain, Struct, decode_fault
 from forewarn.policies.kube_apiserver.validation.strict import type_of, unknown_fields
-from forewarn.policies.manifests import UNUSABLE, Reading, only_found, read
+from forewarn.policies.manifests import NO_KIND, UNUSABLE, Reading, only_found, read
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, int32, mapping, ref_of
 from forewarn.policies.objects.workload import applied_to
 from forewarn.policies.rules.file import advice
@@ -108,7 +108,8 @@ def applied(
                 obj = {**subject.object, "metadata": metadata}
                 yield from arrivals_of(cluster, obj) if cluster else (Arrival(0.0, "create", bounded(obj)),)
         if not count:
-            raise _nothing([manifest], f"no object that can be simulated{only_found(skipped)}")
+            events = "; pass a list of events with whatif events --events" if [*skipped] == [NO_KIND] else ""
+            raise _nothing([manifest], f"no object that can be simulated{only_found(skipped)}", events)
 
 
 _RECREATED: Final = "not predicted: a tool deletes and recreates the Job. Fix: use `forewarn whatif apply`"
@@ -200,11 +201,11 @@ def with_manifests(
     return admitted, replace(to_be, later_quotas=later_quotas(in_order, cluster))
 
 
-def _nothing(manifests: Sequence[Read], problem: str) -> Exception:
-    """The error for manifests without a needed object."""
+def _nothing(manifests: Sequence[Read], problem: str, instead: str = "") -> Exception:
+    """The error for manifests without a needed object. `instead`: a further fix."""
     if isinstance(manifests[0], Mapping):
         return InvalidInput(problem)
-    problem += ". Fix: pass manifests of a Pod or workload, such as a Deployment"
+    problem += f". Fix: pass manifests of a Pod or workload, such as a Deployment{instead}"
     return SourceError(manifests[0] if isinstance(manifests[0], str) else "", problem)
 
 

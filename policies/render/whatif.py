@@ -241,8 +241,14 @@ def effects_of(answer: Answer, end: Answer | None = None, *, is_brief: bool = Fa
         _starting(answer, [each for each in own if each.not_started]),
         *other_effects([answer], of_lost=not lost),
     ]
-    effects = [effect for effect in effects if effect]
+    return _with_placeholders(answer, [effect for effect in effects if effect], is_brief=is_brief)
+
+
+def _with_placeholders(answer: Answer, effects: list[str], *, is_brief: bool) -> list[str]:
+    """The effects with one on placeholder Pods, if these are concerned; in a brief line, as a part of the last one."""
     reserving = on_placeholders(*_counts(answer, placeholders=True))
+    if reserving and is_brief and effects:
+        return [*effects[:-1], f"{effects[-1]}, {reserving}"]
     return [*effects, f"{'' if effects else 'only '}{reserving}"] if reserving else effects
 
 
@@ -283,7 +289,9 @@ def _pdbs(answer: Answer, *, is_brief: bool) -> list[str]:
     """Phrases with the PodDisruptionBudgets that preemption violates, or with too few Pods."""
     violated_pdbs, few = answer.summary.violated_pdbs, len(answer.pdbs)
     if is_brief and violated_pdbs:
-        return [f"{plural(len({*violated_pdbs, *answer.pdbs}), 'PDB')} violated"]
+        others = len({*answer.pdbs} - {*violated_pdbs})
+        too_few = f", {plural(others, 'PDB')} with too few healthy Pods" if others else ""
+        return [f"{plural(len(violated_pdbs), 'PDB')} violated{too_few}"]
     noun = f"PDB{'s' * (len(violated_pdbs) > 1)}"
     effects = [
         f"{plural(sum(violated_pdbs.values()), 'violation')} of {noun} {named(sorted(violated_pdbs), 'PDB')}",
@@ -422,13 +430,17 @@ def _on_added_nodes(answer: Answer) -> str:
 def _needed(answer: Answer, nodes: str) -> str:
     """A phrase with the new nodes that the Pods need that are Pending without these."""
     ends = {workload.workload: workload.pending for workload in answer.workloads}
+    gone = {workload.workload: workload.unreplaced for workload in answer.workloads if workload.unreplaced}
     without = answer.without_change.summary.waiting if answer.without_change else ()
     pending = sum(min(ends.get(each.group, 0), each.pods) for each in without)
+    unreplaced = sum(min(gone.get(each.group, 0), each.pods) for each in without)
     left = f", {plural(pending, 'Pod stays', 'Pods stay')} Pending" if pending else ""
+    left += f", {plural(unreplaced, 'Pod')} of {named(gone)} not replaced" if unreplaced else ""
     if answer.new_nodes is None:
         return f"no new nodes {'help' if pending else 'needed'}{left or ', no Pod is Pending'}"
-    names = named(each.group for each in without if ends.get(each.group, 0) < each.pods)
-    return f"{nodes} needed for {plural(sum(each.pods for each in without) - pending, 'Pending Pod')} of {names}{left}"
+    names = named(each.group for each in without if ends.get(each.group, 0) + gone.get(each.group, 0) < each.pods)
+    scheduled = sum(each.pods for each in without) - pending - unreplaced
+    return f"{nodes} needed for {plural(scheduled, 'Pending Pod')}{names and f' of {names}'}{left}"
 
 
 def _moved(answer: Answer) -> list[str]:

@@ -298,6 +298,8 @@ def workloads_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str)
     selected: dict[Key, ApiObject] = {}
     for argument in which:
         by_name = "=" not in argument
+        if by_name and "," in argument:
+            raise InvalidInput(f"{quote(cut(argument, 80))}: several workloads. Fix: repeat --workloads for each")
         keys = [_named(cluster, argument, namespace, _CLASSED)] if by_name else _labelled(cluster, argument, namespace)
         selected |= {key: cluster.workloads[key].object for key in keys}
     return [obj for _, obj in sorted(selected.items())]

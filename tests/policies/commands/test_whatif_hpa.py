@@ -10,7 +10,7 @@ import pytest
 import forewarn
 from forewarn.policies.cli import main
 from forewarn.policies.render.autoscalers import limits_of
-from forewarn.policies.render.whatif import headline
+from forewarn.policies.render.whatif import effects_of, headline
 from forewarn.policies.simulation.scenario import MAX_REPLICAS
 from forewarn.policies.whatif.autoscalers import Autoscalers, Considered, Launches, NoLaunch
 from tests.builders import cluster_text, make_node
@@ -181,3 +181,16 @@ def test_scaling_a_workload_names_what_its_autoscaler_allows(
         tmp_path, workload("a"), scaler, autoscaler("b", 1, "a"), change=forewarn.Scale("deployment/a", 2, "team")
     )
     assert two.answer.change == "Deployment team/a scaled to 2 replicas", "two autoscalers change nothing"
+
+
+def test_a_brief_line_tells_of_violated_pdbs_pdbs_with_too_few_pods_and_placeholder_pods() -> None:
+    change = forewarn.Scale("deployment/web", 9, "shop")
+    answer = forewarn.whatif(forewarn.load("docs/examples/whatif/cluster.yaml"), change).answer
+    summary = answer.summary._replace(violated_pdbs={"shop/web": 2})
+    answer = answer._replace(summary=summary, pdbs={"shop/web": (1, 2), "shop/db": (0, 1)})
+    pdbs = "1 PDB violated, 1 PDB with too few healthy Pods"
+    lost = "4 of 4 replicas of reports/nightly lost (all Pending)"
+    assert effects_of(answer, is_brief=True) == [lost, pdbs, "4 Pods preempted"]
+    answer = answer._replace(placeholders=["reports/nightly"])
+    reserving = "4 placeholder Pods preempted (4 Pending at the end)"
+    assert effects_of(answer, is_brief=True) == [f"{pdbs}, {reserving}"]

@@ -245,6 +245,19 @@ def test_as_many_nodes_as_pending_pods_need(
     assert any(note in each for each in result.notes) if note else not result.notes
 
 
+def test_a_pod_that_the_daemon_set_of_a_new_node_preempts_needs_no_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The node has room for both, but then not for the DaemonSet Pod, and nothing replaces the Pod that it preempts."""
+    big = make_pod("big").priority(100000).request(cpu="2500m")
+    small = make_pod("small").priority(100).request(cpu="1200m").spec(preemptionPolicy="Never")
+    (tmp_path / "pods.json").write_text(cluster_text([big, small]))
+    sources = ("--cluster", "webhook/sample/cluster.yaml", "--cluster", str(tmp_path / "pods.json"))
+    out = run(capsys, "add", "node", "node-c", "--until-scheduled", *sources)[1]
+    first = "1 new node needed for 1 Pending Pod of default/big, 1 Pod of default/small not replaced; 1 Pod "
+    assert out.startswith(first)
+
+
 def test_the_number_of_nodes_until_all_pods_are_scheduled_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
