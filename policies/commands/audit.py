@@ -231,7 +231,8 @@ def _verdict(result: Audit, *, head: bool) -> Iterator[str]:
     from forewarn.policies.render.audit import summary
     from forewarn.policies.render.head import line_of
 
-    yield summary(len(result.cluster.pods), result.objects, result.findings, result.suppressed)
+    unknown = "; restarts not predicted" * bool(result.cluster.semantics.unknown)
+    yield summary(len(result.cluster.pods), result.objects, result.findings, result.suppressed) + unknown
     if head:
         yield line_of(result.head)
 

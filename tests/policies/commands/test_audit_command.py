@@ -548,3 +548,11 @@ def test_sarif_has_a_path_for_each_object(capsys: pytest.CaptureFixture[str]) ->
     assert "Pods will be rejected. Fix: create it, or use " in found["results"][0]["message"]["text"]
     assert len({each["partialFingerprints"]["primaryLocationLineHash"] for each in found["results"]}) == 7
     assert {each["ruleId"] for each in found["results"]} == {rule["id"] for rule in found["tool"]["driver"]["rules"]}
+
+
+def test_the_first_line_says_if_restarts_are_not_predicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    version = {"apiVersion": "forewarn.dev/v1", "kind": "Version", "serverVersion": {"gitVersion": "v1.33.4"}}
+    (old := tmp_path / "old.yaml").write_text(f"{Path(SHOWN).read_text()}---\n{json.dumps(version)}\n")
+    _, out, err = run(capsys, "--cluster", str(old))
+    assert out.splitlines()[0].endswith(" checked; restarts not predicted")
+    assert "1.33" in err
