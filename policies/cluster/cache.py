@@ -27,7 +27,6 @@ from forewarn.policies.objects.workload import Workload
 from forewarn.policies.releases.release import UnknownRelease, minor_of
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling.cache import LazySnapshot, PodsByNode, being_bound
-from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 if TYPE_CHECKING:
@@ -533,6 +532,8 @@ class Result(Document):
 
 def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead:
     """Return the head of an answer about a cluster. `assumes`: in addition to what every answer assumes."""
+    from forewarn.policies.scheduling.caveats import assumptions
+
     semantics = cluster.semantics
     profile = listed(sorted(semantics.scheduler_names))
     release = (f"Kubernetes {semantics.release}",) if semantics.assumed else ()
@@ -542,5 +543,7 @@ def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead
 
 def head_of_findings(cluster: ClusterSnapshot, findings: Iterable[Finding] = ()) -> AnswerHead:
     """Return the head of findings and cascades, which depend on all lists."""
+    from forewarn.policies.scheduling.caveats import assumptions
+
     assumed = (clause for finding in findings for clause in finding.detail.get("assumes", ()))
     return head_of(cluster, (*assumptions(cluster.objects, victims=True, created=True), *assumed))
