@@ -66,6 +66,10 @@ class Semantics:
         defaults = _DEFAULTS[gate]
         return defaults[self.minor] if self.minor in defaults else default(gate, self.minor)
 
+    def is_at_least(self, minor: int) -> bool:
+        """Report whether the release is 1.`minor` or a later one."""
+        return self.minor >= minor
+
     @property
     def scheduler_names(self) -> frozenset[str]:
         """The values of `spec.schedulerName` for which the scheduler has profiles."""

@@ -632,7 +632,7 @@ class Expansion:
         self, name: str, sets: Mapping[str, PluginSet], plugins: Mapping[str, Any], semantics: Semantics, path: Path
     ) -> None:
         self._name, self._sets, self._semantics, self._path = name, sets, semantics, path
-        self._plugins = {name: plugin for name, plugin in plugins.items() if semantics.minor >= plugin.since}
+        self._plugins = {name: plugin for name, plugin in plugins.items() if semantics.is_at_least(plugin.since)}
         self.faults: list[FieldError] = []
         self.points: dict[str, tuple[str, ...]] = {}
         for point in POINTS:
