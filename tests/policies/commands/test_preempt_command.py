@@ -247,6 +247,7 @@ def test_a_workload_that_lacks_no_pods_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], replicas: int, says: str
 ) -> None:
     workload = deployment(replicas, "1").spec(selector={"matchLabels": {"app": "old"}})
+    workload.obj["spec"]["template"]["metadata"]["labels"] = {"app": "old"}
     path = write(tmp_path / "web.json", workload)
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
     assert out.splitlines()[0] == f"Deployment default/web: {says}"

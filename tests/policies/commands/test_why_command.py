@@ -113,7 +113,7 @@ NO_PROVISIONER = make_storage_class("local", provisioner="kubernetes.io/no-provi
 @pytest.mark.parametrize(
     ("made", "reason", "fix"),
     [
-        ([], 'PersistentVolumeClaim "data" not found', "create what is missing first"),
+        ([make_claim("other")], 'PersistentVolumeClaim "data" not found', "create what is missing first"),
         (
             [make_claim("data", storageClassName="fast"), IMMEDIATE],
             "its PersistentVolumeClaims are not bound",
