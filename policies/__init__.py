@@ -28,7 +28,7 @@ _HOMES: Final = {
     "Cache": "policies.cluster.cache",
     "ClusterSnapshot": "policies.cluster.cache",
     "predict": "policies.cluster.admission",
-    "load_cluster": "policies.sources",
+    "load_cluster": "policies.sources.cluster",
     "Prediction": "policies.scheduling.schedule_one",
 }
 

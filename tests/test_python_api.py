@@ -18,6 +18,7 @@ import pytest
 
 import forewarn
 import forewarn.types
+from forewarn import policies
 from forewarn.policies.application.changes import Change
 from forewarn.policies.findings import described
 from forewarn.policies.sources.files import status_of
@@ -91,6 +92,11 @@ def test_type_checkers_read_the_types_of_the_package() -> None:
 @pytest.mark.parametrize("name", forewarn.__all__)
 def test_each_name_exists(name: str) -> None:
     assert getattr(forewarn, name)
+
+
+@pytest.mark.parametrize("name", policies.__all__)
+def test_each_name_of_the_policies_exists(name: str) -> None:
+    assert getattr(policies, name)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
