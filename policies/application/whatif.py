@@ -386,7 +386,7 @@ def whatif_each(
     without_change = row_of(_NOTHING, unchanged[0])
     rows = worst_first(row_of(name, tallied) for name, tallied in zip(names, counts, strict=True))
     limits = list(dict.fromkeys(note for tallied in counts for note in tallied["not_modelled"]))[:_MAX_NOTES]
-    effects = (without_change.fewer, without_change.preempted, without_change.pending, without_change.causes)
+    effects = (without_change.fewer, without_change.preempted, without_change.pending)
     nothing_else = at_rest(world) and not any(effects)
     snapshot, victims = cache.snapshot(), any(row.preempted or row.violated_pdbs for row in rows)
     running = (pod for pod in snapshot.pods.values() if pod.node_name)

@@ -108,7 +108,10 @@ def _outcome(
     has_no_effect = wanted or of_class or (left and not unread)
     no_effect = f"{of_others and f'{of_others}, otherwise '}{no_effect}" if has_no_effect else ""
     text = "; ".join(filter(None, (said, unwanted or no_effect))) or _nothing(answer, change)
-    notes = [of_others if unwanted else "", f"{plural(unread, 'object')} not simulated" if said and unread else ""]
+    notes = [
+        of_others if unwanted else "",
+        f"{plural(unread, 'object')} not simulated" if (said or unwanted) and unread else "",
+    ]
     return ", ".join(filter(None, [text, *notes, *unfinished([answer])]))
 
 
@@ -186,7 +189,8 @@ def _times_of_helped(answer: Answer, arrived: WithNewNodes) -> Iterator[float]:
 def _with_same_new_pods(answer: Answer) -> Answer:
     """The end with new nodes, with the number of the workloads' new Pods, and without DaemonSet Pods on new nodes."""
     end, before = answer.end, answer.summary
-    pending = sum(each.pending for each in end.workloads if each.workload in before.new_workloads)
+    new = {*before.new_workloads}
+    pending = sum(each.pending for each in end.workloads if each.workload in new)
     pending = min(pending, before.new_pods_pending)
     summary = end.summary._replace(
         new_pods=before.new_pods,
@@ -303,7 +307,10 @@ def _pdbs(answer: Answer, *, is_brief: bool) -> list[str]:
 def _starting(answer: Answer, pending: Sequence[WorkloadCount]) -> str:
     """The other Pending Pods of these workloads, without those that `_created` counts; "" for none."""
     created = _new_pending(answer)
-    more, known = sum(each.not_started for each in pending) - created, answer.summary.new_workloads if created else ()
+    more, known = (
+        sum(each.not_started for each in pending) - created,
+        {*answer.summary.new_workloads} if created else (),
+    )
     names = named(each.workload for each in pending if each.workload not in known)
     return f"{plural(more, 'more Pod')}{names and f' of {names}'} Pending" if more > 0 else ""
 
@@ -365,14 +372,17 @@ def _may_preempt(change: ClassChange, *, are_named: bool) -> str:
     more, fewer = after - before, before - after
     if not (more or fewer):
         return ""
-    ranks = {each.workload: max(each.running, default=0) for each in others}
-    names = sorted(more or fewer, key=lambda name: (-ranks[name], -more[name]))
-    counts = plural(more.total(), "more Pod") if more else f"{fewer.total()} fewer Pods"
+    ranked = sorted(others, key=lambda each: (-max(each.running, default=0), -more[each.workload]))
+    names = [*dict.fromkeys(each.workload for each in ranked if each.workload in (more or fewer))]
+    counts = plural(more.total(), "more Pod") if more else plural(fewer.total(), "fewer Pod")
     return f", may preempt {counts} of {named(names) if are_named else plural(len(names), 'workload')}"
 
 
 def _running_below(level: float, workloads: Iterable[Ranked]) -> Counter[str]:
-    return Counter({each.workload: sum(n for p, n in each.running.items() if p < level) for each in workloads})
+    below = Counter[str]()
+    for each in workloads:
+        below[each.workload] += sum(pods for priority, pods in each.running.items() if priority < level)
+    return below
 
 
 def _preempted_by_others(totals: Sequence[PreemptionTotal]) -> str:
@@ -381,7 +391,7 @@ def _preempted_by_others(totals: Sequence[PreemptionTotal]) -> str:
     if most is None or most.after == most.before:
         return ""
     more = most.after - most.before
-    return f", {_class_text(most)} may preempt {plural(more, 'more Pod') if more > 0 else f'{-more} fewer Pods'}"
+    return f", {_class_text(most)} may preempt {plural(abs(more), 'more Pod' if more > 0 else 'fewer Pod')}"
 
 
 def _class_text(total: PreemptionTotal) -> str:
@@ -480,8 +490,8 @@ def _creates(answer: Answer) -> bool:
 
 def _new_pending(answer: Answer) -> int:
     """The number of Pending Pods that `_created` counts, also of those that a new Pod's preemption leaves Pending."""
-    summary = answer.summary
-    own = sum(each.not_started for each in answer.workloads if each.workload in summary.new_workloads)
+    summary, new = answer.summary, {*answer.summary.new_workloads}
+    own = sum(each.not_started for each in answer.workloads if each.workload in new)
     return min(max(summary.new_pods_pending, own), summary.new_pods) if _creates(answer) else 0
 
 
@@ -491,13 +501,14 @@ def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
     names = summary.new_workloads or [row.group for row in summary.missing]
     if not (_creates(answer) or is_blocked):
         return ""
-    own = [each for each in answer.workloads if each.workload in names]
+    new = {*names}
+    own = [each for each in answer.workloads if each.workload in new]
     later = sum(not_created(each, answer) for each in own)
     total = _total_of_new(answer, names, own, later, is_blocked=is_blocked)
     whose = named(names) if len(names) == 1 else plural(len(names), "workload")
-    why = {in_short(each.message) for each in own if each.pending and most == _EFFECTS}
+    why = {in_short(each.message) for each in own if each.pending and each.message and most == _EFFECTS}
     pending = max(summary.new_pods_pending, _new_pending(answer))
-    which = f"Pod {names[0]}" if _is_pod(names[0], answer) else f"1 new Pod of {whose}"
+    which = f"Pod {named(names[:1])}" if _is_pod(names[0], answer) else f"1 new Pod of {whose}"
     which = which if total == 1 else f" new Pods of {whose}" * (not is_short)
     counts = _counts_of_new(summary._replace(new_pods_pending=pending), total, which, why)
     counts += f", {later} not created before those run" if later else ""
@@ -525,7 +536,7 @@ def _counts_of_new(summary: Summary, total: int, which: str, why: Iterable[str])
     if total == 1:
         end = "is preempted or deleted again" if ended else "runs"
         return f"{which} {f'stays Pending{reason}' if pending else end}"
-    run = summary.new_pods - pending - ended
+    run = max(summary.new_pods - pending - ended, 0)
     every = "both" if total == 2 else f"all {total}"
     counts = f"{every if run == total else f'{run} of {total}'}{which} run"
     counts += f", {plural(pending, 'stays Pending', 'stay Pending')}{reason}" if pending else ""

@@ -251,7 +251,6 @@ def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, st
 
 _LEAST: Final = ("spec", "minReplicas")
 _MOST: Final = ("spec", "maxReplicas")
-"""The `group/Kind` of workloads that a HorizontalPodAutoscaler scales -> apiVersion and kind."""
 
 
 def target_of(namespace: str, autoscaler: ApiObject) -> Key:

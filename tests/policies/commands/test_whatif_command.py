@@ -1218,3 +1218,34 @@ def test_each_format_has_the_number_of_runs_with_its_outcome(
     cluster = forewarn.load(str(tmp_path / "cluster.json"))
     change = forewarn.Events(manifests=str(tmp_path / "new.json"), runs=9)
     assert len(forewarn.whatif(cluster, change, nodes_over_time=True).outcomes) == 2
+
+
+def test_the_first_line_counts_all_pods_of_one_name_that_a_class_may_no_longer_preempt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner = {"apiVersion": "x.io/v1", "kind": "Thing", "name": "thing", "uid": "t", "controller": True}
+    set_ = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": True}
+    web = {"spec": {"priorityClassName": "gold", "containers": [{"name": "c", "image": "i"}]}}
+    objects = [
+        make_node("n1"),
+        make_priority_class(1000, "gold"),
+        Made("apps/v1", "ReplicaSet", "web", "default").spec(
+            replicas=1,
+            selector={"matchLabels": {"app": "web"}},
+            template={"metadata": {"labels": {"app": "web"}}, **web},
+        ),
+        make_pod("web-1").of_class("gold").priority(1000).labels(app="web").metadata(ownerReferences=[set_]).on("n1"),
+        make_pod("low").priority(500).on("n1"),
+        make_pod("thing-1").priority(500).metadata(ownerReferences=[owner]).on("n1"),
+        make_pod("thing-2").priority(5000).metadata(ownerReferences=[owner]).on("n1"),
+    ]
+    (tmp_path / "cluster.json").write_text(cluster_text(objects))
+    first = run(capsys, "class", "gold", "--value", "400", "--cluster", str(tmp_path / "cluster.json"))[1]
+    assert "may preempt 2 fewer Pods of default/thing and default/low; " in first.splitlines()[0]
+
+
+def test_the_first_line_has_no_reason_for_gated_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new = tmp_path / "new.json"
+    new.write_text(json.dumps(make_pod("new").spec(schedulingGates=[{"name": "x.io/hold"}]).obj))
+    first = run(capsys, "apply", "-f", str(new), "--cluster", SHOWN)[1].splitlines()[0]
+    assert first.startswith("Pod default/new stays Pending; no replica lost")
