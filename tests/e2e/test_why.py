@@ -60,7 +60,10 @@ CONTROLLERS = (
     "taint-eviction",
     "device-taint-eviction",
     "garbage-collector",
+    "daemonset",
 )
+"""The DaemonSet controller indexes Pods by node. Without this index, taint eviction misses the Pods of a node that gets
+a taint (`handleNodeUpdate` in taint_eviction.go)."""
 
 
 def start_controllers(plane: ControlPlane) -> None:
@@ -70,7 +73,7 @@ def start_controllers(plane: ControlPlane) -> None:
 @pytest.fixture
 def controllers(plane: ControlPlane, stage: Stage) -> Iterator[None]:
     """Without the workloads that other tests leave: no controller ran there, and now their Pods would fill the node."""
-    for kind in ("Deployment", "ReplicaSet", "Job"):
+    for kind in ("DaemonSet", "Deployment", "ReplicaSet", "Job"):
         stage.api.delete_all(kind, "default")
     start_controllers(plane)
     yield
@@ -157,11 +160,8 @@ def test_the_next_pod_of_a_stateful_set_names_the_preemption(
 
 def test_the_next_pod_of_a_stateful_set_names_the_taint(stage: Stage, plane: ControlPlane, controllers: None) -> None:
     made = stateful_set(stage)
-    plane.processes.stop("kube-controller-manager")
     taint = {"key": "node.kubernetes.io/out-of-order", "effect": "NoExecute"}
     stage.api.patch(stage.api.get("Node", "n1"), {"spec": {"taints": [taint]}})
-    # Without the node lifecycle controller, taint eviction finds the Pods of a new taint only at its start.
-    start_controllers(plane)
     replaced(stage)
     answer = answered(plane, stage, "db-0", "former-ended")
     told = f"the previous Pod of this name: deleted on n1 because of the NoExecute taint {taint['key']}"
