@@ -6,17 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.view import DeletePod, PodState
+from forewarn.policies.objects.devices import DeviceId
 from forewarn.policies.objects.node import NO_EXECUTE, Taint, Toleration
-from forewarn.policies.objects.storage import DeviceId
 
 if TYPE_CHECKING:
+    from forewarn.policies.objects.devices import AllocatedDevice, DeviceTaintRule, ResourceClaim, ResourceSlice
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.storage import (
-        AllocatedDevice,
-        DeviceTaintRule,
-        ResourceClaim,
-        ResourceSlice,
-    )
 
 
 class Eviction(NamedTuple):

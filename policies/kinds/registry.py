@@ -98,23 +98,20 @@ KINDS: Final = (
 """All kinds that `policies.cluster.cache.Cache` stores. Pods are last, after the objects that they refer to."""
 
 
-def _devices(view: str, plural: str, table: str, *, namespaced: bool) -> KindSpec:
-    kind = view.partition(":")[2]
-    spec = KindSpec("resource.k8s.io/v1", kind, plural, view, table, namespaced=namespaced, optional=True)
+def _devices(kind: str, plural: str, table: str, *, namespaced: bool) -> KindSpec:
+    spec = KindSpec("resource.k8s.io/v1", kind, plural, f"devices:{kind}", table, namespaced=namespaced, optional=True)
     return spec._replace(is_applied=True)
 
 
 DEVICES: Final = (
-    _devices("storage:DeviceClass", "deviceclasses", "device_classes", namespaced=False),
-    _devices("storage:ResourceSlice", "resourceslices", "resource_slices", namespaced=False),
-    _devices("storage:ResourceClaim", "resourceclaims", "resource_claims", namespaced=True),
-    _devices("storage:ResourceClaimTemplate", "resourceclaimtemplates", "claim_templates", namespaced=True),
+    _devices("DeviceClass", "deviceclasses", "device_classes", namespaced=False),
+    _devices("ResourceSlice", "resourceslices", "resource_slices", namespaced=False),
+    _devices("ResourceClaim", "resourceclaims", "resource_claims", namespaced=True),
+    _devices("ResourceClaimTemplate", "resourceclaimtemplates", "claim_templates", namespaced=True),
 )
 """Optional kinds of the cache: devices (DRA). They are only useful together."""
 
-DEVICE_TAINT_RULES: Final = _devices(
-    "storage:DeviceTaintRule", "devicetaintrules", "device_taint_rules", namespaced=False
-)
+DEVICE_TAINT_RULES: Final = _devices("DeviceTaintRule", "devicetaintrules", "device_taint_rules", namespaced=False)
 
 
 def _groups(kind: str, plural: str, view: str, table: str) -> KindSpec:

@@ -10,6 +10,13 @@ from forewarn.policies.cow_table import FrozenTable
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 
 if TYPE_CHECKING:
+    from forewarn.policies.objects.devices import (
+        DeviceClass,
+        DeviceTaintRule,
+        ResourceClaim,
+        ResourceClaimTemplate,
+        ResourceSlice,
+    )
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.node import Node
@@ -19,13 +26,8 @@ if TYPE_CHECKING:
         CSIDriver,
         CSINode,
         CSIStorageCapacity,
-        DeviceClass,
-        DeviceTaintRule,
         PersistentVolume,
         PersistentVolumeClaim,
-        ResourceClaim,
-        ResourceClaimTemplate,
-        ResourceSlice,
         StorageClass,
         VolumeAttachment,
     )

@@ -26,9 +26,10 @@ from forewarn.policies.scheduling.node_info import NodeInfo
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from forewarn.policies.objects.devices import DeviceClass, ResourceClaim
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.storage import DeviceClass, PersistentVolume, ResourceClaim, VolumeAttachment
+    from forewarn.policies.objects.storage import PersistentVolume, VolumeAttachment
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 

@@ -50,11 +50,12 @@ from forewarn.policies.simulation.scheduler_cache import NotPredicted, Rejected,
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import PodState
+    from forewarn.policies.objects.devices import ResourceClaim
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, ResourceClaim
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.plugins.volume_binding import PodVolumes
     from forewarn.policies.simulation.clock import Clock, Latencies, Steps, Task

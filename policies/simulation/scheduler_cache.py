@@ -47,10 +47,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.controllers.view import WorkloadState
+    from forewarn.policies.objects.devices import ResourceClaim
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, ResourceClaim
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.releases.profiles import Profile
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.snapshot import Snapshot

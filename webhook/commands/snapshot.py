@@ -25,7 +25,7 @@ from forewarn.policies.controllers.replica_set import POD_DELETION_COST
 from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import AUTOSCALER, NODE, POD, POD_TEMPLATE_PATHS, listed_as_empty
 from forewarn.policies.kubelet.pods import CONFIG_SOURCE
-from forewarn.policies.objects import storage
+from forewarn.policies.objects import devices, storage
 from forewarn.policies.objects.fields import at, group_kind
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.objects.workload import REDACTED
@@ -54,7 +54,7 @@ _READ: Final = frozenset(
         storage.BETA_STORAGE_CLASS,
         storage.BIND_COMPLETED,
         CONFIG_SOURCE,
-        storage.EXTENDED_RESOURCE_CLAIM,
+        devices.EXTENDED_RESOURCE_CLAIM,
         storage.MIGRATED_PLUGINS,
         MIRROR_ANNOTATION,
         POD_DELETION_COST,

@@ -11,12 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.metering import meter
+from forewarn.policies.objects.devices import ALL, AllocatedDevice, Allocation, DeviceId, Readiness
 from forewarn.policies.objects.node_selector import FieldRequirement, NodeSelector, NodeSelectorTerm
-from forewarn.policies.objects.storage import ALL, AllocatedDevice, Allocation, DeviceId, Readiness
 from forewarn.policies.scheduling.devices.claims import Counters, InUse, NotRepresentable, Pool, has_capacity, shares_of
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.storage import (
+    from forewarn.policies.objects.devices import (
         Attribute,
         Device,
         DeviceClass,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.metering import charge, each
-from forewarn.policies.objects.storage import (
+from forewarn.policies.objects.devices import (
     DEVICE_CLASS_PREFIX,
     Device,
     DeviceId,
@@ -23,9 +23,9 @@ from forewarn.policies.scheduling.devices.selectors import NotModelled, Selector
 from forewarn.policies.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason
 
 if TYPE_CHECKING:
+    from forewarn.policies.objects.devices import Allocation, DeviceClass, RequestPolicy, ResourceClaim
     from forewarn.policies.objects.pod import Pod, PodClaim
     from forewarn.policies.objects.resources import ContainerRequests
-    from forewarn.policies.objects.storage import Allocation, DeviceClass, RequestPolicy, ResourceClaim
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 

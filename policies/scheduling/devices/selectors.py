@@ -15,7 +15,7 @@ from forewarn.policies.metering import meter
 from forewarn.policies.quantity import NANO, InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.storage import Attribute, Device
+    from forewarn.policies.objects.devices import Attribute, Device
 
 MAX_TEXT: Final = 10 * 1024
 """Maximum characters of an expression (upstream `CELSelectorExpressionMaxLength`)."""

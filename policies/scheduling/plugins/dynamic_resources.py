@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from forewarn.policies.objects.storage import Allocation, DeviceRequest, Readiness, ResourceClaim
+from forewarn.policies.objects.devices import Allocation, DeviceRequest, Readiness, ResourceClaim
 from forewarn.policies.scheduling.devices.allocator import (
     AllocationError,
     Allocator,

@@ -11,8 +11,8 @@ import numpy as np
 
 from forewarn.policies.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.metering import FEW, charge
+from forewarn.policies.objects.devices import DeviceId
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, NON_ZERO_DEFAULTS, as_resource
-from forewarn.policies.objects.storage import DeviceId
 from forewarn.policies.scheduling.arguments import (
     CPU_AND_MEMORY,
     LEAST_ALLOCATED,

@@ -20,9 +20,10 @@ from forewarn.policies.scheduling.plugins.node_unschedulable import UNSCHEDULABL
 from forewarn.policies.scheduling.plugins.pod_topology_spread import do_not_schedule
 
 if TYPE_CHECKING:
+    from forewarn.policies.objects.devices import ResourceClaim
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, ResourceClaim
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.releases.semantics import Semantics
 
 ADD: Final = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.policies.objects.storage import Attribute, Device, DeviceConstraint, DeviceId
+from forewarn.policies.objects.devices import Attribute, Device, DeviceConstraint, DeviceId
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling.devices.allocator import Constraint
 

@@ -12,7 +12,7 @@ import pytest
 from forewarn.policies.cluster.admission import admitted, predict
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.storage import Device, RequestPolicy
+from forewarn.policies.objects.devices import Device, RequestPolicy
 from forewarn.policies.releases.release import known_minor
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling.devices import selectors

@@ -10,8 +10,8 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.controllers.taint_eviction import eviction_time, taints_of_devices
+from forewarn.policies.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.storage import DeviceTaintRule, ResourceClaim, ResourceSlice
 from tests.builders import make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case
 

@@ -540,7 +540,7 @@ def _(_: Running) -> None:
     assert '"incomplete":true' in str(operation)
 
 
-@row("expectation-not-evaluated", "forewarn.policies.rules.pod.evictions._not_known")
+@row("expectation-not-evaluated", "forewarn.policies.rules.pod.scheduling._not_known")
 def _(_: Running) -> None:
     asked, state, config = review(_asking("1")), cluster(NODE, _running()), _doing("deny", "violates-expectation")
     assert denied_by(decided(Hook.VALIDATE, asked, state=state, config=config)) == {"violates-expectation"}
@@ -549,7 +549,7 @@ def _(_: Running) -> None:
     assert "expectation not checked" in stale.response.audit["violates-expectation"]
 
 
-@row("expectation-with-fewer-replicas", "forewarn.policies.rules.pod.evictions._scales_down")
+@row("expectation-with-fewer-replicas", "forewarn.policies.rules.pod.scheduling._scales_down")
 def _(_: Running) -> None:
     fewer, state, config = _asking("1"), cluster(NODE, _running()), _doing("deny", "violates-expectation")
     stored = {**fewer, "spec": {**fewer["spec"], "replicas": 3}}

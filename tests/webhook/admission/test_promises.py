@@ -14,7 +14,7 @@ from forewarn.policies.config.load import read_config
 from forewarn.policies.config.model import Config
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.options import Promise
-from forewarn.policies.rules.pod.evictions import violates_expectation
+from forewarn.policies.rules.pod.scheduling import violates_expectation
 from forewarn.policies.selectors import PodPattern
 from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.review import Hook
