@@ -74,8 +74,12 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     """The answer as a phrase: the effects of a class change on new Pods, and of the event; fewer in a long line."""
     if answer.of_upgrade is not answer:
         return f"with new nodes, {headline(answer.of_upgrade)}"
-    texts = [_headline(answer, change, most) for most in range(_EFFECTS, _FEWEST - 1, -1)]
-    return next((text for text in texts if len(text) + len(answer.title) <= _LONGEST_LINE), texts[-1])
+    text = ""
+    for most in range(_EFFECTS, _FEWEST - 1, -1):
+        text = _headline(answer, change, most)
+        if len(text) + len(answer.title) <= _LONGEST_LINE:
+            break
+    return text
 
 
 def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:

@@ -200,7 +200,7 @@ class Tried:
             "at": simulation.clock.now,
             "unread": [
                 *sorted(simulation.controllers.unreadable.values()),
-                *of_other_schedulers(simulation, names),
+                *map(str, of_other_schedulers(simulation, names)),
             ],
             "notModelled": [*simulation.storage.not_modelled, *(not_predicted(growth.reaction) if growth else ())],
             "withNodes": growth and _after(by_name, growth.result),
@@ -309,13 +309,15 @@ def _losses(
 
     `zones`, `names`: the zones and the nodes to lose. `lose`: see `risks`.
     """
-    questions = {_NO_LOSS: Question(_NO_LOSS)} if zones or names else {}
-    questions |= {f"node {name}": nodes_lost(cluster, [name]) for name in names}  # first: progress moves at once
-    questions |= {f"zone {zone}": zone_lost(cluster, zone) for zone in zones}
+    nothing = {_NO_LOSS: Question(_NO_LOSS)} if zones or names else {}
+    of_zones = {f"zone {zone}": zone_lost(cluster, zone) for zone in zones}
+    # Nodes first: each takes less time than a zone, so progress moves at once.
+    questions = nothing | {f"node {name}": nodes_lost(cluster, [name]) for name in names} | of_zones
     losses: dict[str, _Losses] = {}
     unknown = _Unknown({}, set(), {}, {})
     outcomes = dict(zip(questions, lose(world, [*questions.values()]), strict=True))
-    for what, outcome in sorted(outcomes.items(), key=lambda item: item[0].startswith("node ")):
+    for what in nothing | of_zones | questions:
+        outcome = outcomes[what]
         rejected: Mapping[str, int] = outcome["refused"]
         for workload, replicas in outcome["lost"].items():
             if what == _NO_LOSS:
