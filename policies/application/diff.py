@@ -208,6 +208,7 @@ class OnCluster(NamedTuple):
         unknown = {of.workload for of in self.not_predicted}
         left_out = (*self.unpredicted, *(self.answer.answer.not_simulated if self.answer else ()))
         unknown |= {text.partition(": ")[0].partition(" ")[2] for text in left_out}
+        unknown |= {pods.workload for pods in (self.answer.answer.left if self.answer else ())}
         applied = (each for each in self.applied if each.operation != "deleted")
         return [each for each in applied if f"{each.namespace}/{each.name}" not in unknown]
 

@@ -335,17 +335,25 @@ def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
     return [_of_group(origins, group, pods, messages) for group, pods in sorted(groups.items())]
 
 
-def of_other_schedulers(simulation: Simulation, names: Names) -> Counter[str]:
-    """Return a phrase for each workload with new Pods of another scheduler, and their number. It is not predicted
-    whether they run.
-    """
-    found = Counter[str]()
+class OfOtherScheduler(NamedTuple):
+    """New Pods of a workload that another scheduler may bind. It is not predicted whether they run."""
+
+    workload: str
+    scheduler: str
+
+    def __str__(self) -> str:
+        return f"new Pods of {self.workload} for another scheduler, {quote(self.scheduler)}"
+
+
+def of_other_schedulers(simulation: Simulation, names: Names) -> Counter[OfOtherScheduler]:
+    """Return the workloads with new Pods of another scheduler, and the numbers of these Pods."""
+    pods = Counter[OfOtherScheduler]()
     for key in sorted(touched(simulation)):
         state = simulation.api.pods.get(_key_of(key))
         if state is not None and is_left_to_another_scheduler(state, simulation):
             name = names.of(simulation.timeline.origins[key].workload)
-            found[f"new Pods of {name} for another scheduler, {quote(state.pod.spec.scheduler_name)}"] += 1
-    return found
+            pods[OfOtherScheduler(name, state.pod.spec.scheduler_name)] += 1
+    return pods
 
 
 def touched(simulation: Simulation) -> set[str]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import Recreator
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import cut, described
-from forewarn.policies.objects.fields import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.simulation.simulation import Simulation
-    from forewarn.policies.simulation.summary import Summary
+    from forewarn.policies.simulation.summary import OfOtherScheduler, Summary
     from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes
     from forewarn.policies.whatif.class_change import Ranked
     from forewarn.policies.whatif.new_nodes import NewNodes, PendingDaemonSet
@@ -279,8 +279,8 @@ class Answer(NamedTuple):
     """Whether the change restarts workloads."""
     until_scheduled: Hidden[bool] = False
     """Whether as many nodes are added as Pending Pods need."""
-    left: Hidden[Mapping[str, int]] = NOTHING
-    """Phrases about new Pods that other schedulers may bind, and the numbers of these Pods."""
+    left: Hidden[Mapping[OfOtherScheduler, int]] = MappingProxyType({})
+    """The numbers of new Pods that other schedulers may bind."""
     grown: Hidden[Answer | None] = None
     """The answer with `withNewNodes`."""
     alike: Hidden[tuple[int, int] | None] = None

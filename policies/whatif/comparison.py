@@ -130,7 +130,7 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
             *sorted(simulation.controllers.unreadable.values()),
             *_starting_later(question, simulation.world),
             *_on_named_nodes(question, simulation.timeline.origins),
-            *others,
+            *map(str, others),
         ],
         not_modelled=simulation.storage.not_modelled,
         bound=_bound(simulation, summary.names),
@@ -483,11 +483,14 @@ def _upgraded(question: Question) -> list[str]:
 
 
 def _drains(simulation: Simulation) -> dict[str, float]:
-    """Return node -> seconds until its last drain, without nodes that the arrivals delete."""
-    arrivals = simulation.world.arrivals
-    deleted = {_node_of(arrival) for arrival in arrivals if arrival.op in ("lost", "delete")}
-    drains = (each for each in arrivals if each.op == "drain" and each.at <= simulation.clock.now)
-    return {_node_of(each): each.at for each in drains if _node_of(each) not in deleted}
+    """Return node -> seconds until its last drain, without nodes that are deleted after it."""
+    drains = dict[str, float]()
+    for arrival in sorted(simulation.world.arrivals, key=lambda arrival: arrival.at):
+        if arrival.op in ("lost", "delete"):
+            drains.pop(_node_of(arrival), None)
+        elif arrival.op == "drain" and arrival.at <= simulation.clock.now:
+            drains[_node_of(arrival)] = arrival.at
+    return drains
 
 
 def _node_of(arrival: Arrival) -> str:

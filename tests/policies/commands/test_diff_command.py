@@ -1384,7 +1384,7 @@ def test_objects_without_a_prediction_are_neither_rejected_nor_running(
     of_group = deployment("member", schedulingGroup={"podGroupName": "train"})
     unreadable = deployment("unreadable")
     unreadable["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1x"}}
-    new = [group, of_group, unreadable, deployment("web")]
+    new = [group, of_group, unreadable, deployment("other", schedulerName="other"), deployment("web")]
     sides = versions({"a.yaml": [deployment("old")]}, {"a.yaml": [deployment("old"), *new]})
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml").stdout
     assert text.splitlines()[0] == 'cluster "c": 1 changed object rejected (incomplete)'

@@ -237,12 +237,16 @@ def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys
         assert "let PodDisruptionBudget shop/web allow a disruption" in drawn
 
 
+NEW_NODE = json.dumps(make_node("a-1").has(cpu="4").obj)
+
+
 @pytest.mark.parametrize(
     ("budget", "events", "drained"),
     [
         (0, "- {at: 1m, drain: a-1}", "0 of 1 node drained, blocked by PDB shop/web; "),
         (0, "- {at: 0, drain: a-1}\n- {at: 10m, uncordon: a-1}", "0 of 1 node drained, blocked by PDB shop/web; "),
         (0, "- {at: 0, drain: a-1}\n- {at: 10m, lost: a-1}", ""),
+        (1, f"- {{at: 0, lost: a-1}}\n- {{at: 1m, create: {NEW_NODE}}}\n- {{at: 10m, drain: a-1}}", "1 node drained"),
         (1, "- {at: 0, drain: a-1}\n- {at: 10m, uncordon: a-1}", "1 node drained; "),
     ],
 )
