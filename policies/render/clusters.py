@@ -110,6 +110,7 @@ def _without_answer(outcomes: Sequence[Outcome]) -> str:
 
 
 def _is_rejection(outcome: Outcome) -> bool:
+    """Whether the reason is an answer by itself; read from its text, because reports to merge contain no more."""
     return outcome.reason.startswith("rejected: ")
 
 

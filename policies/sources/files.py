@@ -1,5 +1,5 @@
-"""Files and directories: selects the files to read, in order, and reads them. Content of directory trees is not
-trusted.
+"""Files: selects those to read in directories, in order, and reads them; output files; errors of both, and the exit
+status for them. Content of directory trees is not trusted.
 """
 
 from __future__ import annotations

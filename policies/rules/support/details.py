@@ -80,7 +80,7 @@ class StaysPending(NamedTuple):
     """New Pods that fit on no node. `stuck`: the prediction for the first of them. `reasons`: kube-scheduler's
     reasons with numbers of nodes; empty if time ran out. `is_restart`: the new Pods are from a restart of the
     workload. `needs_class`: a higher PriorityClass helps (`predictions.needs_class`). `new_nodes`: None without node
-    groups. `cause`: the one of all nodes (`why_not.cause`), if any.
+    groups. `cause`: why no node fits, if one reason explains all nodes (`why_not.cause`).
     """
 
     impact: Impact
