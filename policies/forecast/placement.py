@@ -125,6 +125,12 @@ class Placement:
         return dict(Counter(outcomes(self.predictions)) + Counter(self.without_prediction))
 
     @property
+    def is_blocked(self) -> bool:
+        """Whether new Pods that stay Pending, or that a quota rejects, block a rollout."""
+        impact = self.rollout
+        return impact is not None and bool(impact.own and (impact.pending or impact.rejected))
+
+    @property
     def basis(self) -> str:
         """What the counts include: "rollout", "missing-replicas", or "" for all Pods of the object."""
         return "rollout" if self.rollout is not None else "missing-replicas" if self.existing else ""

@@ -542,6 +542,15 @@ class RemainingQuota:
         self._now[namespace] = check.quotas
         return ""
 
+    def rejection_if_recreated(self, namespace: str, pod: ApiObject) -> str:
+        """Return upstream's message if a quota rejects a Pod that is deleted and recreated. Raises InvalidObject."""
+        before = self._of(namespace)
+        self.give_back(namespace, pod)
+        try:
+            return self.rejection(namespace, pod)
+        finally:
+            self._now[namespace] = before
+
     def put(self, quota: ResourceQuota) -> None:
         """Add a quota, or replace the one with the same name."""
         others = (other for other in self._of(quota.namespace) if other.name != quota.name)

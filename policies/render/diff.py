@@ -146,7 +146,8 @@ def _object(changed: ChangedObject) -> str:
 
 def verdict(diff: Diff) -> str:
     """Return one sentence: the effects on the most affected cluster, what else needs attention, and if it is all."""
-    pdbs = len(_blocking(diff))
+    is_told = any(cluster.answer and cluster.answer.answer.blockers for cluster in diff.clusters)
+    pdbs = 0 if is_told else len(_blocking(diff))
     blocking = f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else ""
     is_whole, is_simulated = not _gaps(diff), bool(diff.clusters and diff.objects)
     unchanged = f"{NOTHING}, nothing simulated" if diff.with_clusters else NOTHING
@@ -340,7 +341,9 @@ def _phrases(cluster: OnCluster) -> list[str]:
         _some(len(cluster.rejected), "changed object", "rejected"),
         f"Pods of {plural(len(cluster.rejected_pods), 'changed workload')} rejected" if cluster.rejected_pods else "",
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
+        *(phrase for answer in answers for phrase in whatif.dangers(answer, are_named=False)),
         _losing(cluster),
+        *map(whatif.rollouts, answers),
         _some(0 if count["lost"] else count["failed"], "Job", "failed"),
         _some(count["pending"], "new Pod", "Pending"),
         _some(count["replaced"], "more Pod" if count["lost"] else "Pod", "preempted and replaced"),
@@ -446,6 +449,7 @@ class _Explanation:
         yield from self._surging(is_pending=any(workload.pending for workload in losing))
         yield from _told("PDBs: ", self._pdbs(), "PDB")
         yield from _told("Placeholder Pods, which only reserve capacity: ", self._placeholders(), "workload")
+        yield from map(capital, whatif.dangers(answer))
         yield from map(capital, whatif.other_effects([answer._replace(workloads=(), pdbs={})]))
         yield from _told("Quotas: ", missing(answer.summary), "workload")
         yield from whatif.affected(answer.pod_losses)

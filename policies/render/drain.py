@@ -53,15 +53,18 @@ def _upgraded(answer: Answer, paint: Painter) -> Iterator[str]:
 
 
 def upgrade_tables(answer: Answer) -> Iterator[TitledTable]:
-    """The tables of an upgrade: the pools, if there are several, and the PDBs that block evictions before it."""
+    """The tables of the pools of an upgrade, if there are several, and of the PDBs that block evictions."""
     upgrade = answer.upgrade
     if upgrade is not None and len(upgrade.pools) > 1:
         heads = ("pool", "upgraded", "takes", "preempted Pods")
         yield TitledTable("by pool:", heads, _by_pool(answer, upgrade.pools), ("pool",))
-    if upgrade is not None and answer.blockers:
+    if answer.blockers:
         nodes = len({node for blocker in answer.blockers for node in blocker.nodes})
         pdbs = plural(len(answer.blockers), "PDB blocks", "PDBs block")
-        title = f"before the upgrade, {pdbs} evictions, on {nodes} of {plural(len(upgrade.steps), 'node')}:"
+        when, of = (
+            ("before the upgrade", upgrade.steps) if upgrade else ("after the change", answer.simulation.api.nodes)
+        )
+        title = f"{when}, {pdbs} evictions, on {nodes} of {plural(len(of), 'node')}:"
         rows: list[list[str | int]]
         rows = [
             [blocker.budget, _needs(blocker), len(blocker.nodes), listed(list(blocker.pods), 2)]

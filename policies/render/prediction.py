@@ -24,7 +24,7 @@ from forewarn.policies.rules.support.predictions import (
     needs_class,
     volume_fix,
 )
-from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
+from forewarn.policies.rules.wording.forecasts import NOT_CREATED, ONE_BY_ONE, placement_notes
 from forewarn.policies.rules.wording.impact import failing, victims_text
 from forewarn.policies.rules.wording.phrases import violating
 from forewarn.policies.scheduling.reasons import in_short, joined
@@ -141,7 +141,9 @@ def _together(result: PredictResult, paint: Painter) -> Iterator[str]:
     counts = _counted(predictions, result, applied, rejected)
     new = f"{plural(len(predictions) + rejected, 'new Pod')}, one after the other: {counts}"
     rollouts = len(placements) - len(in_turn)
-    more = f"; {plural(rollouts, 'rollout')}, evaluated without the other objects" if rollouts else ""
+    blocked = sum(placement.is_blocked for placement in placements)
+    stuck = f" ({blocked} blocked)" if blocked else ""
+    more = f"; {plural(rollouts, 'rollout')}{stuck}, evaluated without the other objects" if rollouts else ""
     causes = [f"{placement.name}: {why}" for placement in placements if (why := _cause(placement))]
     more += f"; {listed(causes, 1)}" if causes else ""
     yield paint(f"{len(placements)} objects, {new}{more}", "bold")
@@ -163,8 +165,10 @@ def _attempts(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
 
 def _overview(placement: Placement, result: PredictResult, applied: Applied | None) -> str:
     if placement.rollout is not None:
-        counts = _counts_text(placement.outcomes, placement.predictions, result) or "none created yet"
-        rollout = "rollout, " if placement.rollout.own else ""
+        later = "blocked" if placement.is_blocked else "later"
+        by_outcome = {later if outcome == "later" else outcome: n for outcome, n in placement.outcomes.items()}
+        counts = _counts_text(by_outcome, placement.predictions, result) or "none created yet"
+        rollout = "rollout blocked, " if placement.is_blocked else "rollout, " if placement.rollout.own else ""
         return f"{rollout}{plural(placement.wanted, 'new Pod')}: {counts}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
     new = plural(len(placement.predictions) + placement.rejected, "new Pod")
@@ -191,6 +195,7 @@ OUTCOMES: Final = {
     "in-vain": "would preempt other Pods and stay Pending",
     "not-predicted": "not predicted",
     "later": "created later, when the Pods before them are ready",
+    "blocked": NOT_CREATED,
     "refused": "rejected by a ResourceQuota",
     "unknown": "not predicted",
 }

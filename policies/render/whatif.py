@@ -17,6 +17,7 @@ from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
 from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
 from forewarn.policies.render.table import MAX_LINES, TitledTable, flowchart, limited, text_of
+from forewarn.policies.rules.wording.forecasts import NOT_CREATED
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.dump import QUIET
 from forewarn.policies.simulation.summary import Summary, preemption_text
@@ -122,10 +123,31 @@ def _outcome(
 def _wanted(answer: Answer, change: ClassChange | None, most: int, end: Answer | None) -> list[str]:
     """Phrases with what the change is for: new Pods, drained nodes, removed Pods. `end`: without what it has."""
     is_told = change is not None and answer.summary.all_run_at is not None
+    is_told = is_told or (end is not None and _created(end, most) == _created(answer, most))
+    created = "" if is_told else _created(answer, most, is_short=end is not None)
     wanted, known = [_progress(answer), *_moved(answer)], [_progress(end), *_moved(end)] if end else []
-    if not (is_told or (end and _created(end, most) == _created(answer, most))):
-        wanted.insert(0, _created(answer, most, is_short=end is not None))
-    return [phrase for phrase in wanted if phrase and phrase not in known]
+    return [phrase for phrase in (*dangers(answer), created, *wanted) if phrase and phrase not in known]
+
+
+def dangers(answer: Answer, *, are_named: bool = True) -> Iterator[str]:
+    """Yield phrases about what is impossible after the change: replacements of running Pods, and drains."""
+
+    def names_of(names: Iterable[str], noun: str) -> str:
+        return named(names, noun) if are_named else plural(len({*names}), noun)
+
+    if answer.not_recreated:
+        running = sum(pods for pods, _ in answer.not_recreated.values())
+        yield _rejected(names_of(answer.not_recreated, "workload"), " by ResourceQuotas", running)
+    if answer.blockers and answer.upgrade is None:
+        pdbs, is_one = [blocker.budget for blocker in answer.blockers], len(answer.blockers) == 1
+        which = f"{'PDB' if is_one else 'PDBs'} " * are_named + names_of(pdbs, "PDB")
+        nodes = sorted({node for blocker in answer.blockers for node in blocker.nodes})
+        of = f"node {nodes[0]}" if are_named and len(nodes) == 1 else plural(len(nodes), "node")
+        yield f"{which} {'blocks' if is_one else 'block'} drains of {of} from now on"
+
+
+def _rejected(workloads: str, by: str, running: int) -> str:
+    return f"new Pods of {workloads} rejected{by} ({plural(running, 'running Pod')} cannot be recreated)"
 
 
 def _nothing(answer: Answer, change: ClassChange | None) -> str:
@@ -353,8 +375,7 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
         count = sum(sum(ranked.running.values()) for ranked in rejected)
         classes = {ranked.before.priority_class_name for ranked in rejected if ranked.before} if are_named else {""}
         of_class = f" with PriorityClass {one_line(classes.pop())}" if len(classes) == 1 and classes != {""} else ""
-        running = plural(count, "running Pod")
-        effects.append(f"new Pods of {whose(rejected)}{of_class} rejected ({running} cannot be recreated)")
+        effects.append(_rejected(f"{whose(rejected)}{of_class}", "", count))
     if others:
         steps = {_step(ranked.before, ranked.after) for ranked in others}
         what = steps.pop() if len(steps) == 1 else "get a different priority"
@@ -500,37 +521,34 @@ def _new_pending(answer: Answer) -> int:
 
 
 def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
-    """What becomes of the new Pods; "" without any. Of a blocked rollout, that first. `is_short`: without names."""
-    summary, is_blocked = answer.summary, answer.restarts and bool(answer.summary.new_pods_pending or answer.over_quota)
+    """What becomes of the new Pods; "" without any. Of blocked rollouts, that first. `is_short`: without names."""
+    summary, blocked = answer.summary, answer.blocked_rollouts
     names = summary.new_workloads or [row.group for row in summary.missing]
-    if not (_creates(answer) or is_blocked):
+    if not (_creates(answer) or blocked):
         return ""
-    new = {*names}
-    own = [each for each in answer.workloads if each.workload in new]
+    own = [each for each in answer.workloads if each.workload in {*names}]
     later = sum(not_created(each, answer) for each in own)
-    total = _total_of_new(answer, names, own, later, is_blocked=is_blocked)
-    whose = named(names) if len(names) == 1 else plural(len(names), "workload")
-    why = {in_short(each.message) for each in own if each.pending and each.message and most == _EFFECTS}
+    total = summary.new_pods + later + sum(row.pods for row in summary.missing if row.group in names)
+    total = max(total, sum(_desired(each, answer) for each in own)) if blocked else total
+    whose = f" of {named(names) if len(names) == 1 else plural(len(names), 'workload')}"
+    whose = "" if [*names] == [*blocked] else whose
     pending = max(summary.new_pods_pending, _new_pending(answer))
-    which = f"Pod {named(names[:1])}" if _is_pod(names[0], answer) else f"1 new Pod of {whose}"
-    which = which if total == 1 else f" new Pods of {whose}" * (not is_short)
+    which = f"Pod {named(names[:1])}" if _is_pod(names[0], answer) else f"1 new Pod{whose}"
+    which = which if total == 1 else f" new Pods{whose}" * (not is_short)
+    why = _reasons(own) if most == _EFFECTS else set()
     counts = _counts_of_new(summary._replace(new_pods_pending=pending), total, which, why)
-    counts += f", {later} not created before those run" if later else ""
-    return _blocked(answer, named(names), counts) if is_blocked else counts
+    counts += f", {later} {NOT_CREATED}" if later else ""
+    return f"{rollouts(answer)}: {counts}" if blocked else counts
 
 
-def _total_of_new(
-    answer: Answer, names: Sequence[str], own: Iterable[WorkloadCount], later: int, *, is_blocked: bool
-) -> int:
-    """The number of new Pods, also of those that are created later or rejected."""
-    total, missed = answer.summary.new_pods + later, (row for row in answer.summary.missing if row.group in names)
-    if is_blocked:
-        return max(total, sum(each.before + each.pending_before for each in own))
-    return total + sum(row.pods for row in missed)
+def _reasons(workloads: Iterable[WorkloadCount]) -> set[str]:
+    return {in_short(each.message) for each in workloads if each.pending and each.message}
 
 
-def _blocked(answer: Answer, names: str, counts: str) -> str:
-    return f"rollout of {names} {'blocked' if answer.summary.settled else 'not finished'}: {counts}"
+def rollouts(answer: Answer) -> str:
+    """A phrase about the rollouts that do not complete; "" for none."""
+    end, names = "blocked" if answer.summary.settled else "not finished", named(answer.blocked_rollouts)
+    return f"rollout of {names} {end}" if names else ""
 
 
 def _counts_of_new(summary: Summary, total: int, which: str, why: Iterable[str]) -> str:
@@ -554,10 +572,16 @@ def _is_pod(name: str, answer: Answer) -> bool:
 
 def not_created(workload: WorkloadCount, answer: Answer) -> int:
     """The number of Pods that a StatefulSet creates only after its Pending one."""
-    namespace, _, name = workload.workload.partition("/")
-    state = answer.simulation.api.workloads.get((STATEFUL_SET, namespace, name))
-    wanted = (int32(state.object, "spec", "replicas") or 0) if state else 0
-    return max(wanted - workload.after - workload.pending, 0) if workload.pending else 0
+    is_waiting = workload.pending and workload.kind == STATEFUL_SET
+    return max(_desired(workload, answer) - workload.after - workload.pending, 0) if is_waiting else 0
+
+
+def _desired(workload: WorkloadCount, answer: Answer) -> int:
+    """The number of replicas of a workload; its Pods before, if it has no such number."""
+    namespace, _, name = answer.summary.names.group(workload.workload).partition("/")
+    state = answer.simulation.api.workloads.get((workload.kind, namespace, name))
+    replicas = int32(state.object, "spec", "replicas") if state else None
+    return workload.before + workload.pending_before if replicas is None else replicas
 
 
 def times(answer: Answer) -> str:
@@ -592,7 +616,7 @@ def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
     yield from autoscalers.lines_of(answer)
     if arrived := autoscalers.arrived_table(answer):
         yield from arrived.lines(paint)
-    yield from (paint(line, "warning") for line in _rejected_by_quota(answer.summary))
+    yield from (paint(line, "warning") for line in rejected_by_quota(answer))
     yield from _preempted_lines(answer, paint)
     yield from (paint(line, "warning") for line in affected(answer.pod_losses))
     yield from (paint(line, "warning") for line in _unfinished(answer))
@@ -713,9 +737,14 @@ def with_and_without_new_nodes(answer: Answer) -> Iterator[TitledTable]:
         yield TitledTable("with and without new nodes:", heads, cells, heads[:1])
 
 
-def _rejected_by_quota(summary: Summary) -> Iterator[str]:
+def rejected_by_quota(answer: Answer) -> Iterator[str]:
     one, many = "workload with rejected Pods", "workloads with rejected Pods"
-    yield from limited(missing(summary), len(summary.missing), one, many, "")
+    yield from limited(missing(answer.summary), len(answer.summary.missing), one, many, "")
+    lines = (
+        f"{name}: a ResourceQuota rejects replacements of {plural(pods, 'running Pod')}: {message}"
+        for name, (pods, message) in answer.not_recreated.items()
+    )
+    yield from limited(lines, len(answer.not_recreated), one, many, "")
 
 
 def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[WorkloadCount], str]) -> Iterator[str]:
@@ -882,7 +911,7 @@ def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
     """The counts and tables. `notes`: about ignored objects."""
     lines, answer = counts_and_tables(answer), answer.of_upgrade
     bullets = [f"- {text_of(line.strip())}" for line in autoscalers.lines_of(answer)]
-    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _rejected_by_quota(answer.summary)]
+    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in rejected_by_quota(answer)]
     bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.pod_losses), *_unfinished(answer))]
     bullets += [f"- {text_of(note)}" for note in notes]

@@ -121,8 +121,7 @@ class Quotas:
         counted = []
         for state in pods:
             with suppress(InvalidObject):
-                template = self._template_for(state.pod) if state.template is None else state.template
-                counted += [] if state.pod.terminal else [self._counted_pod(state.pod, template)]
+                counted += [] if state.pod.terminal else [self._counted(state)]
         self._remaining_quota.put(recalculated(quota, counted, 0.0))
 
     def rejection(self, pod: Pod, template: ApiObject | None) -> str:
@@ -134,6 +133,13 @@ class Quotas:
         except InvalidObject as error:
             return str(error)[:_LONGEST]
 
+    def rejection_if_recreated(self, state: PodState) -> str:
+        """Return upstream's message if a quota rejects a Pod that is deleted and recreated; "" if none does."""
+        try:
+            return self._remaining_quota.rejection_if_recreated(state.pod.namespace, self._counted(state))[:_LONGEST]
+        except InvalidObject as error:
+            return str(error)[:_LONGEST]
+
     def pod_deleted(self, state: PodState) -> None:
         """Subtract a removed Pod from the usage of its namespace."""
         if not state.pod.terminal and self._remaining_quota.limits(state.pod.namespace):
@@ -142,11 +148,14 @@ class Quotas:
     def _give_back(self, state: PodState) -> Steps:
         yield self._latencies.write("status", state.pod.namespace)
         try:
-            template = self._template_for(state.pod) if state.template is None else state.template
-            self._remaining_quota.give_back(state.pod.namespace, self._counted_pod(state.pod, template))
+            self._remaining_quota.give_back(state.pod.namespace, self._counted(state))
         except InvalidObject:
             return
         self.given_back += 1
+
+    def _counted(self, state: PodState) -> ApiObject:
+        template = self._template_for(state.pod) if state.template is None else state.template
+        return self._counted_pod(state.pod, template)
 
     def _counted_pod(self, pod: Pod, template: ApiObject | None) -> ApiObject:
         """Return a Pod as an object with only the fields that quotas read: namespace, PriorityClass name and spec.

@@ -265,7 +265,12 @@ class Answer(NamedTuple):
     drained: Hidden[Sequence[str]] = ()
     """The nodes of a drain without upgrade, in order."""
     blockers: Hidden[Sequence[DrainBlocker]] = ()
-    """The PDBs that block drains of an upgrade at the start."""
+    """The PDBs that block drains: of an upgrade, at its start; otherwise, those that never allow one after the change.
+    """
+    not_recreated: Hidden[Mapping[str, tuple[int, str]]] = MappingProxyType({})
+    """Workload -> (number of running Pods, message), if a new or changed ResourceQuota rejects their replacements."""
+    blocked_rollouts: Hidden[Sequence[str]] = ()
+    """The workloads whose rollout is blocked by Pending or rejected Pods."""
     new_nodes: NewNodes | None = None
     pending_daemon_sets: Sequence[PendingDaemonSet] = ()
     pod_losses: Sequence[PodLoss] = ()
@@ -275,8 +280,6 @@ class Answer(NamedTuple):
     replicas: BeforeAfter | None = None
     placeholders: Hidden[Sequence[str]] = ()
     """The affected workloads whose Pods only reserve capacity."""
-    restarts: Hidden[bool] = False
-    """Whether the change restarts workloads."""
     until_scheduled: Hidden[bool] = False
     """Whether as many nodes are added as Pending Pods need."""
     left: Hidden[Mapping[OfOtherScheduler, int]] = MappingProxyType({})

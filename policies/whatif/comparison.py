@@ -9,12 +9,23 @@ from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.cron_job import next_start
+from forewarn.policies.controllers.deployment import is_paused
 from forewarn.policies.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import Key, PodState, WorkloadState, controller_of
 from forewarn.policies.findings import duration
-from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEFAULT_NAMESPACE, DISRUPTION_BUDGET, JOB, NODE, POD
-from forewarn.policies.objects.fields import ApiObject, at, group_kind, int32, ref_of, string_map, text_at
+from forewarn.policies.kinds.registry import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEFAULT_NAMESPACE,
+    DISRUPTION_BUDGET,
+    JOB,
+    NODE,
+    POD,
+    RESOURCE_QUOTA,
+    ROLLED_OUT,
+)
+from forewarn.policies.objects.fields import ApiObject, at, group_kind, int32, mapping, ref_of, string_map, text_at
 from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.pod_loss import PodLoss, losses_of, named_loss
 from forewarn.policies.objects.workload import backoff_limit, wanted_active
@@ -84,7 +95,9 @@ def ask(
 
 
 class _Start(NamedTuple):
-    """What an answer compares with the end. `before`, `replicas`: by workload. `pdbs`: those with too few Pods."""
+    """What an answer compares with the end. `before`, `replicas`, `templates`: by workload. `pdbs`: those with too few
+    Pods.
+    """
 
     before: Mapping[tuple[str, str], Count]
     replicas: Counter[tuple[str, str]]
@@ -92,6 +105,7 @@ class _Start(NamedTuple):
     all_pdbs: frozenset[Key]
     failed: Mapping[Key, JobStatus]
     blocking: Sequence[DrainBlocker]
+    templates: Mapping[tuple[str, str], ApiObject]
 
     @classmethod
     def of(cls, simulation: Simulation, question: Question) -> _Start:
@@ -102,7 +116,8 @@ class _Start(NamedTuple):
             pdbs_below_desired(simulation),
             frozenset(simulation.api.keys_of(DISRUPTION_BUDGET)),
             failed_jobs(simulation),
-            blockers_of(simulation, _upgraded(question)),
+            blockers_of(simulation, _with_evictions(simulation, question)),
+            _templates(simulation, question),
         )
 
 
@@ -139,11 +154,12 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
         autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         upgrade=question.upgrade,
         drained=[*drains],
-        blockers=start.blocking,
+        blockers=_blockers(simulation, question, start),
+        not_recreated=_not_recreated(simulation, question, summary.names),
+        blocked_rollouts=_blocked_rollouts(start, _templates(simulation, question), summary),
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
         pending_daemon_sets=starved,
         pod_losses=losses,
-        restarts=question.restarts or (question.class_change is not None and question.class_change.restarted),
         until_scheduled=question.until_scheduled,
         replicas=question.replicas and BeforeAfter(*question.replicas),
         left=others,
@@ -336,6 +352,31 @@ def _replicas(
     return found
 
 
+def _templates(simulation: Simulation, question: Question) -> dict[tuple[str, str], ApiObject]:
+    """Return the Pod templates that a question may roll out, by (`group/Kind`, `namespace/name`)."""
+    refs = {(group_kind(arrival.object), ref_of(arrival.object, DEFAULT_NAMESPACE)) for arrival in question.arrivals}
+    states = {
+        (kind, f"{ref.namespace}/{ref.name}"): simulation.api.workloads.get((kind, ref.namespace, ref.name))
+        for kind, ref in refs
+        if kind in ROLLED_OUT
+    }
+    return {
+        workload: mapping(state.object, "spec", "template")
+        for workload, state in states.items()
+        if state is not None and not is_paused(state.object)
+    }
+
+
+def _blocked_rollouts(start: _Start, templates: Mapping[tuple[str, str], ApiObject], summary: Summary) -> list[str]:
+    """Return the workloads whose changed template is not rolled out, because new Pods are Pending or rejected."""
+    stuck = {row.group for rows in (summary.waiting, summary.missing) for row in rows}
+    changed = sorted(
+        workload for workload, template in start.templates.items() if templates.get(workload, template) != template
+    )
+    names = {workload: summary.names.of(workload) for workload in changed if workload in start.before}
+    return [name for name in names.values() if name in stuck]
+
+
 def _wanted(job: WorkloadState) -> int:
     status = job.status if isinstance(job.status, JobStatus) else JobStatus()
     return 0 if status.finished == "Complete" else wanted_active(job.object, status.succeeded, status.active)
@@ -480,6 +521,36 @@ def pdbs_below_desired(simulation: Simulation, at_start: Container[Key] | None =
 
 def _upgraded(question: Question) -> list[str]:
     return [step.node for step in question.upgrade.steps] if question.upgrade is not None else []
+
+
+def _with_evictions(simulation: Simulation, question: Question) -> Iterable[str]:
+    """Return the nodes on which PDBs may block drains: those of an upgrade, or all if not only nodes change."""
+    is_of_nodes = all(group_kind(arrival.object) == NODE for arrival in question.arrivals)
+    return _upgraded(question) if is_of_nodes else simulation.api.nodes
+
+
+def _blockers(simulation: Simulation, question: Question, start: _Start) -> Sequence[DrainBlocker]:
+    """Return the PDBs that block drains at the start of an upgrade, or never allow one only after another change."""
+    if question.upgrade is not None:
+        return start.blocking
+    known = {each.budget for each in start.blocking if each.never}
+    found = blockers_of(simulation, _with_evictions(simulation, question))
+    return [each for each in found if each.never and each.budget not in known]
+
+
+def _not_recreated(simulation: Simulation, question: Question, names: Names) -> dict[str, tuple[int, str]]:
+    """Return the workloads whose Pods the ResourceQuotas of a question reject once they are recreated: by name, the
+    number of running Pods, and upstream's message.
+    """
+    objects = [arrival.object for arrival in question.arrivals if arrival.op != "delete"]
+    refs = (ref_of(obj, DEFAULT_NAMESPACE) for obj in objects if group_kind(obj) == RESOURCE_QUOTA)
+    namespaces, found = {ref.namespace for ref in refs}, dict[str, tuple[int, str]]()
+    states = [state for state in simulation.api.pods.values() if state.pod.namespace in namespaces]
+    for state in filter(partial(_runs, simulation=simulation), states):
+        if simulation.api.quotas and (message := simulation.api.quotas.rejection_if_recreated(state)):
+            name = names.of(simulation.timeline.origins[state.pod.key].workload)
+            found[name] = found.get(name, (0, ""))[0] + 1, message
+    return found
 
 
 def _drains(simulation: Simulation) -> dict[str, float]:

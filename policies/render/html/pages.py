@@ -28,7 +28,7 @@ from forewarn.policies.render.html.elements import (
 from forewarn.policies.render.html.nodes import cascade, node_data, nodes, preemption_section
 from forewarn.policies.render.prediction import lines
 from forewarn.policies.render.report import found
-from forewarn.policies.render.simulation import missing, violated
+from forewarn.policies.render.simulation import violated
 from forewarn.policies.render.sweep import SETTLED, before, cells_of, harmful, heads_of, verdict, without
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.summary import timeline_lines
@@ -191,7 +191,7 @@ def _moment(line: str) -> Element:
 
 def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
     lines = [
-        *missing(answer.summary),
+        *whatif.rejected_by_quota(answer),
         *whatif.fix_of_failures(answer),
         *whatif.new_node_lines(answer),
         *whatif.affected(answer.pod_losses),

@@ -119,6 +119,19 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     rollout["spec"]["template"]["metadata"]["annotations"] = {"version": "2"}
     (directory / "rollout.json").write_text(json.dumps(rollout))
     names |= {"ROLLOUT": "rollout.json"}
+    (directory / "before").mkdir()
+    (directory / "before/web.json").write_text(json.dumps(rollout))
+    (directory / "too-large").mkdir()
+    rollout["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "40"
+    (directory / "too-large/web.json").write_text(json.dumps(rollout))
+    names |= {"TOO_LARGE": "too-large", "BEFORE": "before"}
+    pdb["maxUnavailable"] = 0
+    never = Made("policy/v1", "PodDisruptionBudget", "web", "shop").spec(**pdb)
+    quota = Made("v1", "ResourceQuota", "batch", "reports").spec(hard={"pods": "3"})
+    (directory / "never.json").write_text(json.dumps(never.obj))
+    (directory / "exceeded").mkdir()
+    (directory / "exceeded/quota.json").write_text(json.dumps(quota.obj))
+    names |= {"NEVER_DISRUPTED": "never.json", "EXCEEDED": "exceeded"}
     names |= {"FIRST": "part-0.json", "SECOND": "part-1.json"}
     return {word: str(directory / name) for word, name in names.items()}
 
