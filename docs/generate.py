@@ -75,13 +75,10 @@ _SUBJECTS = {
 _RULES_INTRODUCTION = """\
 # Rules
 
-The page of a rule explains the reason and the fix, and shows an example. `forewarn explain RULE` prints this page.
-
 In the tables, the column *linter* shows the default severity in `forewarn lint` and `forewarn audit`, and *webhook* the
 default action. A rule with *off* runs only if you select or configure it. Some findings have a lower severity or a
-weaker action. In a deprecated Helm chart, errors become warnings, and warnings become notes. For workloads, custom
-resources and the classes of PodGroups, the default `deny` becomes `warn`, because the webhook also checks the Pods. To
-deny these objects, too, set the action `deny`.
+weaker action. For workloads and custom resources, the default `deny` becomes `warn`, because the webhook also checks
+their Pods. To deny these objects, set the action `deny`.
 
 ## Configure a rule
 
@@ -95,8 +92,7 @@ actions: {RULE: "off"}
 
 ## Suppress a finding
 
-To suppress a finding of the linter, write a comment above the field. For a finding about an object, you can add an
-annotation instead:
+To suppress a finding of the linter, write a comment above the field, or add an annotation to the object:
 
 ```yaml
 metadata:
@@ -107,7 +103,7 @@ spec:
   priorityClassName: gold
 ```
 
-To suppress a finding about an object that no file has, use the [configuration](../configuration.md#linter):
+For a finding without a file, use the [configuration](../configuration.md#linter):
 
 ```yaml
 suppressions:

@@ -38,10 +38,8 @@ if TYPE_CHECKING:
 def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Pods have a PriorityClass that was deleted.
 
-    Why: the Pods keep their priority while they run. If a workload still names the class, kube-apiserver rejects its
-    replacement Pods.
-
-    Details: the rule ignores completed Pods, and classes in `knownClasses`.
+    Why: running Pods keep their priority. If a workload still names the class, kube-apiserver rejects its replacement
+    Pods.
 
     Example:
 
@@ -71,8 +69,8 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
 def pods_older_than_default(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of Pods without a class differs from the value of the global default.
 
-    Why: replacement Pods get the priority of the global default. If it is higher, they can preempt Pods below it, such
-    as these old Pods, unless the default has `preemptionPolicy: Never`.
+    Why: new Pods without a class get the value of the global default. If it is higher, they can usually preempt these
+    old Pods.
 
     Example:
 
@@ -124,10 +122,9 @@ _LEAST: Final = min(c.value for c in SYSTEM_CLASSES)
 def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Pods outside kube-system have the priority of system components.
 
-    Why: a Pod with priority 2000000000 or higher can preempt all Pods without a system class. The kubelet does not
-    evict such a Pod under node pressure.
+    Why: such Pods can preempt Pods without a system class, and the kubelet does not evict them under node pressure.
 
-    Details: the rule ignores Pods whose workload system-class-outside-kube-system reports.
+    Details: for workloads that name a system class, see system-class-outside-kube-system.
 
     Example:
 
@@ -179,8 +176,7 @@ def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Probl
 
     Why: users can select an unused class by mistake.
 
-    Details: workloads, PodGroups and the annotation `forewarn.dev/default-priority-class` of Namespaces count as uses.
-    The rule ignores system classes and the global default.
+    Details: PodGroups and default classes of Namespaces also count as uses.
 
     Bad:
 
@@ -254,12 +250,10 @@ def _pods_of(names: set[str], context: Context) -> Mapping[str, list[Pod]]:
 def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """If a workload restarted now, its new Pods would preempt Pods of other workloads.
 
-    Why: the next restart or rollout would preempt other Pods, and nothing shows this while the workload runs.
+    Why: the next rollout, for example of a new image, can then preempt these Pods.
 
     Details: forewarn simulates `kubectl rollout restart` for one Deployment, StatefulSet or DaemonSet at a time. In a
-    large cluster, it leaves out some workloads of lower priority, unless you pass `--all-restarts`. One note counts the
-    workloads whose restart preempts only placeholder Pods (`placeholderPods` in the configuration). If forewarn does
-    not predict a restart, a note shows the reason.
+    large cluster, it leaves out some workloads, unless you pass `--all-restarts`.
 
     Cluster:
 
@@ -348,12 +342,9 @@ _QUOTA_FIX: Final = "raise the quota, or delete other Pods of the namespace befo
 def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """If a workload restarted now, new Pods would stay Pending, or the rollout would not finish.
 
-    Why: the next restart or rollout would not finish, for example because nodes are cordoned, no node has enough free
-    capacity, or a ResourceQuota would reject the new Pods.
+    Why: for example, nodes are cordoned or full, or a ResourceQuota would reject new Pods.
 
-    Details: forewarn simulates `kubectl rollout restart` as in restart-preempts. The rule ignores a Deployment whose
-    rollout first terminates old Pods (`maxUnavailable`), unless a ResourceQuota stops the rollout. With known node
-    groups, the message counts the nodes that autoscalers would add. If all Pending Pods fit on these nodes, the finding
+    Details: restart-preempts describes the simulation. If autoscalers would add nodes for all Pending Pods, the finding
     is a note.
 
     Cluster:
@@ -390,8 +381,8 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
                   image: db
                   resources: {requests: {cpu: 500m}}
 
-    Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. Or set `maxUnavailable: 1`,
-    so that a Deployment terminates an old Pod first.
+    Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. For a Deployment, you can
+    also set `maxUnavailable: 1`.
     """
     restarts = restarts_of(context)
     for restart in restarts.found:

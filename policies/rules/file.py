@@ -56,8 +56,6 @@ def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem
     Why: `kubectl apply -f` uses the last value and prints no warning. Other programs can use another value, or reject
     the file.
 
-    Details: in most cases, the finding is a note if both keys have the same value.
-
     Bad:
 
         Pod web
@@ -98,9 +96,7 @@ def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Probl
 
     Why: forewarn does not know the values of a template before an engine such as Helm renders it.
 
-    Details: the linter reports one finding for each directory, with the name of the engine. For the directory
-    `templates` of a chart, it only counts the templates in the summary. It checks only some parts of a template, such
-    as literal class names.
+    Details: in such a file, the linter checks only some parts, such as literal class names.
 
     Bad:
 
@@ -122,7 +118,7 @@ def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Probl
 def unknown_kind(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The kind or `apiVersion` of a PriorityClass or workload is misspelled.
 
-    Why: kubectl does not know such a kind, and creates no object. kube-apiserver rejects Pods of a missing class.
+    Why: kubectl does not know the kind, and creates no object.
 
     Bad:
 
@@ -148,9 +144,7 @@ def unused_suppression(subject: ReviewedObject, context: Context) -> Iterator[Pr
 
     Why: an unused suppression can hide a later problem.
 
-    Details: without a cluster, the rule ignores suppressions of rules whose findings depend on the cluster; without a
-    known release, those of unknown-field and removed-api-version. It also ignores entries of the
-    configuration that name no checked file.
+    Details: the rule ignores suppressions whose findings depend on an unknown cluster or release.
 
     Example:
 
@@ -190,11 +184,10 @@ _FIELDS: Final = (
 def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot read a file or an object in it.
 
-    Why: forewarn cannot check what it cannot read. In most cases, kubectl also rejects it. forewarn still checks the
-    other YAML documents of the file.
+    Why: forewarn cannot check what it cannot read. In most cases, kubectl also rejects it.
 
     Details: the rule also reports many values that kube-apiserver cannot decode, such as the quantity `128mi`. With
-    `forewarn lint --render`, it also reports charts and kustomizations that cannot be rendered, as warnings or notes.
+    `--render`, it also reports charts and kustomizations that cannot be rendered.
 
     Bad:
 
@@ -355,13 +348,11 @@ _FEW: Final = 2
 def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """An object has a field that its kind does not define, or that belongs to another place in the object.
 
-    Why: by default, kubectl rejects the object. Without field validation, kube-apiserver drops the field without an
-    error, except with server-side apply. With a misspelled `priorityClassName`, Pods get the default class, or
-    priority 0.
+    Why: by default, kubectl rejects the object. Without field validation, kube-apiserver can drop the field silently.
+    If you misspell `priorityClassName`, Pods then get the default class, or priority 0.
 
-    Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. If
-    the release is known from `--kubernetes-version` or the cluster, the rule accepts only its versions and fields.
-    In the Pod template of a custom resource, the rule reports only misspelled fields, as warnings.
+    Details: unless the release is known, for example from `--kubernetes-version` or a cluster, the rule accepts the
+    fields of all supported releases.
 
     Example:
 
@@ -535,12 +526,10 @@ _LONGEST_PROFILE: Final = 40
 def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A KubeSchedulerConfiguration disables preemption, or has a removed version or field.
 
-    Why: without preemption, even critical Pods stay Pending if no node has enough free capacity. kube-scheduler does
-    not start with a removed version or an unknown field.
+    Why: without preemption, even critical Pods stay Pending on full nodes. kube-scheduler does not start with a removed
+    version or an unknown field.
 
-    Details: the rule checks the version, two removed fields and the PostFilter plugins. `forewarn info scheduler FILE`
-    checks all fields. If a profile disables preemption, the finding is a warning. If the path contains a directory for
-    tests, such as testdata or e2e, the finding is a note.
+    Details: `forewarn info scheduler FILE` checks all fields.
 
     Bad:
 

@@ -28,10 +28,9 @@ def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator
     """A user exempts a Namespace from forewarn without permission.
 
     Why: the annotation `forewarn.dev/exempt-until` exempts the objects in a Namespace from the rules of the webhook.
-    Without this rule, all users who may update the Namespace could set it.
+    Without this rule, users who may update the Namespace could set it.
 
-    Details: the rule denies a time in the future, except for members of `breakGlass.groups` in the configuration (by
-    default, `system:masters` and `kubeadm:cluster-admins`). Other users may remove the annotation.
+    Details: the rule accepts members of `breakGlass.groups` in the configuration.
 
     Bad (validate):
 
@@ -43,7 +42,7 @@ def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator
 
         Namespace team
 
-    Fix: ask a member of `breakGlass.groups` to exempt the namespace, or add a group to `breakGlass.groups`.
+    Fix: ask a member of `breakGlass.groups` to exempt the Namespace.
     """
     until, before = text_at(subject.object, *_PATH), text_at(subject.old or {}, *_PATH)
     end = moment_of(until)
@@ -65,8 +64,8 @@ _WITHOUT_EFFECT_FIX: Final = "set a time such as 2026-01-02T12:00:00Z, within br
 def exemption_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The exemption of a Namespace has no effect, because its end is invalid, or too far in the future.
 
-    Why: the annotation `forewarn.dev/exempt-until` exempts a Namespace for a short time in an emergency. A time more
-    than `breakGlass.maxDuration` (default: 30 days) in the future has no effect yet.
+    Why: the annotation `forewarn.dev/exempt-until` is for emergencies. Its time may be at most `breakGlass.maxDuration`
+    (default: 30 days) in the future.
 
     Bad:
 
@@ -99,7 +98,7 @@ def unknown_default_class(subject: ReviewedObject, context: Context) -> Iterator
     """The default PriorityClass of a Namespace does not exist.
 
     Why: the webhook assigns the class in the annotation `forewarn.dev/default-priority-class` to new Pods without a
-    class. If this class does not exist, these Pods get the global default, or priority 0.
+    class. If it does not exist, these Pods get the global default, or priority 0.
 
     Cluster:
 

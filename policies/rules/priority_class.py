@@ -68,8 +68,7 @@ def _flags(deployment: ApiObject) -> Iterator[int]:
 def priority_value_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PriorityClass has no value.
 
-    Why: kube-apiserver stores the class with value 0. Without a global default, Pods without a class also have this
-    priority. Often, the field `value` is misspelled or at the wrong level.
+    Why: kube-apiserver stores the class with value 0. Often, the field is misspelled or at the wrong level.
 
     Bad:
 
@@ -289,10 +288,8 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
 
     Why: kubectl and kube-apiserver reject the object. For example, Kubernetes 1.22 removed v1beta1 of PriorityClasses.
 
-    Details: the rule ignores other kinds, such as Ingresses. If a supported release serves the version, the rule
-    reports it only for a known release (`--kubernetes-version` or the cluster). In a template, the rule ignores a
-    version that depends on the version of the cluster. In directories for tests, such as test or e2e, findings are
-    notes. Outside a git work tree, only the given path counts.
+    Details: if a supported release still serves the version, the rule needs a known release (`--kubernetes-version` or
+    a cluster).
 
     Bad:
 
@@ -331,11 +328,10 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
 def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """An update changes the value or the `preemptionPolicy` of a PriorityClass.
 
-    Why: kube-apiserver rejects the update. If a Helm chart changes one of these fields, `helm upgrade` fails.
+    Why: kube-apiserver rejects the update, for example in `helm upgrade`.
 
     Details: the linter compares a class with the class in the cluster, at the commit of `--base`, or in an earlier
-    object of the same directory. If another directory defines the class with another value, the finding is a note,
-    because the directories may be for different clusters.
+    object of the same directory.
 
     Cluster:
 
@@ -353,8 +349,8 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
         value: 10
         description: nightly work
 
-    Fix: create a class with another name, and move the workloads to it. Or delete and recreate the class. Running Pods
-    keep the old priority.
+    Fix: create a class with another name, and move the workloads to it. Or delete and recreate the class: running Pods
+    then keep the old priority.
     """
     if subject.old is None:
         if context.phase is Phase.LINT:
@@ -398,8 +394,8 @@ def _other_values(subject: ReviewedObject, context: Context) -> Iterator[Problem
 def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Two PriorityClasses have `globalDefault: true`.
 
-    Why: kube-apiserver rejects the second default class. If users create both at the same moment, it can store both.
-    The class with the lower value is then the default, and `forewarn audit` reports the other class.
+    Why: kube-apiserver rejects the second default class. If users create both at the same moment, it can store both;
+    the class with the lower value is then the default.
 
     Example:
 
@@ -451,8 +447,7 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
     Why: kube-apiserver sets the priority when a Pod is created. Existing Pods without a class keep their priority, and
     new Pods of a higher priority can preempt them.
 
-    Details: the linter needs `--cluster` or `--base`. With `--base`, the rule also reports a class whose
-    `globalDefault` becomes false.
+    Details: the linter needs `--cluster` or `--base`.
 
     Cluster:
 
@@ -509,8 +504,7 @@ def class_still_in_use(subject: ReviewedObject, context: Context) -> Iterator[Pr
 
     Why: running Pods keep their priority, but kube-apiserver rejects new Pods of these workloads.
 
-    Details: the rule also reports PodGroups, and Pods without a controller. With `--base`, unknown-priority-class
-    reports workloads that use a deleted class.
+    Details: the linter reports such workloads as unknown-priority-class if you pass `--base`.
 
     Cluster:
 
@@ -577,10 +571,10 @@ def _groups_naming(name: str, context: Context) -> Iterator[ObjectRef]:
 def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of Pods differs from the value of their class.
 
-    Why: kube-apiserver sets the priority when a Pod is created. If you recreate a class with another value, old Pods
-    keep the old priority. kube-scheduler uses this priority, not the value of the class.
+    Why: kube-apiserver sets the priority when a Pod is created. If you recreate a class with another value, existing
+    Pods keep the old priority.
 
-    Details: the linter needs `--cluster`. The rule ignores completed Pods.
+    Details: the linter needs `--cluster`.
 
     Cluster (Bad):
 
@@ -632,8 +626,8 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
 def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A class that never preempts has a higher value than a class that preempts.
 
-    Why: in the queue, Pods of the non-preempting class are before Pods of the lower class, but they stay Pending until
-    capacity is free. Pods of the lower class can preempt other Pods instead.
+    Why: Pods of the preempting class can preempt other Pods. Pods of the non-preempting class stay Pending until
+    capacity is free, although they come first in the queue.
 
     Example:
 
@@ -660,11 +654,8 @@ def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -
 def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """cluster-autoscaler adds no nodes for Pods of a class, because the value of the class is below the cutoff.
 
-    Why: Pods with a priority below `--expendable-pods-priority-cutoff` (-10 by default) are expendable.
-    cluster-autoscaler adds no nodes for expendable Pods, and can delete nodes that run only such Pods.
-
-    Details: you can set `autoscalerCutoff` in the configuration. By default, forewarn reads the flag in Deployments of
-    the input.
+    Why: when cluster-autoscaler adds or removes nodes, it ignores Pods with a priority below
+    `--expendable-pods-priority-cutoff` (default: -10).
 
     Bad:
 
@@ -694,8 +685,7 @@ def class_without_description(subject: ReviewedObject, context: Context) -> Iter
 
     Why: users choose a class by its name and description.
 
-    Details: the linter runs the rule only if you select it (`--select class-without-description`), or set its severity
-    in the configuration.
+    Details: the rule is off unless you select it (`--select`), or set its severity in the configuration.
 
     Options:
 
@@ -731,8 +721,8 @@ def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Pr
     Why: Pods of both classes have equal priority, so neither preempts the other. One class is often superfluous, or its
     value a mistake.
 
-    Details: the linter runs the rule only if you select it (`--select equal-class-values`), or set its severity in the
-    configuration. The rule ignores classes with different preemption policies.
+    Details: the rule is off unless you select it (`--select`), or set its severity in the configuration. It ignores
+    classes with different preemption policies.
 
     Options:
 

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """kube-apiserver rejects this ResourceQuota, for example because of its scopes.
 
-    Why: a ResourceQuota with the scope PriorityClass may not limit standard resources such as services or storage.
-    The operators `In` and `NotIn` require values. `Exists` and `DoesNotExist` forbid values. The rule also reports
-    invalid names and amounts.
+    Why: for example, a ResourceQuota with the scope PriorityClass cannot limit services or persistentvolumeclaims, and
+    the operators `In` and `NotIn` require values.
 
     Example:
 
@@ -46,8 +45,7 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
                 operator: In
                 values: [gold]
 
-    Fix: move unsupported resources into a ResourceQuota without scopes. Add values to `In` and `NotIn`, and remove the
-    values of `Exists` and `DoesNotExist`.
+    Fix: move such resources into a ResourceQuota without scopes, or correct the values of the operator.
     """
     # Only where there is a quota: linting starts without these.
     from forewarn.policies.kube_apiserver.validation.object_meta import MAX_FAULTS
@@ -135,9 +133,7 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
     """A ResourceQuota, or a part of it, matches no Pod.
 
     Why: a ResourceQuota limits nothing if it selects only classes that do not exist, or if its scopes exclude each
-    other. A ResourceQuota with the scope PriorityClass counts only Pods, so it never limits count/deployments.apps.
-
-    Details: the finding is a warning if the class name is a misspelling of a known name, otherwise a note.
+    other. A ResourceQuota with the scope PriorityClass counts only Pods, not, for example, count/deployments.apps.
 
     Cluster:
 
@@ -262,11 +258,11 @@ _ANY_OTHER: Final = "any-class.that-nobody-names"
 
 @rule(Target.RESOURCE_QUOTA, severity=Severity.WARNING, action=Action.WARN)
 def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A ResourceQuota covers a limited class with `NotIn`, or does not limit all Pods of the class.
+    """A ResourceQuota covers a class of `limitedResources` with `NotIn`, or does not limit all Pods of the class.
 
     Why: `limitedResources` requires only that the scope of a ResourceQuota matches. The scope `PriorityClass NotIn
-    [batch]` matches every other class. A ResourceQuota that limits no resources of Pods covers a class, but does not
-    limit it. A ResourceQuota with a second scope limits only the Pods that match both scopes.
+    [batch]` matches every other class. With a second scope, or without limits on pods, cpu or memory, a ResourceQuota
+    may not limit all Pods of a class.
 
     Options:
 
@@ -368,13 +364,11 @@ _PODS: Final = ("pods", "count/pods")
 def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods exceed a ResourceQuota of their namespace.
 
-    Why: kube-apiserver accepts a workload, but rejects those of its Pods that exceed the quota. For a Deployment,
-    Events of the ReplicaSet and the condition ReplicaFailure show the reason.
+    Why: kube-apiserver accepts a workload, but rejects its Pods that exceed the quota. For a Deployment, the reason is
+    in Events of the ReplicaSet.
 
-    Details: surge Pods of a rollout and default requests of a LimitRange also count. If only surge Pods exceed the
-    quota, and `maxUnavailable` lets the rollout continue, the finding is a note. If the used amounts of a ResourceQuota
-    are unknown, the message contains "only this input is counted". The linter ignores patches, and objects that were
-    exported from a cluster.
+    Details: surge Pods of a rollout and default requests of a LimitRange also count. The linter ignores patches, and
+    objects that were exported from a cluster.
 
     Cluster:
 
@@ -531,10 +525,8 @@ def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
 def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
 
-    Why: a ResourceQuota can limit requests or limits of cpu or memory. kube-apiserver then rejects Pods with a
-    container that neither sets these fields nor gets them from a LimitRange, unless the Pod sets `spec.resources`.
-
-    Details: the linter ignores patches, and objects that were exported from a cluster.
+    Why: if a ResourceQuota limits requests or limits of cpu or memory, kube-apiserver rejects Pods with a container
+    that does not set them. They can also come from a LimitRange, or the Pod can set `spec.resources`.
 
     Cluster:
 
@@ -609,15 +601,13 @@ def _left(use: Use, quota_name: str, resource: str) -> str:
     depends_on=DependsOn(("quotas", "classes"), "the quota that covers it may have been created"),
 )
 def limited_class_without_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A Pod or a template uses a limited class, and no ResourceQuota of its namespace covers this class.
+    """No ResourceQuota of the namespace covers a PriorityClass that `limitedResources` limits.
 
     Why: with `limitedResources`, kube-apiserver allows a class only in namespaces with a ResourceQuota for this class.
     If you cannot set `limitedResources` in kube-apiserver, you can set it in forewarn's configuration.
 
     Details: forewarn reads `limitedResources` from its configuration, and from kube-apiserver's file if you pass it
-    (`--admission-config`). A ResourceQuota covers the class if its PriorityClass scope matches, even with `NotIn` (see
-    limited-resources-loophole). The rule also checks entries without a PriorityClass scope, which limit resources. If
-    you pass no cluster and the input contains no ResourceQuota, the rule reports nothing.
+    (`--admission-config`). Without a cluster and without a ResourceQuota in the input, the rule reports nothing.
 
     Options:
 
@@ -699,13 +689,11 @@ def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> 
     """kube-apiserver probably rejects Pods of a system class in this namespace.
 
     Why: GKE admits Pods of system-cluster-critical and system-node-critical only in namespaces with a ResourceQuota for
-    these classes. GKE creates such a ResourceQuota in kube-system, but not in your namespaces. There, kube-apiserver
-    rejects these Pods with the message "insufficient quota to match these scopes".
+    these classes. GKE creates one in kube-system, but not in your namespaces. kube-apiserver's message is "insufficient
+    quota to match these scopes".
 
     Details: for GKE, set `preset: gke` in the configuration, or pass `lint --preset gke`. In a cluster, the rule
-    recognizes GKE by the ResourceQuota gcp-critical-pods in kube-system, or by a node with the label
-    cloud.google.com/gke-nodepool. If forewarn does not know the ResourceQuotas, the rule also reports system classes
-    that `limitedResources` limits.
+    usually recognizes GKE.
 
     Cluster:
 
@@ -780,8 +768,7 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
 
     Why: under load, kube-apiserver rejects the Pods that exceed the quota.
 
-    Details: the rule checks how many of `maxReplicas` Pods the quota admits, and ignores `maxSurge`. The workload must
-    be in the input. If the quota does not even admit `replicas` Pods, quota-exceeded reports the workload instead.
+    Details: the workload must be in the input. The rule ignores `maxSurge`.
 
     Example:
 

@@ -63,15 +63,13 @@ _REJECTED: Final = {registry.POD: "the Pod", registry.POD_GROUP: "the PodGroup",
 def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template names a PriorityClass that does not exist.
 
-    Why: kube-apiserver rejects such a Pod. It accepts a workload whose template names a missing class, but rejects the
-    workload's Pods. For a Deployment, the reason is in Events of the ReplicaSet and in the condition ReplicaFailure.
+    Why: kube-apiserver rejects such a Pod. It accepts a workload whose template names a missing class, but rejects its
+    Pods. For a Deployment, the reason is in Events of the ReplicaSet.
 
-    Details: if the linter knows all classes (`--cluster`, `--closed` or `knownClasses`), the finding is an error. It is
-    also an error if the class was deleted since the commit of `--base`, or if the name begins with `system-`. A
-    misspelled name of a system class, or of a class that applies to the directory, is an error, too. Otherwise, the
-    class may exist in the cluster, so the finding is a warning or a note. If no class applies to the directory, the
-    rule reports only such errors, and names that are probably misspelled. priority-class-not-checked reports the
-    others. In values files without a chart, the finding is at most a warning.
+    Details: if the linter knows all classes (`--cluster`, `--closed` or `knownClasses`), the finding is usually an
+    error. Otherwise, the class may exist in the cluster: the finding is then an error only for some names, such as a
+    misspelled system class. If no PriorityClass of the input applies to the object, see also
+    priority-class-not-checked.
 
     Cluster:
 
@@ -164,9 +162,7 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
 
     Why: Kueue creates no Workload for such an object, so a Job stays suspended.
 
-    Details: the rule checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass. The
-    finding is an error if the name is a misspelling of a class in the input. Otherwise, it is a warning, because the
-    class may exist in the cluster.
+    Details: the rule checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass.
 
     Example:
 
@@ -231,13 +227,12 @@ class _Use(NamedTuple):
 def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod, a Pod template or the default of a Namespace uses a class that `allowedClasses` does not permit.
 
-    Why: by default, all users who may create Pods can use any class. RBAC has no permission for the use of a class.
+    Why: RBAC has no permission for the use of a class. By default, users who may create Pods can use any class.
 
-    Details: if `allowedClasses` has entries for a class, all conditions of at least one entry must hold. Every user may
-    use a class that no entry names. The rule checks users and groups when a user creates a Pod or workload, or changes
-    its class or the default of a Namespace. When a built-in controller creates Pods, the rule checks only the
-    namespace. To enforce `users` and `groups` for workloads, set `actions: {class-not-allowed: deny}`. If the result
-    depends on unknown users or labels, the linter reports no finding, and counts the object as not checked.
+    Details: if `allowedClasses` has entries for a class, at least one entry must permit the use. Other classes are
+    allowed. When a built-in controller creates Pods, the rule checks only the namespace, not the user. To enforce
+    `users` and `groups` for workloads, set `actions: {class-not-allowed: deny}`. If users or labels are unknown, the
+    linter can count an object as not checked.
 
     Options:
 
@@ -311,12 +306,8 @@ def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> boo
 def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod uses a PriorityClass that forewarn installs for its own Pods.
 
-    Why: the class forewarn has the highest value that a user can define, so other Pods with this class can preempt all
-    Pods of lower priority. If you uninstall forewarn, its classes are deleted, and kube-apiserver rejects new Pods that
-    name them.
-
-    Details: the rule also checks the classes forewarn-sweep and forewarn-audit-cron-job. It ignores Pods in a namespace
-    with the name of the class, and Pods with the label `app.kubernetes.io/part-of: forewarn`.
+    Why: the class forewarn has the highest value that a user can define. If you uninstall forewarn, its classes are
+    deleted, and kube-apiserver rejects new Pods that name them.
 
     Cluster:
 
@@ -363,12 +354,10 @@ _NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 def system_class_outside_kube_system(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod outside kube-system uses a system class.
 
-    Why: Pods with the class system-cluster-critical or system-node-critical can preempt all Pods without such a class.
-    By default, kube-apiserver allows these classes in every namespace.
+    Why: Pods with the class system-cluster-critical or system-node-critical can preempt Pods without such a class. By
+    default, kube-apiserver allows these classes in every namespace.
 
-    Details: many components outside kube-system use these classes on purpose, so the finding of the linter is a note.
-    The linter must know the namespace, for example from `metadata.namespace`, `-n`, a kustomization, or `render` in the
-    configuration.
+    Details: the linter must know the namespace, for example from `metadata.namespace` or `-n`.
 
     Bad:
 
@@ -382,7 +371,7 @@ def system_class_outside_kube_system(subject: ReviewedObject, context: Context) 
         spec:
           priorityClassName: system-cluster-critical
 
-    Fix: use a PriorityClass of your own, with a value of at most 1000000000.
+    Fix: use a PriorityClass of your own.
     """
     template = context.template(subject)
     if template is None or class_name(template) not in SYSTEM_NAMES:
@@ -424,13 +413,11 @@ def _daemons_template(subject: ReviewedObject, context: Context) -> PodTemplate 
 def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A DaemonSet has no PriorityClass, or a lower priority than other workloads.
 
-    Why: Pods with a higher priority can preempt a DaemonSet Pod without a PriorityClass. On a full node, such a Pod can
-    stay Pending. The node then has, for example, no log collector, CNI plugin, CSI driver or device plugin.
+    Why: Pods of a higher priority can preempt the Pods of the DaemonSet, which can then stay Pending on a full node.
+    The node then has, for example, no log collector or CNI plugin.
 
-    Details: the finding is a warning if the DaemonSet has no class, and seems to be an agent that nodes need, for
-    example because of its name or image. Otherwise, the finding is a note. A default class of the Namespace, or a
-    global default with a positive value, counts as a class. The rule compares only with classes that preempt, and not
-    with system classes.
+    Details: the rule compares the DaemonSet with workloads whose classes preempt, except system classes. A default
+    class of the Namespace, or a global default above 0, counts as a class.
 
     Example:
 
@@ -567,9 +554,8 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
 
     Why: Pods without a class get the global default or priority 0, and Pods of a higher priority can preempt them.
 
-    Details: an entry applies to Pods and workloads of its namespaces and kinds (shell patterns). If the entry has
-    classes, the Pods must use one of them. The default class of a Namespace counts, but the global default does not.
-    The rule ignores objects with a controller, and patches.
+    Details: an entry can select namespaces and kinds, and list permitted classes. The default class of a Namespace
+    counts, but the global default does not. The rule ignores objects with a controller, and patches.
 
     Options:
 
@@ -657,7 +643,7 @@ def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Pro
             priorityClassName: gold
         -   priority: 5
 
-    Fix: remove `spec.priority`. kube-apiserver sets this field from the class.
+    Fix: remove `spec.priority`.
     """
     template = context.template(subject)
     given = integer(template.spec.get("priority")) if template else None
@@ -694,10 +680,8 @@ _LONGEST_POLICY: Final = 40
 def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """`spec.preemptionPolicy` differs from the policy of the Pod's class.
 
-    Why: kube-apiserver reads the policy from the class, and rejects a Pod that sets another policy. Without a class,
-    the policy of the global default applies, or `PreemptLowerPriority`.
-
-    Details: the linter also reports an invalid policy if the class is unknown.
+    Why: kube-apiserver reads the policy from the class, or from the global default, and rejects a Pod that sets another
+    policy.
 
     Cluster:
 
@@ -712,7 +696,7 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
             priorityClassName: batch
         -   preemptionPolicy: PreemptLowerPriority
 
-    Fix: remove `spec.preemptionPolicy`. kube-apiserver sets this field from the class.
+    Fix: remove `spec.preemptionPolicy`.
     """
     template = context.template(subject)
     given = template.spec.get("preemptionPolicy") if template else None
@@ -743,13 +727,11 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
 def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod template, or a Pod without a class, sets `spec.priority`.
 
-    Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If the
-    class has another value in another cluster, or after you recreate it, kube-apiserver rejects new Pods of the
-    template.
+    Why: kube-apiserver rejects Pods whose `spec.priority` differs from the value of their class. The class can have
+    another value in another cluster, or after you recreate it.
 
-    Details: the rule accepts a system class with its value, which never changes. If the default class is unknown, the
-    linter reports each Pod that has no class and a priority other than 0. Otherwise, priority-mismatch reports wrong
-    values of Pods.
+    Details: the rule accepts system classes with their values. If the default class is known, priority-mismatch checks
+    Pods without a class.
 
     Cluster:
 
@@ -765,7 +747,7 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
                 priorityClassName: gold
         -       priority: 1000
 
-    Fix: remove `spec.priority`. kube-apiserver sets this field from the class.
+    Fix: remove `spec.priority`.
     """
     template = context.template(subject)
     given = integer(template.spec.get("priority")) if template else None
@@ -849,11 +831,8 @@ def _is_default(stored_class: Any, subject: ReviewedObject, context: Context) ->
 def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Mutating webhooks give a new Pod a priority that differs from the value of its class.
 
-    Why: after kube-apiserver has called a mutating webhook again (`reinvocationPolicy: IfNeeded`), it does not check
-    whether the Pod's priority still matches its class. kube-scheduler does not read PriorityClasses.
-
-    Details: the rule accepts a Pod that has priority 0 and no class. kube-apiserver can create such Pods for a short
-    time after the global default was created.
+    Why: if kube-apiserver calls a mutating webhook again (`reinvocationPolicy: IfNeeded`), it does not check afterwards
+    whether the Pod's priority matches its class. kube-scheduler uses the priority of the Pod.
 
     Cluster:
 
@@ -868,8 +847,7 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
         +   priority: 1000
         +   preemptionPolicy: PreemptLowerPriority
 
-    Fix: change the webhook that mutates the Pod. A webhook that sets `priorityClassName` must remove `priority` and
-    `preemptionPolicy`.
+    Fix: change the mutating webhook: if it sets `priorityClassName`, it must remove `priority` and `preemptionPolicy`.
     """
     template = context.template(subject)
     if context.phase is not Phase.VALIDATE or template is None:
@@ -891,11 +869,10 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
 def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot check whether a PriorityClass exists.
 
-    Why: without this note, you could believe that the linter checked the class.
+    Why: the class may exist in the cluster, which the linter does not know.
 
-    Details: the rule reports a name if you pass no cluster, and no PriorityClass of the input applies to the directory
-    of the object. unknown-priority-class reports names that are probably misspelled. The option `--closed` and
-    `knownClasses` disable this rule.
+    Details: the rule applies if you pass no cluster, and no PriorityClass of the input applies to the directory of the
+    object. `--closed` and `knownClasses` disable it.
 
     Bad:
 

@@ -35,14 +35,9 @@ _SELECT_PODS: Final = "set selector.matchLabels to labels of the workload's Pods
 def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A label selector of a PodDisruptionBudget or a topology spread constraint is empty or absent.
 
-    Why: an absent selector selects no Pod. The empty selector `{}` selects all Pods of the namespace, not only the Pods
-    of the workload. If two PodDisruptionBudgets select a running Pod, the Eviction API rejects its eviction.
-    kube-scheduler up to 1.37 handles `{}` differently: a topology spread constraint counts no Pod, and preemption
-    ignores the PodDisruptionBudget.
-
-    Details: the finding is a warning for an absent selector, and for a topology spread constraint without effect. It is
-    also a warning for a PodDisruptionBudget with `{}` if the input has another one with a selector in this namespace.
-    Otherwise, it is a note. If the release is unknown, the rule assumes a release up to 1.37.
+    Why: an absent selector selects no Pod. For evictions, the selector `{}` selects all Pods of the namespace.
+    kube-scheduler up to 1.37 usually ignores `{}`: the topology spread constraint has no effect, and preemption does
+    not consider the PodDisruptionBudget.
 
     Example:
 
@@ -72,8 +67,8 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
         +     matchLabels:
         +       app: web
 
-    Fix: write the labels of the workload's Pods into the selector. If you want one PodDisruptionBudget for all Pods of
-    the namespace, suppress the finding.
+    Fix: write the labels of the workload's Pods into the selector. If the PodDisruptionBudget is for all Pods of the
+    namespace, suppress the finding.
     """
     if group_kind(subject.object) == DISRUPTION_BUDGET:
         yield from _of_pdb(subject, context)
@@ -173,10 +168,8 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Why: the Eviction API rejects evictions of Ready Pods. By default, `kubectl drain` then retries without end.
     kube-scheduler can still preempt these Pods.
 
-    Details: the finding is a warning if `minAvailable` is at least the sum of the `replicas` of all selected workloads.
-    The rule compares them only if all workloads are Deployments or StatefulSets with `replicas`. The finding is a note
-    for `maxUnavailable: 0` and `minAvailable: 100%`, which are often intended. The rule also reports a
-    PodDisruptionBudget with `minAvailable` and `maxUnavailable`, which kube-apiserver rejects.
+    Details: the rule compares `minAvailable` with the `replicas` of the selected Deployments and StatefulSets. For
+    `maxUnavailable: 0` and `minAvailable: 100%`, which are often intended, the finding is a note.
 
     Example:
 
@@ -244,13 +237,11 @@ _JOBS: Final = {JOB: (), CRON_JOB: JOB_TEMPLATE}
 def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Job can fail if its Pods are evicted or preempted.
 
-    Why: by default, a preempted or evicted Pod counts as failed. A Job fails if more of its Pods fail than
-    `backoffLimit` (6 by default; unlimited with `backoffLimitPerIndex`).
+    Why: by default, a preempted or evicted Pod counts as failed. A Job usually fails if more Pods fail than
+    `backoffLimit` (default: 6).
 
-    Details: the rule reports a Job with `backoffLimit: 0` or `backoffLimitPerIndex: 0`, or with more parallel Pods than
-    `backoffLimit`. In a `podFailurePolicy`, `action: Ignore` for the Pod condition DisruptionTarget prevents the
-    failure. The rule also reports `action: FailJob` for this condition, or for exit code 137 or 143. The first match
-    in the policy counts.
+    Details: the rule reports, for example, `backoffLimit: 0`, more parallel Pods than `backoffLimit`, and a
+    `podFailurePolicy` that fails the Job if a Pod is evicted.
 
     Example:
 
@@ -299,8 +290,7 @@ def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Why: kube-apiserver rejects the update, except for some fields of suspended Jobs.
 
-    Details: the linter needs `--cluster`. The rule ignores hooks of Helm and Argo CD, and Jobs that Argo CD
-    (`Force=true`) or Flux (`kustomize.toolkit.fluxcd.io/force`) deletes and recreates.
+    Details: the linter needs `--cluster`. The rule ignores Jobs that Helm, Argo CD or Flux can recreate, such as hooks.
 
     Cluster:
 
@@ -329,7 +319,7 @@ def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Pro
               restartPolicy: Never
               containers: [{name: c, image: "report:2"}]
 
-    Fix: delete the Job first, or name it differently.
+    Fix: delete the Job first, or give it another name.
     """
     if context.cluster is None or group_kind(subject.object) != JOB or subject.is_patched:
         return
@@ -381,13 +371,9 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
 def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The selector of a PodDisruptionBudget matches no Pod of the workloads in the input.
 
-    Why: a PodDisruptionBudget without Pods protects nothing. `kubectl drain` can then evict all Pods of a workload at
-    once.
+    Why: then, for example, `kubectl drain` can evict all Pods of a workload at once.
 
-    Details: the finding is a warning if a misspelled value of `matchLabels` is the only difference from the labels of a
-    workload in the namespace. Otherwise, it is a note, because a controller may create the Pods. The rule ignores
-    selectors without `matchLabels`, namespaces without workloads in the input, and PodDisruptionBudgets that select
-    Pods of the cluster.
+    Details: unless a label is probably misspelled, the finding is a note, because a controller may create the Pods.
 
     Example:
 

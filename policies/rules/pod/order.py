@@ -27,14 +27,10 @@ if TYPE_CHECKING:
 def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A class is created after Pods that use it.
 
-    Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm waits until the Jobs and Pods of a hook
-    are complete, and Argo CD until a sync wave is healthy. If a later step creates the class, the earlier step never
-    completes. `kubectl apply` creates the objects of a file in their order, and fails for a Pod before its class.
+    Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm hooks, sync waves of Argo CD and Flux
+    Kustomizations can wait for these Pods, so that the step with the class never starts.
 
-    Details: the rule compares hooks of Helm and Argo CD, sync waves, and Flux Kustomizations (`path`, `dependsOn`). The
-    order in a file matters only for Pods without a controller, because controllers try again. For such a Pod in an
-    earlier file of the same directory, the finding is a note. The rule ignores classes that exist in the cluster, and
-    classes that the input defines more than once.
+    Details: the order in a file matters only for Pods without a controller, because controllers try again.
 
     Bad:
 

@@ -192,13 +192,10 @@ _FIXES: Final = (
 def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """kube-apiserver rejects this PodGroup, Workload or `schedulingGroup`.
 
-    Why: a PodGroup needs exactly one scheduling policy and at most one disruption mode. The `minCount` of a gang must
-    be at least 1. In Kubernetes 1.37, all templates of a Workload must have the same PriorityClass. An update
-    cannot change the kind of policy (basic or gang), the disruption mode or the class.
+    Why: for example, a PodGroup with two scheduling policies and a gang with `minCount: 0` are invalid. Some fields,
+    such as the class, are immutable.
 
-    Details: the rule checks `scheduling.k8s.io/v1beta1` and `v1alpha3` of Kubernetes 1.37, and `v1alpha2` of Kubernetes
-    1.36. PodGroups need the feature gate GenericWorkload, which is off by default. Of Workloads with
-    `compositePodGroupTemplates`, the rule checks only the types of the other fields.
+    Details: PodGroups need the feature gate GenericWorkload, which is off by default in Kubernetes 1.37.
 
     Bad:
 
@@ -299,8 +296,7 @@ def pod_group_missing(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Why: kube-apiserver accepts the Pod. kube-scheduler does not schedule the Pod before the PodGroup exists, and
     reports no condition or Event.
 
-    Details: the linter needs `--cluster` or `--closed`. Without the feature gate GenericWorkload, kube-apiserver drops
-    the field.
+    Details: the linter needs `--cluster` or `--closed`.
 
     Cluster:
 
@@ -345,12 +341,11 @@ _MIN_COUNT: Final = ("spec", "schedulingPolicy", "gang", "minCount")
 def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodGroup has fewer Pods than its `minCount`.
 
-    Why: kube-scheduler does not schedule any Pod of a gang until `minCount` Pods exist. Until then, the Pods stay
+    Why: kube-scheduler does not schedule the Pods of a gang before `minCount` Pods exist. Until then, they stay
     Pending, without a condition or Event.
 
-    Details: the rule adds up the Pods and the replicas of workloads in the input that name the PodGroup. If you pass a
-    cluster, the rule also counts stored Pods of other workloads in the group. The rule ignores groups without members
-    in the input, and groups whose number of Pods is unknown, for example with a DaemonSet.
+    Details: the rule counts Pods and replicas in the input, and stored Pods of the cluster. It ignores groups whose
+    number of Pods is unknown.
 
     Example:
 
@@ -400,11 +395,7 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
 def pod_group_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of a Pod differs from the priority of its PodGroup.
 
-    Why: kube-apiserver accepts the Pod. kube-scheduler 1.37 compares the priorities, and does not schedule any Pod of
-    the group. The Pods and the PodGroup get a condition with the reason SchedulerError, and kube-scheduler retries
-    without end.
-
-    Details: the rule needs the PodGroup in the input or in the cluster, and must know both priorities.
+    Why: kube-apiserver accepts the Pod, but kube-scheduler 1.37 schedules no Pod of the group.
 
     Example:
 
@@ -465,8 +456,7 @@ _TOO_HIGH: Final = {c.name: c for c in SYSTEM_CLASSES if c.value > HIGHEST_USER_
 def group_priority_too_high(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodGroup, or a template of PodGroups, names a PriorityClass with a value above 1000000000.
 
-    Why: a Pod may use a system class, but kube-apiserver rejects a PodGroup with such a class, so the Pods of the group
-    stay Pending. kube-apiserver accepts a Workload with such a class in a template.
+    Why: kube-apiserver rejects a PodGroup with such a class, so the Pods of the group stay Pending.
 
     Example:
 

@@ -53,8 +53,7 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
 
     Why: kube-apiserver accepts the workload, but its Pods stay Pending until they fit on a node.
 
-    Details: the linter needs `--cluster`. forewarn considers only the current nodes. An autoscaler may add nodes. All
-    Pods of a PodGroup can stay Pending together, for example if fewer than `minCount` Pods fit.
+    Details: the linter needs `--cluster`. The prediction uses the current nodes; an autoscaler may add others.
 
     Cluster:
 
@@ -86,8 +85,8 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
         -     resources: {requests: {cpu: "3"}}
         +     resources: {requests: {cpu: 400m}}
 
-    Fix: lower the requests, or change node selectors, affinity or tolerations. If Pods of a DaemonSet fit only without
-    other Pods on their nodes, use a higher PriorityClass. `forewarn predict` shows why a Pod does not fit.
+    Fix: lower the requests, or change node selectors, affinity or tolerations. `forewarn predict` shows why a Pod does
+    not fit.
     """
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
@@ -128,17 +127,12 @@ _UNMODELLED_FIX: Final = "keep enough capacity free, or use a PriorityClass that
 def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods would preempt running Pods.
 
-    Why: to free capacity for a Pod, kube-scheduler can preempt Pods with a lower priority. Kubernetes does not announce
-    a preemption: the Event and the condition of the victim appear when it happens.
+    Why: Kubernetes does not announce a preemption: the Event and the condition of the victim appear when it happens.
 
-    Details: the linter needs `--cluster`. If kube-scheduler can choose others, a message that names nodes or victims of
-    a Pod or workload contains, for example, "node-1 or node-2", "or another node" or "possibly". If all victims are
-    placeholder Pods, the finding is a note, and the webhook does not warn. By default, placeholder Pods have a
-    negative priority and only the pause image (`placeholderPods` in the configuration). The rule also warns if a
-    rollout terminates old Pods, and Pending Pods would then preempt running Pods. For a Pod of a PodGroup, the rule
-    warns about all victims of the group, even if they are placeholder Pods. If the prediction takes too long and
-    shows no victim, the webhook warns with
-    `[prediction-incomplete]`.
+    Details: the linter needs `--cluster`. Words such as "possibly" or "another node" in the message mean that
+    kube-scheduler can choose other nodes or victims. If all victims are placeholder Pods (`placeholderPods` in the
+    configuration), the finding is usually a note, and the webhook does not warn. If a prediction takes too long and
+    shows no victim, the webhook warns with `[prediction-incomplete]`.
 
     Cluster:
 
@@ -232,8 +226,7 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
     Why: if the new template has a higher priority than the running Pods, new Pods can preempt old Pods.
     `maxUnavailable` does not limit preemption.
 
-    Details: the linter needs `--cluster`. If `maxUnavailable` allows the Deployment to terminate old Pods at once, the
-    message contains "may" instead of "would".
+    Details: the linter needs `--cluster`.
 
     Cluster:
 
@@ -271,8 +264,7 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
         -         resources: {requests: {cpu: 1500m}}
         +         resources: {requests: {cpu: 400m}}
 
-    Fix: free capacity before the rollout, or use the strategy Recreate. Or change the class when the workload may have
-    fewer Pods for a short time.
+    Fix: free capacity before the rollout, or use the strategy Recreate in a Deployment.
     """
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
@@ -301,11 +293,10 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
 
     Why: an expectation names Pods that must not be preempted. Kubernetes does not enforce it.
 
-    Details: the linter needs `--cluster`. Each entry of `expectations` selects protected Pods and preemptors. Unlike
-    `forewarn test`, the rule ignores Pods that replacement Pods preempt. It does not check new Pods of PodGroups. With
-    `actions: {violates-expectation: deny}`, the webhook denies Pods and workloads that violate an expectation, and
-    objects that are too large for a prediction. It does not deny updates that only remove replicas. If a prediction is
-    incomplete or not modelled, it denies only known violations.
+    Details: the linter needs `--cluster`. Unlike `forewarn test`, the rule ignores Pods that replacement Pods preempt.
+    It does not check new Pods of PodGroups. With `actions: {violates-expectation: deny}`, the webhook usually denies
+    violations, and objects that are too large for a prediction. If a prediction is incomplete, it denies only known
+    violations.
 
     Options:
 
@@ -437,12 +428,10 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
     """Pods require affinity to Pods of a lower priority.
 
     Why: to find victims, kube-scheduler evaluates a node without its Pods of lower priority. If only these Pods satisfy
-    the affinity, preemption does not help on this node, and the new Pod can stay Pending. Kubernetes recommends
-    affinity only to Pods of equal or higher priority.
+    the affinity, preemption does not help on this node, and the new Pod can stay Pending.
 
-    Details: the rule compares required Pod affinity with the workloads of the input. It reports an affinity term if all
-    workloads that satisfy the term have a known, lower priority. It ignores Pods that never preempt, and terms with
-    `namespaceSelector`.
+    Details: the rule reports a required affinity term if all workloads in the input that satisfy it have a known, lower
+    priority. It ignores terms with `namespaceSelector`.
 
     Bad:
 
@@ -537,14 +526,13 @@ _HIGH: Final = 1_000_000
     depends_on=DependsOn(("classes",), "the class may be deleted and created with another value"),
 )
 def high_class_without_requests(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Pods of a high class that can preempt have no requests for cpu or memory.
+    """Pods of a high PriorityClass have no requests for cpu or memory.
 
-    Why: a Pod without requests fits even on nodes without free cpu and memory, so it preempts no Pods for cpu or
-    memory. Under memory pressure, the kubelet first evicts Pods that use more memory than they request, and of these
-    first those of lower priority. It never evicts Pods with priority 2000000000 or higher.
+    Why: a Pod without requests preempts no Pods for cpu or memory. Under memory pressure, the kubelet usually first
+    evicts Pods that use more memory than they request.
 
-    Details: a class is high if its value is at least 1000000. The rule reports a Pod without any request or limit for
-    cpu or memory in its containers and in `spec.resources`. It ignores namespaces with a LimitRange.
+    Details: a class is high if its value is at least 1000000. The rule ignores classes that never preempt, and
+    namespaces with a LimitRange.
 
     Bad:
 
