@@ -19,8 +19,8 @@ def page() -> str:
         "# Command line",
         "",
         "`forewarn --help` lists the commands, and `forewarn COMMAND --help` lists the options of a command.",
-        "`kubectl forewarn COMMAND` takes the same arguments. Without `--cluster`, it uses kubectl's cluster and",
-        "namespace. See also [Exit statuses](exit-statuses.md).",
+        "`kubectl forewarn COMMAND` takes the same arguments, and by default uses kubectl's cluster and namespace.",
+        "See also [Exit statuses](exit-statuses.md).",
         "",
     ]
     for name in _names():

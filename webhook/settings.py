@@ -272,9 +272,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn webhook serve",
         description="Run the admission webhook. Each flag can also be set by an environment variable, for example "
         "FOREWARN_HOST for --host.",
-        epilog="On SIGTERM, forewarn reports not ready and accepts requests for --drain seconds. Then it accepts no "
-        "connections, completes the requests in flight, and answers new requests on open connections with 503. A "
-        "second SIGTERM stops it immediately. Exit status: 0: stopped. 2: wrong usage. 3: the webhook cannot start.",
+        epilog="On SIGTERM, forewarn still accepts requests for --drain seconds, then completes the requests in "
+        "flight. A second SIGTERM stops it immediately. Exit status: 0: stopped. 2: wrong usage. 3: the webhook "
+        "cannot start.",
         examples=(
             "webhook serve --cluster cluster.yaml",
             "webhook serve --cluster live --config .forewarn.yaml",

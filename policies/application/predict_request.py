@@ -53,9 +53,7 @@ class PredictRequest:
     replicas: int | None = _option(None, "use N instead of the number of Pods in the manifest")
     autoscaling: Autoscaling | None = None
     explain: bool = _option(False, "show the release, the profile and the steps of the decision", "show the steps")
-    cascade: bool = _option(
-        False, "with -f: also simulate what happens after the preemption, like forewarn whatif apply"
-    )
+    cascade: bool = _option(False, "with -f: also simulate what happens after the preemption")
     options: Options = field(default_factory=Options)
 
 

@@ -158,8 +158,7 @@ def _parser() -> Parser:
         description="Compare two versions of manifests. Show which priorities, requests, replicas, quotas and PDBs "
         "change, and simulate the change on the clusters that it concerns. -o sarif writes the new findings of "
         "forewarn lint.",
-        epilog="Exit status: 0: compared. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer for a "
-        "cluster or version.",
+        epilog="Exit status: 0: compared. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=(
             "diff",
             "diff main --clusters 'snapshots/*.json.gz' -o markdown",
@@ -191,7 +190,7 @@ def _parser() -> Parser:
     add("--comment", action="store_true", help=help_text)
     cluster_command.add_cluster_option(add, required=False, several=True, in_turn=True)
     add_release_options(add)
-    add_until_option(add, "; more for a DaemonSet")
+    add_until_option(add)
     cluster_command.add_namespace_option(add)
     add("--fail-on", action="append", choices=_CONDITIONS, default=[], help="exit with 1 if this happens (repeatable)")
     cluster_command.add_printing_options(add, FORMATS)

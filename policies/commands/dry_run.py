@@ -142,12 +142,10 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn dry-run",
-        description="Predict how kube-apiserver answers requests for PriorityClasses, Pods, "
-        "ResourceQuotas, PodGroups and Workloads (scheduling.k8s.io), in the order of kubectl apply. For Deployments "
-        "and some other kinds, forewarn checks only the names of fields.",
+        description="Predict whether kube-apiserver accepts PriorityClasses, Pods, ResourceQuotas, PodGroups and "
+        "Workloads (scheduling.k8s.io). Of other kinds, forewarn checks at most the names of fields.",
         epilog="Exit status: 0: no object is rejected. 1: an object is rejected, or a condition of --fail-on is "
-        "met. 2: wrong usage or configuration, or a file does not exist. 3: no object is evaluated, or a file cannot "
-        "be read.",
+        "met. 2: wrong usage or configuration. 3: no answer.",
         examples=("dry-run -f manifests/", "dry-run -f class.yaml --cluster cluster.json.gz -o json"),
     )
     add = parser.add_argument

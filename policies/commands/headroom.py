@@ -122,8 +122,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn headroom",
         description="Count the replicas of a Pod or workload that still fit without and with preemption, and show "
         "which resource runs out first.",
-        epilog="Exit status: 0: counted. 1: fewer replicas (of a PodGroup: groups) fit than --at-least "
-        "requires. 2: wrong usage. 3: no answer.",
+        epilog="Exit status: 0: counted. 1: fewer replicas fit than --at-least requires. 2: wrong usage. 3: no answer.",
         examples=(
             "headroom -f web.yaml --at-least 20 --cluster cluster.json.gz",
             "headroom -f web.yaml --context 'prod-*'",

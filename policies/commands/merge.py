@@ -178,11 +178,8 @@ def _files(path: str) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn whatif merge",
-        description="Combine the parts that forewarn whatif lose --each or forewarn test wrote with --shard, and print "
-        "them as one result. Also combine reports on several clusters (audit, classes, headroom, lint, predict, risk, "
-        "whatif with -o json).",
-        epilog="The exit status is the status of the combined run, or 3 if a part is missing, duplicated or from "
-        "another run. For reports, it is the highest status of a cluster.",
+        description="Combine the parts that --shard wrote, or JSON reports on several clusters, into one result.",
+        epilog="Exit status: as for the combined commands. 2: wrong usage. 3: for example, a part is missing.",
         examples=(
             "whatif merge parts/",
             "whatif merge europe.json america.json -o json=all.json",

@@ -141,9 +141,7 @@ def argument_parser() -> argparse.ArgumentParser:
         prog="forewarn predict",
         description="Predict the node and the victims that kube-scheduler would select for a Pod, for each new replica "
         "of a workload, or for a Pending Pod.",
-        epilog="Exit status: 0: predicted. 1: a condition of --fail-on is met. 2: wrong usage, or a file or the "
-        "Pod of --pod does not exist. 3: a Pod cannot be predicted, kube-apiserver rejects a PriorityClass of -f, or a "
-        "file or the cluster cannot be read.",
+        epilog="Exit status: 0: predicted. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=("predict -f deployment.yaml", "predict --pod shop/web-0 --cluster cluster.json.gz -o json"),
     )
     add = parser.add_argument

@@ -41,7 +41,7 @@ def settle(cache: Cache, release: Release) -> Cache:
 
 def add_release_options(add: Callable[..., object]) -> None:
     """Add the options of the release by a parser's `add_argument`."""
-    help_text = f"Kubernetes release (default: that of the cluster, or of its newest kubelet, or the newest{_PREVIEWS})"
+    help_text = f"Kubernetes release (default: that of the cluster, if known{_PREVIEWS})"
     add("--kubernetes-version", type=release_minor, metavar=KNOWN, help=help_text)
     help_text = "feature gates set on the cluster's components"
     add("--feature-gates", type=feature_gates, default={}, metavar="A=true,B=false", help=help_text)

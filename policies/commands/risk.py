@@ -119,9 +119,8 @@ def argument_parser() -> argparse.ArgumentParser:
     """Return the parser of the options of `forewarn risk`."""
     parser = Parser(
         prog="forewarn risk",
-        description="For each workload, list the PriorityClasses (except system classes) whose Pods can preempt its "
-        "Pods, and the nodes and zones that cost replicas if they are lost. Also show on how many nodes the kubelet "
-        "evicts its Pods first.",
+        description="For each workload, list PriorityClasses whose Pods can preempt its Pods, and the nodes and zones "
+        "that cost replicas if they are lost.",
         epilog="Exit status: 0: listed. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=("risk --class gold --fail-on loss -o html=risk.html", "risk --context 'prod-*'"),
     )

@@ -73,9 +73,9 @@ def simulated_time(text: str) -> float:
     return until
 
 
-def add_until_option(add: Callable[..., object], more: str = "", default: float | None = None) -> None:
-    """Add `--until` by a parser's `add_argument`. `more`: text in the help about the default."""
-    help_text = f"duration of the simulation, such as 90s or 5m (default: 1h{more})"
+def add_until_option(add: Callable[..., object], default: float | None = None) -> None:
+    """Add `--until` by a parser's `add_argument`."""
+    help_text = "duration of the simulation, such as 90s or 5m (default: at least 1h)"
     add("--until", type=simulated_until, metavar="DURATION", default=default, help=help_text)
 
 

@@ -96,9 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn test",
         description="Check expectations about a cluster: which Pods run after an event, are preempted, or fit.",
-        epilog="Exit status: 0: all expectations are met. 1: an expectation is broken. 2: wrong usage or wrong "
-        "expectations. 3: an expectation is not evaluated (for example, it "
-        "selects no Pod), or the cluster cannot be read.",
+        epilog="Exit status: 0: all expectations are met. 1: an expectation is broken. 2: wrong usage. 3: no answer.",
         examples=("test expectations.yaml", "test expectations/ --cluster cluster.json.gz -o junit=report.xml"),
     )
     add = parser.add_argument

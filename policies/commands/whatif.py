@@ -157,7 +157,7 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     cluster_command.add_cluster_option(add, several=True)
     add_release_options(add)
-    simulated.add_until_option(add, "; more for an upgrade, restart or DaemonSet")
+    simulated.add_until_option(add)
     cluster_command.add_namespace_option(add)
     cluster_command.add_output_option(add, FORMATS)
     add("--timeline", action="store_true", help="also show all events in order")

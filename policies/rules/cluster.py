@@ -135,7 +135,7 @@ def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iter
             priority: 2000000000
             nodeName: node-1
 
-    Fix: use a PriorityClass of your own in the workload, and restart the workload.
+    Fix: use a PriorityClass of your own, and recreate these Pods.
     """
     if not any((priority or 0) >= _LEAST for _, priority in context.pod_counts_by_priority):
         return

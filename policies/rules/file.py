@@ -144,7 +144,7 @@ def unused_suppression(subject: ReviewedObject, context: Context) -> Iterator[Pr
 
     Why: an unused suppression can hide a later problem.
 
-    Details: the rule ignores suppressions whose findings depend on an unknown cluster or release.
+    Details: the rule ignores suppressions whose findings depend on a cluster or release that the linter does not know.
 
     Example:
 
@@ -526,8 +526,8 @@ _LONGEST_PROFILE: Final = 40
 def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A KubeSchedulerConfiguration disables preemption, or has a removed version or field.
 
-    Why: without preemption, even critical Pods stay Pending on full nodes. kube-scheduler does not start with a removed
-    version or an unknown field.
+    Why: without preemption, even critical Pods stay Pending if all nodes are full. kube-scheduler does not start with a
+    removed version or an unknown field.
 
     Details: `forewarn info scheduler FILE` checks all fields.
 

@@ -98,7 +98,7 @@ def unknown_default_class(subject: ReviewedObject, context: Context) -> Iterator
     """The default PriorityClass of a Namespace does not exist.
 
     Why: the webhook assigns the class in the annotation `forewarn.dev/default-priority-class` to new Pods without a
-    class. If it does not exist, these Pods get the global default, or priority 0.
+    class. If this class does not exist, these Pods get the global default, or priority 0.
 
     Cluster:
 

@@ -685,7 +685,7 @@ def class_without_description(subject: ReviewedObject, context: Context) -> Iter
 
     Why: users choose a class by its name and description.
 
-    Details: the rule is off unless you select it (`--select`), or set its severity in the configuration.
+    Details: the rule is off unless you select (`--select`) or configure it.
 
     Options:
 
@@ -721,8 +721,8 @@ def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Pr
     Why: Pods of both classes have equal priority, so neither preempts the other. One class is often superfluous, or its
     value a mistake.
 
-    Details: the rule is off unless you select it (`--select`), or set its severity in the configuration. It ignores
-    classes with different preemption policies.
+    Details: the rule is off unless you select (`--select`) or configure it. It ignores classes with different
+    preemption policies.
 
     Options:
 

@@ -19,10 +19,8 @@ PORT: Final = 8080
 FAILED: Final = 3
 _CLIPPED: Final = 600
 _DESCRIPTION: Final = (
-    "Compare the predictions of a replica of the webhook, since its start, with what happened. The prediction for a "
-    "Pod is compared with the first action of kube-scheduler. The prediction for a workload (Deployment, StatefulSet, "
-    "ReplicaSet, DaemonSet, Job) is compared with the state at the end of the rollout. The examples in the output name "
-    "Pods, so the command works only in the Pod of the replica: use kubectl exec."
+    "Compare the predictions of a replica of the webhook, since its start, with what happened. Run the command in the "
+    "Pod of the replica, with kubectl exec."
 )
 _EXAMPLES: Final = ("webhook accuracy", "webhook accuracy --health-port 9090 -o json")
 

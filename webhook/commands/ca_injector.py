@@ -84,8 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn webhook ca-injector",
         description="Keep the CAs of the webhook in the Secret forewarn-ca, and sign the certificate in the Secret "
-        "forewarn-serving-cert. Set caBundle in the webhook configurations named forewarn. If there are several "
-        "replicas, the holder of the Lease forewarn-ca-injector is the leader.",
+        "forewarn-serving-cert. Set caBundle in the webhook configurations named forewarn.",
         epilog="You can also set flags by the environment variables FOREWARN_NAMESPACE, FOREWARN_IDENTITY, "
         "FOREWARN_HOST, FOREWARN_HEALTH_PORT and FOREWARN_LOG_LEVEL. Exit status: 0: stopped. 2: wrong usage. 3: the "
         "injector cannot start.",

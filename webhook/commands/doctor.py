@@ -109,8 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn webhook doctor",
         examples=("webhook doctor", "webhook doctor --context prod -o json"),
         description="Check the registration, trust, responses, predictions and configuration of the webhook in a "
-        "cluster, and show fixes for problems. The command uses your permissions and changes nothing. "
-        "It sends only read requests, dry runs, and reviews of identity and permissions.",
+        "cluster, and show fixes for problems. The command uses your permissions and changes nothing.",
         epilog="Exit status: 0: no problems. 1: problems. 2: wrong usage. 3: the API server does not answer.",
     )
     add = parser.add_argument

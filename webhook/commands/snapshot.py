@@ -229,17 +229,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn snapshot",
         description="Write a cluster snapshot for --cluster: the objects of a running cluster that predictions use.",
-        epilog="Exit status: 0: written. 2: wrong usage. 3: the command failed, and an existing file did not change.",
+        epilog="Exit status: 0: written. 2: wrong usage. 3: the command failed.",
         examples=("snapshot -o cluster.json.gz", "snapshot --context prod --redact -o prod.json.gz"),
     )
     add = parser.add_argument
     add_context_options(add)
     help_text = "output file, compressed if its name ends in .gz; - for standard output"
     add("-o", "--output", required=True, metavar="FILE", help=help_text)
-    help_text = (
-        "omit fields such as environment variables, images, commands, probes and container states, and annotations "
-        "that forewarn does not read; predictions that use images can differ"
-    )
+    help_text = "omit, for example, environment variables, images and commands; predictions that use images can differ"
     once = "keep an existing file; in an Indexed Job, Pod 0 writes the file and other Pods wait for it"
     add("--once", action="store_true", help=once)
     add("--redact", action="store_true", help=help_text)

@@ -181,8 +181,7 @@ def argument_parser() -> argparse.ArgumentParser:
         prog="forewarn ui",
         description="Show a cluster in the browser, predict the effect of manifests, and simulate losses, drains and "
         "PriorityClass changes. The pages are available only on this machine.",
-        epilog="Exit status: 0: stopped. 2: wrong usage, or a file does not exist. 3: the cluster cannot be read or "
-        "has no nodes, or the port is in use.",
+        epilog="Exit status: 0: stopped. 2: wrong usage. 3: the command failed.",
         examples=("ui", "ui --cluster cluster.json.gz --no-browser --port 8765"),
     )
     add = parser.add_argument

@@ -416,8 +416,8 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     Why: Pods of a higher priority can preempt the Pods of the DaemonSet, which can then stay Pending on a full node.
     The node then has, for example, no log collector or CNI plugin.
 
-    Details: the rule compares the DaemonSet with workloads whose classes preempt, except system classes. A default
-    class of the Namespace, or a global default above 0, counts as a class.
+    Details: the rule compares the DaemonSet with the classes of other workloads, except system classes and classes that
+    never preempt. A default class of the Namespace, or a global default above 0, counts as a class.
 
     Example:
 
