@@ -264,7 +264,7 @@ def lint_parser() -> argparse.ArgumentParser:
     cluster_command.add_cluster_option(add, required=False, several=True)
     help_text = "file or directory with PriorityClasses and other definitions, which are not checked (repeatable)"
     add("--definitions", action="append", default=[], type=existing, metavar="PATH", help=help_text)
-    help_text = "type of the cluster: assume its built-in PriorityClasses and admission limits (aks and eks: none)"
+    help_text = "platform whose built-in PriorityClasses and admission limits apply (aks and eks: none)"
     add("--preset", choices=tuple(HOSTED_CLASSES), help=help_text)
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")
     add("--no-gitignore", action="store_true", help="also check files that .gitignore names")

@@ -294,9 +294,9 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
     Why: an expectation names Pods that must not be preempted. Kubernetes does not enforce it.
 
     Details: the linter needs `--cluster`. Unlike `forewarn test`, the rule ignores Pods that replacement Pods preempt.
-    It does not check new Pods of PodGroups. With `actions: {violates-expectation: deny}`, the webhook usually denies
-    violations, and objects that are too large for a prediction. If a prediction is incomplete, it denies only known
-    violations.
+    It does not check new Pods of PodGroups. With `actions: {violates-expectation: deny}`, the webhook denies
+    violations, and objects that are too large for a prediction. It does not deny updates that only remove replicas, or
+    violations that an incomplete prediction does not show.
 
     Options:
 
