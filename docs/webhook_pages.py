@@ -24,16 +24,16 @@ def _codes(values: Iterable[str]) -> str:
 
 LABELS: Final[Mapping[str, str]] = {
     "action": _codes(action for action in Action if action is not Action.OFF),
-    "detail": _codes(DETAILS),
+    "detail": f"{_codes(DETAILS)}: numbers, ranges, or nothing because of the predictionBudget or of an affinity",
     "file": "`configuration`, `certificate`, `client-ca`, `client-tokens`, `scheduler-config`",
-    "kind": "kind of the object; `other`: a custom resource, a kind without rules, or an HTTP error; in "
+    "kind": "kind of the object; `other`, for example a custom resource or an HTTP error; in "
     "`forewarn_cache_objects`, `workload` means any workload",
-    "kubernetes": "Kubernetes version",
+    "kubernetes": "newest Kubernetes release with which predictions were compared",
     "mode": _codes(Disclose),
     "operation": f"{_codes(Operation)}; `other`: an HTTP error",
-    "outcome": f"for predictions {_codes(Outcome)}; for audits {_codes(AUDITS)}; for file reloads `loaded`, "
-    "`rejected`; for reservations `granted`, `taken` (by another request), `rejected` (another PriorityClass is the "
-    "default), `failed`; for releases `confirmed` (the request is complete), `expired`",
+    "outcome": f"for predictions {_codes(Outcome)} (the queue was too long); for audits {_codes(AUDITS)}; for file "
+    "reloads `loaded`, `rejected` (forewarn uses the previous content); for reservations `granted`, `taken`, "
+    "`rejected`, `failed`; for releases `confirmed`, `expired`",
     "phase": _codes(Hook),
     "python": "Python version",
     "reason": f"for rejected requests {_codes(RejectionReason)}; for failed watches an HTTP status, `expired`, "
@@ -42,8 +42,7 @@ LABELS: Final[Mapping[str, str]] = {
     "result": "see [Results](#results)",
     "rule": "[id of the rule](rules/index.md); `prediction-incomplete`; `not-evaluated` (for example, too large)",
     "severity": _codes(map(str, Severity)),
-    "task": "`certificate`, `global default reservation`, `count global defaults`, `audit leader election`; for the CA "
-    "injector `leader election`, `certificates`, `owner`, `resignation`",
+    "task": "name of the task, such as `certificate`",
     "verdict": f"{_codes(Verdict)}, or an HTTP status",
     "version": "forewarn version",
 }
@@ -71,8 +70,7 @@ def metrics_page() -> str:
     lines += [
         "## Process",
         "",
-        "The standard `process_*` metrics, such as `process_resident_memory_bytes`, are about the main process,",
-        "without the processes for predictions, audits and the operators' pages.",
+        "The standard `process_*` metrics are about the main process, without the processes for predictions.",
         "",
         "## Labels",
         "",

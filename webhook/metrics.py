@@ -135,7 +135,7 @@ class Metrics:
         text = "Number of requests without an answer yet."
         self.in_flight = self._make(Gauge, "requests_in_flight", text)
         self.findings = self._make(Counter, "findings", "Number of findings for admission requests.", "rule", "action")
-        text = "Number of requests that forewarn answered with an HTTP error instead of an AdmissionReview."
+        text = "Number of requests that forewarn answered with an HTTP error."
         self._rejected = self._closed("http_requests_rejected", text, "reason", [*RejectionReason])
         text = "Number of requests of trusted callers, usually API servers, that forewarn answered with HTTP 4xx."
         self.rejected_api_servers = self._closed(
@@ -149,25 +149,15 @@ class Metrics:
 
     def _of_predictions(self) -> None:
         self._section = "Predictions"
-        text = (
-            'Number of predictions for /validate, by outcome. `outcome="skipped"`: not completed, because the queue '
-            "was too long."
-        )
+        text = "Number of predictions for /validate, by outcome."
         self.predictions = self._closed("predictions", text, "outcome", Outcome)
-        text = (
-            "Number of predictions, by what the response shows: numbers (`exact`), ranges (`coarse`), nothing because "
-            "predictionBudget is used up (`budget`), or nothing because the affinity of the Pod refers to other "
-            "namespaces (`affinity`)."
-        )
+        text = "Number of predictions, by the details that the response shows."
         self.predictions_shown = self._closed("predictions_shown", text, "detail", DETAILS)
-        text = "Number of predictions for Pods, by how they compare with the first decision of kube-scheduler."
+        text = "Number of predictions for Pods, by comparison with the first decision of kube-scheduler."
         self.prediction_results = self._closed("prediction_results", text, "result", RESULTS)
-        text = (
-            "Number of predictions for workloads and for Pods without a controller, by how the predicted numbers of "
-            "Pods compare with the actual ones after the change."
-        )
+        text = "Number of predictions for workloads and for Pods without a controller, by comparison with the outcome."
         self.workload_prediction_results = self._closed("workload_prediction_results", text, "result", WORKLOAD_RESULTS)
-        text = "Time to evaluate the rules for /validate, including a prediction."
+        text = "Time to evaluate the rules and to predict for /validate."
         self.prediction_duration = self._make(_seconds, "prediction_duration_seconds", text)
         text = "Number of predictions that wait for a process."
         self.prediction_queue = self._make(Gauge, "prediction_queue_length", text)
@@ -181,14 +171,14 @@ class Metrics:
         self.cache_objects = self._make(Gauge, "cache_objects", "Number of objects in the watch cache.", "kind")
         text = "Number of objects that the watch cache skipped as unreadable."
         self.cache_skipped = self._make(Counter, "cache_objects_skipped", text, "resource")
-        text = "Number of failed list and watch requests, by HTTP status or error."
+        text = "Number of failed list and watch requests."
         self.watch_failures = self._make(Counter, "watch_failures", text, "resource", "reason")
 
     def _of_global_default(self) -> None:
         self._section = "Global default"
         text = "Number of PriorityClasses with globalDefault: true."
         self.global_defaults = self._make(Gauge, "global_defaults", text)
-        text = "Number of attempts to reserve the global default PriorityClass, and of releases, by outcome."
+        text = "Number of reservations of the global default, and of releases, by outcome."
         self.reservations = self._make(Counter, "global_default_reservations", text, "outcome")
 
     def _of_certificates(self) -> None:
@@ -203,26 +193,21 @@ class Metrics:
         self._section = "Audit"
         text = "Number of findings of the last audit. Only the leader has this metric."
         self.audit_findings = self._make(Gauge, "audit_findings", text, "rule", "severity")
-        text = 'Number of audits, by outcome. `outcome="incomplete"`: not everything was evaluated.'
+        text = "Number of audits, by outcome."
         self.audits = self._closed("audits", text, "outcome", AUDITS)
-        text = "Time of the last audit of this replica that did not fail, as a Unix timestamp; 0 before that."
+        text = "Time of the last audit of this replica that did not fail, as a Unix timestamp; 0: none."
         self.audit_last_run = self._make(Gauge, "audit_last_run_timestamp_seconds", text)
 
     def _of_operation(self) -> None:
         self._section = "Operation"
-        text = (
-            "The value is 1. The labels show the versions of forewarn and Python, and the newest Kubernetes release "
-            "with which predictions were compared."
-        )
+        text = "The value is 1. The labels show versions."
         build = self._make(Gauge, "build_info", text, "version", "python", "kubernetes")
         build.labels(VERSION, platform.python_version(), KUBERNETES).set(1)
         text = "The value is 1 for the current value of the setting `disclose`, otherwise 0."
         self.disclosure = self._make(Gauge, "disclosure_mode", text, "mode")
         text = "Number of failures of background tasks."
         self.task_failures = self._make(Counter, "background_task_failures", text, "task")
-        text = (
-            'Number of reloads of changed files, by outcome. `outcome="rejected"`: forewarn uses the previous content.'
-        )
+        text = "Number of reloads of changed files, by outcome."
         self.reloads = self._make(Counter, "file_reloads", text, "file", "outcome")
         text = "The value is 1 while forewarn rejects the content of a file."
         self.file_rejected = self._make(Gauge, "file_rejected", text, "file")
