@@ -11,13 +11,12 @@ from forewarn.policies.whatif.resize import GATE
 _WIDTH = 150
 _OPTION = """
 Pass the feature gates of the cluster's components as `--feature-gates A=true,B=false`. Without the option, predictions
-hold for these defaults. `GenericWorkload` counts as on if the cluster has [PodGroups](compatibility.md#pod-groups), and
-`DRADeviceTaintRules` if it has DeviceTaintRules. `-` means that the release does not have the gate, and `!` that it is
-locked. forewarn rejects gates with which components would not start, and values that it does not predict, such as
-`AllBeta=true`.
+are for the defaults in the table. Exceptions: `GenericWorkload` counts as on if the cluster has
+[PodGroups](compatibility.md#pod-groups), and `DRADeviceTaintRules` if it has DeviceTaintRules. forewarn rejects gates
+with which components would not start, and values that it does not predict, such as `AllBeta=true`.
 
-Before 1.37, only `dry-run` predicts PodGroups. Before 1.36, `DRAConsumableCapacity` and `DRAPartitionableDevices` are
-not predicted. Other gates have no effect on predictions. If you set one, most commands print why.
+`-` means that the release does not have the gate, and `!` that it is locked. *Modelled* gates can still have
+[limits](compatibility.md#what-is-exact). Predictions ignore gates that are not in the table.
 """
 
 

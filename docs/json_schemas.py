@@ -110,12 +110,9 @@ def schema_text(name: str) -> str:
 _PAGE: Final = """\
 # JSON output (`-o json`)
 
-Most commands accept `-o json`. `-o json=FILE` writes the answer to a file. The JSON Schemas below explain the keys. In
-answers of commands, `milliCpu` is in thousandths of a core, and `memory` is in bytes. "Each line of `predict`" means
-that each line is a JSON object.
-
-Releases can add keys. Within a `version`, no key disappears or changes its meaning. Outputs without a `version` can
-change in a minor release; the changelog lists each change.
+Most commands accept `-o json`. `-o json=FILE` writes the answer to a file. The JSON Schemas below describe the keys. In
+answers of commands, `milliCpu` is in thousandths of a core, and `memory` is in bytes. "Each line" means that the output
+has one JSON object per line. Releases can add keys ([stability](compatibility.md#stability)).
 
 ```sh
 forewarn lint -o json manifests/ | jq -r '.findings[] | select(.severity == "error") | .message'
@@ -138,7 +135,8 @@ def page() -> str:
     parts = [_PAGE + "".join(f"| `{key}` | {explained[key]} |\n" for key in keys)]
     sections: dict[str, list[str]] = {}
     for name, (title, _) in DOCUMENTS.items():
-        sections.setdefault(section_of(name), []).append(f"- {_linked(name, title)}: {', '.join(_keys(name))}")
+        listed = "" if section_of(name) == OTHERS else f": {', '.join(_keys(name))}"
+        sections.setdefault(section_of(name), []).append(f"- {_linked(name, title)}{listed}")
     return "\n".join([*parts, *("\n".join([f"## {name}", "", *rows, ""]) for name, rows in sections.items())])
 
 
