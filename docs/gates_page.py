@@ -28,7 +28,7 @@ def page() -> str:
         f"| `{name}` | {' | '.join(state(name, minor) for minor in KNOWN_MINORS)} | {_answer(name)} |" for name in names
     ]
     paragraphs = _OPTION.strip().split("\n\n")
-    head = [line for text in paragraphs for line in (*textwrap.wrap(text, _WIDTH), "")]
+    head = [line for text in paragraphs for line in (*textwrap.wrap(text, _WIDTH, break_on_hyphens=False), "")]
     return "\n".join(
         [
             "# Feature gates",
