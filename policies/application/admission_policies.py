@@ -36,14 +36,12 @@ if TYPE_CHECKING:
 
 API: Final = "admissionregistration.k8s.io/v1"
 COVERED: Final = {
-    "priority-value-too-high": "all such classes (kube-apiserver also rejects them)",
-    "reserved-system-name": "all such classes (kube-apiserver also rejects them)",
-    "global-default-not-unique": "as in kube-apiserver, two requests at the same moment can both pass",
-    "below-autoscaler-cutoff": "values below `autoscalerCutoff` (default: -10)",
-    "class-not-allowed": "Pods, workloads and default classes of Namespaces; not PodGroups, ControllerRevisions, or "
-    "the global default for workloads",
-    "class-required": "new objects, and updates that change the class; not objects with a controller. Severity "
-    "`error` denies, `warning` warns, `note` audits. For Pods, the global default counts as a class",
+    "priority-value-too-high": "new PriorityClasses (kube-apiserver also rejects them)",
+    "reserved-system-name": "new PriorityClasses (kube-apiserver also rejects them)",
+    "global-default-not-unique": "PriorityClasses; two requests at the same moment can both pass",
+    "below-autoscaler-cutoff": "PriorityClasses",
+    "class-not-allowed": "Pods, workloads and default classes of Namespaces; not PodGroups or ControllerRevisions",
+    "class-required": "Pods and workloads without a controller; the severity `error` denies",
     "system-class-outside-kube-system": "Pods and workloads",
     "pinned-priority": "workloads",
 }
