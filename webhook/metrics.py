@@ -128,57 +128,57 @@ class Metrics:
 
     def _of_requests(self) -> None:
         self._section = "Requests"
-        text = "Number of admission requests, by verdict."
+        text = "Admission requests, by verdict."
         self.requests = self._make(Counter, "admission_requests", text, "phase", "operation", "kind", "verdict")
         text = "Time from the start of parsing to the response."
         self._duration = self._make(_seconds, "admission_duration_seconds", text, "phase")
-        text = "Number of requests without an answer yet."
+        text = "Requests without an answer yet."
         self.in_flight = self._make(Gauge, "requests_in_flight", text)
-        self.findings = self._make(Counter, "findings", "Number of findings for admission requests.", "rule", "action")
-        text = "Number of requests that forewarn answered with an HTTP error."
+        self.findings = self._make(Counter, "findings", "Findings for admission requests.", "rule", "action")
+        text = "Requests that forewarn answered with an HTTP error."
         self._rejected = self._closed("http_requests_rejected", text, "reason", [*RejectionReason])
-        text = "Number of requests of trusted callers, usually API servers, that forewarn answered with HTTP 4xx."
+        text = "Requests of trusted callers, usually API servers, that forewarn answered with HTTP 4xx."
         self.rejected_api_servers = self._closed(
             "api_server_requests_rejected",
             text,
             "reason",
             [*dict.fromkeys(_REJECTION_REASONS[status] for status in _REJECTION_REASONS if status < _SERVER_ERROR)],
         )
-        text = "Number of requests without a valid token for their resource."
+        text = "Requests without a valid token for their resource."
         self.unauthenticated = self._make(Counter, "unauthenticated_requests", text)
 
     def _of_predictions(self) -> None:
         self._section = "Predictions"
-        text = "Number of predictions for /validate, by outcome."
+        text = "Predictions for /validate, by outcome."
         self.predictions = self._closed("predictions", text, "outcome", Outcome)
-        text = "Number of predictions, by the details that the response shows."
+        text = "Predictions, by the details that the response shows."
         self.predictions_shown = self._closed("predictions_shown", text, "detail", DETAILS)
-        text = "Number of predictions for Pods, by comparison with the first decision of kube-scheduler."
+        text = "Predictions for Pods, by comparison with the first decision of kube-scheduler."
         self.prediction_results = self._closed("prediction_results", text, "result", RESULTS)
-        text = "Number of predictions for workloads and for Pods without a controller, by comparison with the outcome."
+        text = "Predictions for workloads and for Pods without a controller, by comparison with the outcome."
         self.workload_prediction_results = self._closed("workload_prediction_results", text, "result", WORKLOAD_RESULTS)
         text = "Time to evaluate the rules and to predict for /validate."
         self.prediction_duration = self._make(_seconds, "prediction_duration_seconds", text)
-        text = "Number of predictions that wait for a process."
+        text = "Predictions that wait for a process."
         self.prediction_queue = self._make(Gauge, "prediction_queue_length", text)
-        text = "Time for which a prediction waited for a process."
+        text = "Time that a prediction waited for a process."
         self.prediction_queue_duration = self._make(_seconds, "prediction_queue_duration_seconds", text)
 
     def _of_cluster_state(self) -> None:
         self._section = "Cluster state"
         text = "Longest time since the last message from the API server about a resource."
         self.cache_age = self._make(Gauge, "cache_age_seconds", text)
-        self.cache_objects = self._make(Gauge, "cache_objects", "Number of objects in the watch cache.", "kind")
-        text = "Number of objects that the watch cache skipped as unreadable."
+        self.cache_objects = self._make(Gauge, "cache_objects", "Objects in the watch cache.", "kind")
+        text = "Objects that the watch cache skipped as unreadable."
         self.cache_skipped = self._make(Counter, "cache_objects_skipped", text, "resource")
-        text = "Number of failed list and watch requests."
+        text = "Failed list and watch requests."
         self.watch_failures = self._make(Counter, "watch_failures", text, "resource", "reason")
 
     def _of_global_default(self) -> None:
         self._section = "Global default"
-        text = "Number of PriorityClasses with globalDefault: true."
+        text = "PriorityClasses with globalDefault: true."
         self.global_defaults = self._make(Gauge, "global_defaults", text)
-        text = "Number of reservations of the global default, and of releases, by outcome."
+        text = "Reservations of the global default and their releases, by outcome."
         self.reservations = self._make(Counter, "global_default_reservations", text, "outcome")
 
     def _of_certificates(self) -> None:
@@ -187,31 +187,31 @@ class Metrics:
         self.certificate_expiry = self._make(Gauge, "certificate_expiry_timestamp_seconds", text)
         text = "Expiry of the signing CA, as a Unix timestamp; 0 if unknown."
         self.ca_expiry = self._make(Gauge, "ca_expiry_timestamp_seconds", text)
-        self.leader = self._make(Gauge, "ca_injector_leader", "The value is 1 while this CA injector is the leader.")
+        self.leader = self._make(Gauge, "ca_injector_leader", "1 while this CA injector is the leader.")
 
     def _of_audit(self) -> None:
         self._section = "Audit"
-        text = "Number of findings of the last audit. Only the leader has this metric."
+        text = "Findings of the last audit. Only the leader has this metric."
         self.audit_findings = self._make(Gauge, "audit_findings", text, "rule", "severity")
-        text = "Number of audits, by outcome."
+        text = "Audits, by outcome."
         self.audits = self._closed("audits", text, "outcome", AUDITS)
         text = "Time of the last audit of this replica that did not fail, as a Unix timestamp; 0: none."
         self.audit_last_run = self._make(Gauge, "audit_last_run_timestamp_seconds", text)
 
     def _of_operation(self) -> None:
         self._section = "Operation"
-        text = "The value is 1. The labels show versions."
+        text = "1. The labels are versions."
         build = self._make(Gauge, "build_info", text, "version", "python", "kubernetes")
         build.labels(VERSION, platform.python_version(), KUBERNETES).set(1)
-        text = "The value is 1 for the current value of the setting `disclose`, otherwise 0."
+        text = "1 for the value of the setting `disclose`, otherwise 0."
         self.disclosure = self._make(Gauge, "disclosure_mode", text, "mode")
-        text = "Number of failures of background tasks."
+        text = "Failures of background tasks."
         self.task_failures = self._make(Counter, "background_task_failures", text, "task")
-        text = "Number of reloads of changed files, by outcome."
+        text = "Reloads of changed files, by outcome."
         self.reloads = self._make(Counter, "file_reloads", text, "file", "outcome")
-        text = "The value is 1 while forewarn rejects the content of a file."
+        text = "1 while forewarn rejects the content of a file."
         self.file_rejected = self._make(Gauge, "file_rejected", text, "file")
-        text = "Number of log lines dropped because the reader of standard error was too slow."
+        text = "Log lines dropped because the reader of standard error was too slow."
         self.log_lines_dropped = self._make(Counter, "log_lines_dropped", text)
 
     def _make(self, kind: Callable[..., Any], name: str, help_: str, *labels: str) -> Any:
