@@ -141,8 +141,8 @@ def _flags() -> Iterator[_Flag]:
     yield _Flag("port", port, "8443", "PORT", "TLS port of /mutate and /validate; 0 for a free port")
     yield _Flag("health-port", port, "8080", "PORT", "HTTP port of /livez, /readyz and /metrics; 0 for a free port")
     text = (
-        "file with the PEM certificate chain, reloaded when it changes; if not set, forewarn serves the certificate in "
-        "its Secret (with --namespace), or a self-signed one"
+        "file with the PEM certificate chain, reloaded when it changes (default: a self-signed certificate, or with "
+        "--namespace, the one in forewarn's Secret)"
     )
     yield _Flag("tls-cert", Path, None, "FILE", text)
     yield _Flag("tls-key", Path, None, "FILE", "file with the PEM key of --tls-cert")

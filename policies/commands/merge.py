@@ -178,7 +178,7 @@ def _files(path: str) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn whatif merge",
-        description="Combine the parts that --shard wrote, or JSON reports on several clusters, into one result.",
+        description="Combine the parts of a run with --shard, or JSON reports on several clusters.",
         epilog="Exit status: as for the combined commands. 2: wrong usage. 3: for example, a part is missing.",
         examples=(
             "whatif merge parts/",

@@ -310,4 +310,4 @@ def add_rule_options(add: Callable[..., object]) -> None:
     add("--ignore", action="append", default=[], metavar="RULE", help=help_text)
     help_text = "file with known findings, which are not reported"
     add("--baseline", type=existing, metavar="FILE", help=help_text)
-    add("--write-baseline", metavar="FILE", help="write the current findings to a baseline file, and exit with 0")
+    add("--write-baseline", metavar="FILE", help="write the current findings to a baseline file")

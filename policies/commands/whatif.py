@@ -258,7 +258,7 @@ def _of_nodes(add: _Add) -> None:
     argument("--pool", default="", metavar="LABEL=VALUE", help="upgrade only nodes with these labels")
     help_text = "number of nodes upgraded at the same time (default: 1)"
     argument("--max-unavailable", type=integer_between(0, 100_000), metavar="N", help=help_text)
-    help_text = "number of new nodes that are added first; each one replaces an old node"
+    help_text = "number of nodes replaced at the same time, each after a new node is ready"
     argument("--max-surge", type=integer_between(1, 100_000), metavar="N", help=help_text)
     help_text = f"time until a drained node returns, or a new node is ready (default: {duration(DEFAULT_AWAY)})"
     argument("--away", type=simulated.simulated_time, default=DEFAULT_AWAY, metavar="DURATION", help=help_text)
