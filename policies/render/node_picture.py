@@ -58,10 +58,14 @@ def picture(answer: Answer) -> str:
     bands = NodeBands(answer.occupancy, answer.preempted)
     before, after = bands.frame(BEFORE), bands.frame(inf)
     drawn = drawn_nodes(before, after, MAX_NODES)
-    cell = _Cell(54, 62, 14, named=True) if len(drawn) <= _FEW else _Cell(18, 24, 4, named=False)
+    zones = _zones(bands.nodes, drawn)
+    cell = _Cell(18, 24, 4, named=False)
+    if len(drawn) <= _FEW:
+        across = min(5, max(map(len, zones.values()), default=1))
+        cell = _Cell((_SIDE - 14 * (across - 1)) // across, 62, 14, named=True)
     parts = [*_heads(answer)]
     top = _HEAD
-    for zone, places in _zones(bands.nodes, drawn).items():
+    for zone, places in zones.items():
         label = f"zone {cut(one_line(zone), 40)}" if zone else "no zone"
         for left, frame in ((_MARGIN, before), (_AFTER, after)):
             parts.append(element("text", label, class_="dim", x=left, y=top + 4))
@@ -96,8 +100,8 @@ def _heads(answer: Answer) -> Iterator[Element]:
     text = f"{counts}, {len(answer.preempted)} preempted; {settled(answer.summary)}"
     yield element("text", cut(one_line(answer.title), 76), class_="title", x=_MARGIN, y=42)
     yield element("text", text, class_="dim", x=_MARGIN, y=66)
-    yield element("text", "before", class_="head", x=_MARGIN, y=100)
-    yield element("text", "after", class_="head", x=_AFTER, y=100)
+    for moment, left in (("before", _MARGIN), ("after", _AFTER)):
+        yield element("text", f"{moment}: requested share of each node's cpu", class_="head", x=left, y=100)
 
 
 def _zones(nodes: Sequence[Node], drawn: Sequence[int]) -> dict[str, list[int]]:
@@ -123,7 +127,7 @@ def _node(node: Node, frame: Frame, place: int, cell: _Cell, corner: tuple[int, 
     name = cut(one_line(node.name), 60)
     group = element("g", element("title", name))
     if cell.named:
-        shown = element("text", cut(name, 9), class_="dim", x=x + cell.width // 2, y=y + cell.height + 15)
+        shown = element("text", cut(name, cell.width // 6), class_="dim", x=x + cell.width // 2, y=y + cell.height + 15)
         shown.set("text-anchor", "middle")
         group.append(shown)
     box = {"x": x, "y": y, "width": cell.width, "height": cell.height, "rx": 4}
