@@ -105,6 +105,7 @@ def _header(answer: Answer, title: str) -> Element:
         ("preempted", preempted, bool(preempted)),
         ("Pending", f"{before} → {pending}" if before else pending, pending > before),
         ("PDB violations", broken, bool(broken)),
+        *([("PDBs with too few Pods", len(answer.pdbs), True)] if answer.pdbs else ()),
         *([("Jobs failed", failed, True)] if failed else ()),
         ("running", " → ".join(map(str, running)), running[1] < running[0]),
         *([("placeholders preempted", placeholders, False)] if placeholders else ()),
