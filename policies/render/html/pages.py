@@ -104,7 +104,7 @@ def _header(answer: Answer, title: str) -> Element:
         ("replicas lost", lost, bool(lost)),
         ("preempted", preempted, bool(preempted)),
         ("Pending", f"{before} → {pending}" if before else pending, pending > before),
-        ("PDB violations", broken, bool(broken)),
+        *([("PDB violations", broken, bool(broken))] if broken or not answer.pdbs else ()),
         *([("PDBs with too few Pods", len(answer.pdbs), True)] if answer.pdbs else ()),
         *([("Jobs failed", failed, True)] if failed else ()),
         ("running", " → ".join(map(str, running)), running[1] < running[0]),

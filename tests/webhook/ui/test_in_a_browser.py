@@ -391,7 +391,7 @@ def test_manifests_are_applied_and_the_link_restores_the_answer(page: Any, ui: S
     page.click(".ask > button")
     page.wait_for_selector("main > header")
     headline = page.inner_text("main h1")
-    assert headline.startswith("2 of 2 new Pods of shop/cache run")
+    assert headline.startswith("Both new Pods of shop/cache run")
     assert page.inner_text("main .lead").startswith("<stdin> applied")
     other = page.context.new_page()
     other.goto(page.url)
