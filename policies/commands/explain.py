@@ -20,7 +20,7 @@ from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, aud
 from forewarn.policies.evaluation.foreign_rules import Guarded
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments, suppress
 from forewarn.policies.findings import Finding, Severity, cut, quote
-from forewarn.policies.lint.fixes import FIXED, NOT_FIXED
+from forewarn.policies.lint.fixes import FIXED
 from forewarn.policies.lint.input import as_update, wanted_kinds
 from forewarn.policies.lint.templates import by_directory, engine_of
 from forewarn.policies.manifests import read
@@ -187,8 +187,7 @@ def _severity_and_action(rule: Rule) -> str:
     default = linter_severity(rule)
     severity = f"{where} severity: {default or 'none'}."
     action = f"Webhook action: {rule.ACTION or 'none'}."
-    is_linted = default and Target.CLUSTER not in rule.TARGETS
-    return f"{severity} {action}{f' `lint --fix`: {FIXED.get(rule.ID, NOT_FIXED)}.' if is_linted else ''}"
+    return f"{severity} {action}{f' `lint --fix` {FIXED[rule.ID]}.' if rule.ID in FIXED else ''}"
 
 
 _MODES: Final = {

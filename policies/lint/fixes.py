@@ -33,13 +33,11 @@ _NEAR: Final = 99
 """Maximum lines before and after a finding that are read."""
 
 FIXED: Final = {
-    "unknown-priority-class": "corrects the name, if exactly one class of the input, cluster or Kubernetes is similar",
-    **dict.fromkeys(_PINNED, "removes `priority`, if an adjacent line has a field of the same `spec`"),
-    "global-default-not-unique": "writes `globalDefault: false`",
-    "unknown-field": "no change; editors offer the correct name (`forewarn lsp`)",
+    "unknown-priority-class": "can correct the name",
+    **dict.fromkeys(_PINNED, "can remove `priority`"),
+    "global-default-not-unique": "can write `globalDefault: false`",
 }
 """Rule -> the effect of `lint --fix` on its findings."""
-NOT_FIXED: Final = "no change"
 
 
 class Edit(NamedTuple):

@@ -346,7 +346,7 @@ _FEW: Final = 2
     reads_parts=True,
 )
 def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """An object has a field that its kind does not define, or that belongs to another place in the object.
+    """An object has a field that Kubernetes does not define at this place.
 
     Why: by default, kubectl rejects the object. Without field validation, kube-apiserver can drop the field silently.
     If you misspell `priorityClassName`, Pods then get the default class, or priority 0.

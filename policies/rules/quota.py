@@ -258,7 +258,7 @@ _ANY_OTHER: Final = "any-class.that-nobody-names"
 
 @rule(Target.RESOURCE_QUOTA, severity=Severity.WARNING, action=Action.WARN)
 def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A ResourceQuota covers a class of `limitedResources` with `NotIn`, or does not limit all Pods of the class.
+    """A ResourceQuota permits a class of `limitedResources` that it does not name, or does not fully limit.
 
     Why: `limitedResources` requires only that the scope of a ResourceQuota matches. The scope `PriorityClass NotIn
     [batch]` matches every other class. With a second scope, or without limits on pods, cpu or memory, a ResourceQuota

@@ -627,7 +627,7 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
     reads_parts=True,
 )
 def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """`spec.priority` differs from the value of the class, or from the default priority of a Pod without a class.
+    """`spec.priority` differs from the priority that kube-apiserver computes.
 
     Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets another value.
 

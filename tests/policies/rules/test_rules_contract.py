@@ -158,8 +158,7 @@ def test_the_page_says_whether_lint_fix_changes_the_bad_example(rule: Rule) -> N
     cluster = cluster_of([e for e in examples if e.is_cluster_of("Bad")])
     found = findings_of(rule, "Bad") if rule.SEVERITY else []
     edits = edits_of(found, bad.yaml.encode(), cluster.priority_classes if cluster else ())
-    assert bool(edits) == (rule.ID in FIXED)
-    assert all(edit.is_safe for _, edit in edits) == ("no change" not in FIXED.get(rule.ID, ""))
+    assert any(edit.is_safe for _, edit in edits) == (rule.ID in FIXED)
 
 
 class AlwaysANote(Rule):
