@@ -243,6 +243,18 @@ class Finding(NamedTuple):
         return (self.location, self.severity, self.rule, self.object, self.message, self.path)
 
 
+LONGEST_LINE: Final = 256
+"""Maximum characters of the first line of an answer."""
+
+
+def first_line(text: str) -> str:
+    """The text in at most LONGEST_LINE characters, cut between words, because half a number is another number."""
+    if len(text) <= LONGEST_LINE:
+        return text
+    start = text[: LONGEST_LINE - 1]
+    return f"{(start.rpartition(' ')[0] or start).rstrip(' :;,(→')}…"
+
+
 def cut(text: str, limit: int) -> str:
     """The text in at most `limit` characters; an ellipsis replaces the rest."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"

@@ -101,6 +101,7 @@ class WorkloadWhy(Result):
     kind: str
     timeline: Inlined[Timeline]
     missing: Sequence[str]
+    lacks_events: Hidden[bool]
 
     def __repr__(self) -> str:
         return described(self, f"{self.kind} {self.key}: {', '.join(sorted(self.conditions))}")
@@ -185,7 +186,8 @@ def _workload(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence,
         if (first, evidence.name) in cluster.pods:
             near = f". Fix: for the Pod, write {first}/{evidence.name}"
         raise InvalidInput(f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}")
-    return WorkloadWhy(head_of(cluster), evidence.namespace, evidence.name, kind, pods, evidence.missing())
+    missing, lacks_events = evidence.missing(), evidence.lacks_events
+    return WorkloadWhy(head_of(cluster), evidence.namespace, evidence.name, kind, pods, missing, lacks_events)
 
 
 def _read_events(sources: Sequence[str], evidence: Evidence) -> None:

@@ -11,7 +11,7 @@ from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.simulation import settled, violated
 from forewarn.policies.render.table import left_out, markdown_table, table, text_of
-from forewarn.policies.render.whatif import named, pair
+from forewarn.policies.render.whatif import named, on_new_pods, pair
 from forewarn.policies.whatif.answer import pairs
 
 if TYPE_CHECKING:
@@ -205,7 +205,8 @@ def _plan_title(plan: Plan) -> str:
     preempted = f"preempts {plural(plan.preempted, 'Pod')} of {losers}" if plan.preempted else "preempts no Pods"
     left = named(workload.workload for workload in plan.rejected)
     rejected = f", and then new Pods of {left} are rejected" if left else ""
-    return f"{plural(len(plan.steps), 'step')}: this order {preempted}{rejected}{absent}"
+    lowered = "".join(f"; {phrase}" for phrase in on_new_pods(plan.lowered))
+    return f"{plural(len(plan.steps), 'step')}: this order {preempted}{rejected}{lowered}{absent}"
 
 
 def _step_rows(plan: Plan) -> list[list[str | int]]:

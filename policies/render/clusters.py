@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.findings import cut, one_line, plural
+from forewarn.policies.findings import cut, first_line, one_line, plural
 from forewarn.policies.render.openreports import as_list, of_cluster, without_answer
 from forewarn.policies.render.table import markdown_table, page_table, text_of, titles
 
@@ -18,7 +18,6 @@ MAX_RUNS: Final = 20
 """GitHub accepts no more runs in a SARIF file."""
 _LONGEST: Final = 120
 """Characters of a cluster's name in a heading."""
-_LONGEST_VERDICT: Final = 300
 _LONGEST_REASON: Final = 150
 
 
@@ -96,7 +95,7 @@ def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
         first = f"{_FIRST.get(command, 'most affected')} of {len(known)} clusters{others}: {name_of(known[0])}"
         every = "both" if len(known) == 2 else f"all {len(known)}"
         which = f"{every} clusters{others}" if is_same else first
-    return f"{which}: {cut(one_line(known[0].verdict), _LONGEST_VERDICT)}"
+    return first_line(f"{which}: {one_line(known[0].verdict)}")
 
 
 def _without_answer(outcomes: Sequence[Outcome]) -> str:

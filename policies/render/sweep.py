@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import duration, listed, plural
+from forewarn.policies.findings import duration, first_line, listed, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import left_out, markdown_table, table, text_of
-from forewarn.policies.render.whatif import joined, lost_replicas, on_placeholders, preempted_pods
+from forewarn.policies.render.whatif import joined, lost_replicas, on_placeholders, preempted_pods, too_few_healthy_pods
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.answer import NO_CAUSES
 
@@ -111,10 +111,11 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
     (fewer, pending, preempted), (reserving, waiting, lost) = worst.others, worst.placeholders or (0, 0, 0)
     causes, anyway = worst.causes or NO_CAUSES, sweep.without_change and sweep.without_change.causes
     causes = causes._replace(rejected=max(causes.rejected - (anyway.rejected if anyway else 0), 0))
-    more = pending - sweep.before.pending - causes.pending
+    more, violated = pending - sweep.before.pending - causes.pending, worst.violated_pdbs - len(worst.unhealthy_pdbs)
     effects = [
         lost_replicas(fewer, worst.workloads, causes),
-        f"{plural(worst.violated_pdbs, 'PDB')} violated" if worst.violated_pdbs else "",
+        f"{plural(violated, 'PDB')} violated" if violated > 0 else "",
+        too_few_healthy_pods(worst.unhealthy_pdbs),
         preempted_pods(preempted, worst.victims, worst.workloads, is_brief=True),
         f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
         "" if worst.settled else "no steady state",
@@ -122,9 +123,8 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
     ]
     end = with_nodes(worst)
     cost = joined([effect for effect in effects if effect], 3, 1) + (f"; with new nodes {end}" if end else "")
-    return (
-        f"{len(rows)} of {cases} {'does' if len(rows) == 1 else 'do'} harm if lost; worst: {worst.case}: {cost}{unread}"
-    )
+    harm = f"{len(rows)} of {cases} {'does' if len(rows) == 1 else 'do'} harm if lost"
+    return first_line(f"{harm}; worst: {worst.case}: {cost}{unread}")
 
 
 def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:

@@ -8,7 +8,18 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers.own_pods import sentence
-from forewarn.policies.findings import NAMED, capital, cut, duration, first_of, listed, one_line, plural
+from forewarn.policies.findings import (
+    LONGEST_LINE,
+    NAMED,
+    capital,
+    cut,
+    duration,
+    first_line,
+    first_of,
+    listed,
+    one_line,
+    plural,
+)
 from forewarn.policies.kinds.registry import STATEFUL_SET
 from forewarn.policies.objects.fields import int32
 from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
@@ -46,8 +57,6 @@ _FEWEST: Final = 3
 """The least effects in a first line that is too long."""
 _LONGEST: Final = 300
 _LONGEST_NAME: Final = 100
-_LONGEST_LINE: Final = 256
-"""Characters of a first line with all effects."""
 _LONGEST_NAMES: Final = 60
 """Characters of several names."""
 _SAME: Final = "same reason"
@@ -56,7 +65,7 @@ _REPLACEMENT: Final = "replacement Pod"
 
 def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
     """The answer as text lines."""
-    yield paint(f"{headline(answer, change)}: {answer.title}", "bold")
+    yield paint(first_line(f"{headline(answer, change)}: {answer.title}"), "bold")
     if change is not None:
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
@@ -76,9 +85,9 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
     if answer.of_upgrade is not answer:
         return f"with new nodes, {headline(answer.of_upgrade)}"
     text = ""
-    for most in range(_EFFECTS, _FEWEST - 1, -1):
+    for most in range(_EFFECTS, _FEWEST - 2, -1):
         text = _headline(answer, change, most)
-        if len(text) + len(answer.title) <= _LONGEST_LINE:
+        if len(text if most <= _FEWEST else f"{text}: {answer.title}") <= LONGEST_LINE:
             break
     return text
 
@@ -101,7 +110,7 @@ def _outcome(
 ) -> str:
     """The effects without new nodes. `end`: with new nodes, if another phrase has its effects."""
     wanted = _wanted(answer, change, most, end)
-    effects = effects_of(answer, end, is_brief=most <= _BRIEF)
+    effects = effects_of(answer, end, most)
     said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer), *wanted]))
     if end is not None and most <= _BRIEF:
         effects = effects[:1]
@@ -191,7 +200,7 @@ def on_new_nodes(answer: Answer, most: int = _EFFECTS) -> str:
         return ""
     nodes = f"{plural(sum(arrived.nodes.values()), 'new node')} of {named(arrived.nodes, 'group')}"
     wanted = [phrase for phrase in (_created(end, most), _progress(end)) if phrase]
-    effects = effects_of(end, is_brief=most <= _BRIEF)
+    effects = effects_of(end, most=most)
     if not (_counts(end, placeholders=False)[2] or (wanted and effects)):
         effects.insert(0, "no replica lost")
     told = end.causes.pending + _counts(end, placeholders=True)[1] + sum(each.not_started for each in end.workloads)
@@ -201,7 +210,7 @@ def on_new_nodes(answer: Answer, most: int = _EFFECTS) -> str:
     times = [at for at in _times_of_helped(answer, arrived) if not end.fewer and not arrived.pending]
     when = f" after {duration(max(times))}" if times else ""
     further = ", further nodes not predicted" if any(not_predicted(answer.autoscalers)) else ""
-    return f"with {nodes}, {', '.join([*wanted, joined(effects, most, 1)])}{when}{further}"
+    return f"with {nodes}, {', '.join([*wanted, joined(effects, max(most, _FEWEST), 1)])}{when}{further}"
 
 
 def _times_of_helped(answer: Answer, arrived: WithNewNodes) -> Iterator[float]:
@@ -255,17 +264,19 @@ def _counts(answer: Answer, *, placeholders: bool) -> tuple[int, int, int]:
     return preempted, pending, sum(each.missed for each in of)
 
 
-def effects_of(answer: Answer, end: Answer | None = None, *, is_brief: bool = False) -> list[str]:
+def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) -> list[str]:
     """Phrases with the effects that need attention, the worst first. `end`: without what the answer with new nodes
-    says.
+    says. `most`: effects in the line, of which few are brief.
     """
+    is_brief = most <= _BRIEF
     lost = _counts(answer, placeholders=False)[2]
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
     losing, losers = [each for each in own if each.missed], [each.workload for each in own if each.missed]
     before = losing[0].before if len(losing) == 1 else 0
     is_told = end is not None and _counts(end, placeholders=False)[2]
+    causes = NO_CAUSES if (is_told and is_brief) or most < _FEWEST else answer.causes
     effects = [
-        lost_replicas(lost, [] if is_told else losers, NO_CAUSES if is_told and is_brief else answer.causes, before),
+        lost_replicas(lost, [] if is_told else losers, causes, before),
         *_pdbs(answer, is_brief=is_brief),
         _preempted(answer, losers, is_brief=is_brief),
         _starting(answer, [each for each in own if each.not_started]),
@@ -316,18 +327,22 @@ def preempted_pods(count: int, victims: Iterable[str], losers: Iterable[str], *,
 
 
 def _pdbs(answer: Answer, *, is_brief: bool) -> list[str]:
-    """Phrases with the PodDisruptionBudgets that preemption violates, or with too few Pods."""
-    violated_pdbs, few = answer.summary.violated_pdbs, len(answer.pdbs)
-    if is_brief and violated_pdbs:
-        others = len({*answer.pdbs} - {*violated_pdbs})
-        too_few = f", {plural(others, 'PDB')} with too few healthy Pods" if others else ""
-        return [f"{plural(len(violated_pdbs), 'PDB')} violated{too_few}"]
-    noun = f"PDB{'s' * (len(violated_pdbs) > 1)}"
+    """Phrases with the PodDisruptionBudgets that preemption violates, or with too few Pods; one in a brief line."""
+    violations, names = answer.summary.violated_pdbs, sorted(answer.summary.violated_pdbs)
+    noun = f"PDB{'s' * (len(names) > 1)}"
+    several = f"{plural(sum(violations.values()), 'violation')} of {noun} {named(names, 'PDB')}"
     effects = [
-        f"{plural(sum(violated_pdbs.values()), 'violation')} of {noun} {named(sorted(violated_pdbs), 'PDB')}",
-        f"{plural(few, 'PDB')} with too few healthy Pods",
+        (f"{plural(len(names), 'PDB')} violated" if is_brief else several) if names else "",
+        too_few_healthy_pods(sorted({*answer.pdbs} - {*names})),
     ]
-    return [effect for effect, count in zip(effects, (len(violated_pdbs), few), strict=True) if count]
+    found = [effect for effect in effects if effect]
+    return [", ".join(found)] if is_brief and found else found
+
+
+def too_few_healthy_pods(pdbs: Sequence[str]) -> str:
+    """A phrase about these PDBs, with the name of the only one; "" for none."""
+    which = f"PDB {named(pdbs)}" if len(pdbs) == 1 else plural(len(pdbs), "PDB")
+    return f"{which} with too few healthy Pods" if pdbs else ""
 
 
 def _starting(answer: Answer, pending: Sequence[WorkloadCount]) -> str:
@@ -378,7 +393,7 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
         effects.append(_rejected(f"{whose(rejected)}{of_class}", "", count))
     if others:
         steps = {_step(ranked.before, ranked.after) for ranked in others}
-        what = steps.pop() if len(steps) == 1 else "get a different priority"
+        what = steps.pop() if len(steps) == 1 else f"get a {_direction(others)} priority"
         effects.append(f"new Pods of {whose(others)} {what}")
     return effects
 
@@ -426,6 +441,12 @@ def _class_text(total: PreemptionTotal) -> str:
 def _level(resolved: Resolved | None) -> float:
     """The priority below which Pods may preempt."""
     return -inf if resolved is None or resolved.preemption_policy == "Never" else resolved.priority
+
+
+def _direction(changed: Iterable[Ranked]) -> str:
+    """How the priorities of new Pods change, which run both before and after the change."""
+    signs = {each.after.priority > each.before.priority for each in changed if each.before and each.after}
+    return "different" if len(signs) != 1 else "higher" if signs.pop() else "lower"
 
 
 def _step(before: Resolved | None, after: Resolved | None) -> str:

@@ -68,6 +68,7 @@ def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     """Lines about the ends of a workload's Pods, at most one screen."""
     timeline, first = result.timeline, result.timeline.first_pending
     states = ", ".join(_states(timeline)) or "no Pods with this owner"
+    states += "; deleted Pods unknown (no Events)" if result.lacks_events else ""
     yield f"{paint(f'{result.kind} {result.key}', 'bold')}: {states}"
     for ending in timeline.endings[:_MAX_SHOWN]:
         when, pod = shown_time(ending.cause.when) or "unknown time", ending.pod.rpartition("/")[2]

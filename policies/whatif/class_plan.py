@@ -376,6 +376,8 @@ class Plan(NamedTuple):
     summary: Hidden[Summary]
     ignored: Sequence[str]
     not_modelled: Sequence[str]
+    lowered: Hidden[Sequence[Ranked]]
+    """The workloads whose new Pods get a lower priority."""
 
     def __repr__(self) -> str:
         state = "complete" if self.complete else "incomplete"
@@ -480,6 +482,9 @@ def _simulated(
         summary=summary,
         not_modelled=[*simulation.storage.not_modelled, *sorted(simulation.controllers.unreadable.values())],
         ignored=change.ignored,
+        lowered=[
+            each for each in affected if each.before and each.after and each.after.priority < each.before.priority
+        ],
     )
 
 

@@ -58,7 +58,7 @@ class Row(NamedTuple):
     - `fewer`: number of lost replicas at the end, without DaemonSet Pods on deleted nodes. `pending`:
       number of Pending Pods at the end. `preempted`: number of preempted Pods.
     - `violatedPDBs`: number of PodDisruptionBudgets that preemption violates, or that have too few healthy Pods at the
-      end and had enough before.
+      end and had enough before. `unhealthyPDBs`: those of them that preemption does not violate.
     - `settled`: whether the cluster reached a steady state. `settledAt`: seconds until the last event.
     - `nodeGroups`: the nodes that autoscalers would add; absent if no autoscaler is simulated.
     - `placeholders`: how many of these Pods are placeholder Pods; absent if none is.
@@ -81,6 +81,7 @@ class Row(NamedTuple):
     victims: Sequence[str] = ()
     causes: Causes | None = None
     not_simulated: int | None = None
+    unhealthy_pdbs: Sequence[str] = ()
 
     @property
     def others(self) -> tuple[int, int, int]:
@@ -181,7 +182,8 @@ class Tally:
             sum(self._reserves(name, simulation) for name in preempted),
         )
         others = sorted(lost.keys() - self._placeholders, key=lambda each: (-self._priorities[each], -lost[each], each))
-        short = pdbs_below_desired(simulation).keys() - self._pdbs
+        violated_pdbs = simulation.scheduler.violated_pdbs.counts.keys()
+        unhealthy = pdbs_below_desired(simulation).keys() - self._pdbs - violated_pdbs
         return {
             "fewer": lost.total(),
             "pending": self._pending(simulation),
@@ -194,7 +196,8 @@ class Tally:
                 if victim not in self._placeholders
             ],
             "causes": self._causes(simulation, {each: lost[each] for each in others}),
-            "violated_pdbs": len(short | simulation.scheduler.violated_pdbs.counts.keys()),
+            "violated_pdbs": len(unhealthy) + len(violated_pdbs),
+            "unhealthy_pdbs": sorted(unhealthy),
             "settled_at": max(round(simulation.timeline.last, 4), 0.0),
             "settled": simulation.settled,
             "not_simulated": (left := of_other_schedulers(simulation, names)).total() or None,

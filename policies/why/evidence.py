@@ -715,12 +715,16 @@ class Evidence:
         """Remove the records of Pods that do not belong to the workload."""
         self.pods = {name: pod for name, pod in self.pods.items() if self.kind == POD or self.owns(name)}
 
+    @property
+    def lacks_events(self) -> bool:
+        return bool(self.not_read) or not (self.events.read or self.is_live)
+
     def missing(self) -> list[str]:
         """Return sentences about inputs that are missing for an answer, with the command to get them."""
         sentences = []
         if self.not_read:
             sentences.append(f"Events not read: {self.not_read}")
-        elif not self.events.read and not self.is_live:
+        elif self.lacks_events:
             sentences.append(
                 "no Events in the cluster snapshot. Fix: add a cluster file with `kubectl get events -A -o json`"
             )

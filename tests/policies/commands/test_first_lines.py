@@ -12,7 +12,8 @@ import yaml
 
 from forewarn.policies.cli import COMMANDS
 from forewarn.policies.commands.whatif import argument_parser
-from tests.builders import Made, cluster_text, make_node, make_pod
+from forewarn.policies.findings import LONGEST_LINE
+from tests.builders import Made, cluster_text, make_budget, make_node, make_pod
 from tests.in_process import forewarn
 
 RECORDED = Path(__file__).parents[1] / "cases/first_lines.yaml"
@@ -113,7 +114,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     of_another_scheduler = template + "        schedulerName: volcano\n"
     shown = Path("docs/examples/whatif/cluster.yaml").read_text()
     (directory / "others.yaml").write_text(shown.replace(template, of_another_scheduler))
-    names |= {"OTHERS": "others.yaml"}
+    default = shown.replace(template, "      spec:\n").replace("value: 100,", "value: 100, globalDefault: true,")
+    (directory / "default.yaml").write_text(default)
+    bare = make_pod("db").labels(app="db").on("n1")
+    short = make_budget("db", 0, app="db").spec(minAvailable=1)
+    (directory / "short.json").write_text(cluster_text([make_node("n1"), make_node("n2"), bare, short]))
+    names |= {"OTHERS": "others.yaml", "DEFAULT": "default.yaml", "SHORT": "short.json"}
     rollout = next(obj for obj in next(yaml.safe_load_all(shown))["items"] if obj["kind"] == "Deployment")
     rollout["spec"]["replicas"] = 5
     rollout["spec"]["template"]["metadata"]["annotations"] = {"version": "2"}
@@ -148,6 +154,7 @@ def test_the_first_line_is_the_answer(answer: dict[str, Any], files: dict[str, s
         RECORDED.write_text(yaml.safe_dump(ANSWERS, sort_keys=False, width=1000, allow_unicode=True))
     assert done.returncode in (0, 1)
     assert first == answer["first"]
+    assert len(first) <= LONGEST_LINE
 
 
 def test_every_command_is_recorded() -> None:

@@ -604,7 +604,20 @@ def test_every_field_of_a_row_is_read_again() -> None:
     """The values are not the defaults, so that a field that `merge` drops makes a difference."""
     needs = Needs({"spot": 2}, 3, True, fewer=1, pending=2, back_at=9.5)
     row = Row(
-        "node a", 5, 4, 3, 2, 1.5, False, needs, PlaceholderPods(1, 0, 1), ["team/a"], ["team/b"], Causes(1, 2, 3, 4), 2
+        "node a",
+        5,
+        4,
+        3,
+        2,
+        1.5,
+        False,
+        needs,
+        PlaceholderPods(1, 0, 1),
+        ["team/a"],
+        ["team/b"],
+        Causes(1, 2, 3, 4),
+        2,
+        ["team/b"],
     )
     for part in (needs, row):
         assert all(getattr(part, name) != default for name, default in part._field_defaults.items())

@@ -422,5 +422,5 @@ def test_a_pod_that_succeeded_is_completed_and_no_end_of_its_workload(
     status, out, _ = why(capsys, tmp_path, [made, job("report")], "web", "--fail-on", "completed")
     assert (status, without_head(out).splitlines()[1]) == (1, f"  cause: completed at {T0}")
     _, out, _ = why(capsys, tmp_path, [made, job("report")], "job/report")
-    assert out.splitlines()[0] == "Job default/report: 1 ended"
+    assert out.splitlines()[0] == "Job default/report: 1 ended; deleted Pods unknown (no Events)"
     assert "completed" not in out
