@@ -232,7 +232,9 @@ def _verdict(result: Audit, *, head: bool) -> Iterator[str]:
     from forewarn.policies.render.head import line_of
 
     unknown = "; restarts not predicted" * bool(result.cluster.semantics.unknown)
-    yield summary(len(result.cluster.pods), result.objects, result.findings, result.suppressed) + unknown
+    pods = result.cluster.pods.values()
+    pending = sum(not (pod.node_name or pod.terminal or pod.terminating) for pod in pods)
+    yield summary(len(pods), pending, result.objects, result.findings, result.suppressed) + unknown
     if head:
         yield line_of(result.head)
 

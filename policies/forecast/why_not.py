@@ -28,7 +28,7 @@ from forewarn.policies.scheduling.preemption import (
     victims_below,
     victims_by_importance,
 )
-from forewarn.policies.scheduling.reasons import TOO_SMALL, Reason, as_reason, insufficient, joined
+from forewarn.policies.scheduling.reasons import TOO_SMALL, Reason, as_reason, in_short, insufficient, joined
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -156,6 +156,12 @@ def why_not(prediction: Prediction) -> list[tuple[int, str]]:
             examples.setdefault(why, example)
     reasons = [(count, f"{why} ({examples[why]})" if examples[why] else why) for why, count in counts.items()]
     return sorted(reasons, key=lambda item: (-item[0], item[1]))
+
+
+def on_no_node(prediction: Prediction) -> str:
+    """The most frequent reason as a phrase: ` (3 nodes: insufficient cpu)`; "" without nodes."""
+    reasons = [f"{plural(count, 'node')}: {in_short(why)}" for count, why in why_not(prediction)]
+    return f" ({cut(listed(reasons, 1), _LONGEST)})" if reasons else ""
 
 
 def _why(

@@ -68,9 +68,10 @@ def _path(ref: ObjectRef) -> str:
     return "/".join(["cluster", *(part.replace("/", "_") for part in parts)])
 
 
-def summary(pods: int, objects: int, findings: Sequence[Finding], suppressed: int) -> str:
+def summary(pods: int, pending: int, objects: int, findings: Sequence[Finding], suppressed: int) -> str:
     """One line with the numbers of findings and of checked objects, and the worst finding."""
-    checked = f"{plural(objects, 'object')} and {plural(pods, 'Pod')} checked{_on_new_nodes(findings)}"
+    are_pending = f" ({pending} Pending)" if pending else ""
+    checked = f"{plural(objects, 'object')} and {plural(pods, 'Pod')}{are_pending} checked{_on_new_nodes(findings)}"
     return f"{with_worst(findings, suppressed)}; {checked}"
 
 

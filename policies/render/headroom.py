@@ -58,7 +58,7 @@ def answer_to(result: ObjectHeadroom) -> str:
     if reserve.obstacle:
         return f"placeholder Pods do not help to start {wanted} at once; {answer}"
     beside = " beside the CapacityBuffers" if result.capacity_buffers and result.capacity_buffers.provisioned else ""
-    fit = f" ({reserve.create.fit_now} fit now{beside})" if reserve.create.fit_now < more else ""
+    fit = f" ({reserve.create.fit_now} fit now{beside})" if more else ""
     needed = plural(more, "more placeholder Pod") if more else "no more placeholder Pods"
     quota = result.headroom.quota
     admitted = f" (a ResourceQuota admits only {quota.pods})" if quota and quota.pods < reserve.wanted else ""
@@ -73,6 +73,9 @@ def answer_of(headroom: Headroom) -> str:
     (without, preempting), quota = headroom.pods, headroom.quota
     first = f"{count_text(without)}{' without preemption' if preempting.pods > without.pods == 0 else ''}"
     limit = f" (limit: {quota_text(quota)})" if quota and quota.pods < headroom.preempting.pods else ""
+    if quota is None and headroom.reasons and preempting.pods == without.pods:
+        reason, nodes = headroom.reasons[0]
+        limit = f" ({plural(nodes, 'node')}: {in_short(reason)})"
     answer = f"{first}, {number_text(preempting)} with preemption{limit}"
     together = [] if headroom.all_node_groups is None else [headroom.all_node_groups]
     grown = {each.group: each.more.admitted for each in together or headroom.node_groups or ()}

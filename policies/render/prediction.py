@@ -12,7 +12,14 @@ from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.apply_order import Applied, Attempts
 from forewarn.policies.forecast.impact import newly_preempted, victims_of
 from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_victims
-from forewarn.policies.forecast.why_not import cause, ending_on_nominated_node, explanations, waits_for, why_not
+from forewarn.policies.forecast.why_not import (
+    cause,
+    ending_on_nominated_node,
+    explanations,
+    on_no_node,
+    waits_for,
+    why_not,
+)
 from forewarn.policies.objects.pod import Pod, wait_seconds
 from forewarn.policies.objects.pod_loss import Consequences, losses_of
 from forewarn.policies.render import Painter, autoscalers, plain
@@ -340,8 +347,9 @@ def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
     if found := cause(prediction):
         return found.short
     if prediction.preemption.ineligible_reason:
-        return f"fits on no node and may not preempt: {in_short(prediction.preemption.ineligible_reason)}"
-    return "fits on no current node, even after preempting all Pods of lower priority"
+        never = in_short(prediction.preemption.ineligible_reason)
+        return f"fits on no node{on_no_node(prediction)} and may not preempt: {never}"
+    return f"fits on no current node{on_no_node(prediction)}"
 
 
 def _why_not_lines(prediction: Prediction) -> Iterator[str]:

@@ -298,7 +298,9 @@ def _preempted(answer: Answer, losers: Sequence[str], *, is_brief: bool) -> str:
     victims = [name for (_, _, name, _), _ in pairs(answer.preempted) if name not in answer.placeholders]
     unchanged = answer.without_change.summary.by_workload if answer.without_change else Counter[str]()
     also = (Counter(each.workload for each in answer.preempted) & unchanged).total()
-    text = preempted_pods(_counts(answer, placeholders=False)[0], victims, losers, is_brief=is_brief)
+    count = _counts(answer, placeholders=False)[0]
+    replaced = sum(pods for name, pods in answer.replaced.items() if name not in answer.placeholders)
+    text = preempted_pods(count, victims, losers, is_brief=is_brief) + " and replaced" * (0 < replaced == count)
     return f"{text} ({also} also without the change)" if text and also else text
 
 
@@ -403,9 +405,18 @@ def _may_preempt(change: ClassChange, *, are_named: bool) -> str:
     steps = {(_level(each.before), _level(each.after)) for each in change.changed if each.after is not None}
     if len(steps) != 1:
         return ""
-    levels, others = steps.pop(), [each for each in change.ranked if not each.differs]
+    levels = steps.pop()
     if max(levels) == -inf:
         return _preempted_by_others(change.totals)
+    more_by = [each for each in change.totals if each.after > each.before and levels[1] < levels[0]]
+    return _preempted_by_new_pods(change, levels, are_named=are_named) + _preempted_by_others(more_by)
+
+
+def _preempted_by_new_pods(change: ClassChange, levels: tuple[float, float], *, are_named: bool) -> str:
+    """A phrase with the running Pods that new Pods may preempt, or no longer. `levels`: below these, before and after
+    the change.
+    """
+    others = [each for each in change.ranked if not each.differs]
     if not any(priority < max(levels) for each in change.ranked for priority in each.running):
         return " (none runs now)" if levels[0] == -inf else ""
     before, after = (_running_below(level, others) for level in levels)
@@ -480,7 +491,7 @@ def _on_added_nodes(answer: Answer) -> str:
     names = named(each.workload for each in answer.new_nodes.scheduled if not each.daemon)
     counts = [f"{plural(others, 'Pod')} of {names}"] if others else []
     counts += [f"{plural(daemons, 'DaemonSet Pod')}"] if daemons else []
-    return f"{' and '.join(counts) or 'no Pod'} scheduled on {nodes}"
+    return f"{'' if others or not daemons else 'only '}{' and '.join(counts) or 'no Pod'} scheduled on {nodes}"
 
 
 def _needed(answer: Answer, nodes: str) -> str:

@@ -382,9 +382,9 @@ class Answer(NamedTuple):
 
     @property
     def replaced(self) -> Counter[str]:
-        """By workload, the number of preempted Pods that are neither lost nor Pending at the end."""
+        """By workload, the number of preempted Pods that are neither lost, Pending nor not simulated at the end."""
         left = Counter(preemption.workload for preemption in self.preempted)
-        left.subtract({workload.workload: workload.missed + workload.not_started for workload in self.workloads})
+        left.subtract({each.workload: each.missed + each.not_started + each.left for each in self.workloads})
         return +left
 
     @property

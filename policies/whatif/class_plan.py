@@ -376,8 +376,14 @@ class Plan(NamedTuple):
     summary: Hidden[Summary]
     ignored: Sequence[str]
     not_modelled: Sequence[str]
-    lowered: Hidden[Sequence[Ranked]]
-    """The workloads whose new Pods get a lower priority."""
+    affected: Hidden[Sequence[Ranked]]
+
+    @property
+    def lowered(self) -> list[Ranked]:
+        """The workloads whose new Pods get a lower priority."""
+        return [
+            each for each in self.affected if each.before and each.after and each.after.priority < each.before.priority
+        ]
 
     def __repr__(self) -> str:
         state = "complete" if self.complete else "incomplete"
@@ -482,9 +488,7 @@ def _simulated(
         summary=summary,
         not_modelled=[*simulation.storage.not_modelled, *sorted(simulation.controllers.unreadable.values())],
         ignored=change.ignored,
-        lowered=[
-            each for each in affected if each.before and each.after and each.after.priority < each.before.priority
-        ],
+        affected=affected,
     )
 
 

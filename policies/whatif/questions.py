@@ -451,7 +451,7 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
         kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
         if kind == registry.PRIORITY_CLASS:
             fix = f"use forewarn whatif class {ref.name} --delete"
-            raise InvalidObject(f"{name}: PriorityClass {ref.name}: deleting it is another question. Fix: {fix}")
+            raise InvalidObject(f"{name}: PriorityClass {ref.name}: whatif delete does not delete classes. Fix: {fix}")
         if kind in registry.APPLIED and kind not in (registry.DISRUPTION_BUDGET, registry.POD_GROUP):
             raise InvalidObject(f"{name}: deleting a {kind.rpartition('/')[2]} is not simulated")
         if not is_there(cluster, kind, ref.namespace, ref.name):

@@ -18,7 +18,7 @@ from forewarn.policies.findings import cut, described, listed, plural
 from forewarn.policies.forecast.aftermath import MAX_PENDING, before_in_queue, queue_key
 from forewarn.policies.forecast.placement import place_pods
 from forewarn.policies.forecast.pod_groups import group_forecast
-from forewarn.policies.forecast.why_not import cause, ending_on_nominated_node, waits_for
+from forewarn.policies.forecast.why_not import cause, ending_on_nominated_node, on_no_node, waits_for
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.kube_apiserver.quota import matching_resources
 from forewarn.policies.objects.fields import ApiObject, items, text
@@ -967,17 +967,18 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
         return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix_of(reasons_of([prediction])))
     if found := cause(prediction):
         return Trouble("fits-nowhere", f"{found.short}{then}", fix_of([(found, 0)]))
+    nowhere = f"fits on no node{on_no_node(prediction)}"
     reserves = is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
     volumes = volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:
         return Trouble(
             "never-preempts",
-            f"fits on no node, and its preemptionPolicy is Never: it waits for free capacity{then}",
+            f"{nowhere}, and its preemptionPolicy is Never: it waits for free capacity{then}",
             volumes or ("add nodes" if reserves else "add nodes, or use a class that may preempt"),
         )
     return Trouble(
         "fits-nowhere",
-        f"fits on no node, even after preempting Pods of lower priority{then}",
+        f"{nowhere}{then}",
         ("" if reserves else _class_that_helps(cluster, queued))
         or volumes
         or "add nodes, lower the requests or relax the constraints (see nodes)",

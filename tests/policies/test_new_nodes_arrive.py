@@ -58,7 +58,7 @@ def test_lost_replicas_run_again_on_new_nodes(capsys: Capture) -> None:
 def test_text_has_a_workload_before_at_worst_and_with_new_nodes(form: str, capsys: Capture) -> None:
     assert main(["whatif", "lose", "zone", "a", "--cluster", CLUSTER, *GROUPS, "-o", form]) == 0
     text = capsys.readouterr().out
-    victims = "2 Pods of reports/nightly preempted"
+    victims = "2 Pods of reports/nightly preempted and replaced"
     assert f"spot-large, no replica lost, {victims}, no Pod Pending after 4 min 15 s; without: 4 of 4 " in text
     assert "2 new nodes from 4 min 15 s on (2 of spot-large with 8 cores): 2 Pods run at the worst moment" in text
     rows = [line.replace("|", " ").split() for line in text.splitlines()]
@@ -565,7 +565,7 @@ def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch)
     assert json.loads(capsys.readouterr().out) == answer
     assert main(asked) == 0
     first, _, *lines = capsys.readouterr().out.splitlines()
-    upgraded = "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s; 2 Pods of reports/nightly preempted"
+    upgraded = "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s; 2 Pods of reports/nightly preempted and replaced"
     assert first == f"{upgraded}: upgrade of 4 nodes, 1 at a time"
     assert (answer["withNewNodes"]["preempted"], len(answer["preempted"])) == (2, 5)
     assert [line.split() for line in lines if line.startswith("    with")] == [
@@ -579,7 +579,9 @@ def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch)
 def test_every_format_tells_what_an_upgrade_does_with_new_nodes(form: str, capsys: Capture) -> None:
     assert main(["whatif", "upgrade", "--cluster", CLUSTER, *GROUPS, "-o", form]) == 0
     text = capsys.readouterr().out.lower()
-    assert "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s; 2 pods of reports/nightly preempted" in text
+    assert (
+        "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s; 2 pods of reports/nightly preempted and replaced" in text
+    )
     assert "with and without new nodes" in text
     assert "preempted</dt><dd>2" in text if form == "html" else '"2 pods, ' in text
 

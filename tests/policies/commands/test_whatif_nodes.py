@@ -276,7 +276,7 @@ def test_the_first_line_counts_daemon_set_pods_apart(tmp_path: Path, capsys: pyt
     daemons = Made("apps/v1", "DaemonSet", "agent", "default").spec(**spec)
     for pending, counts in (
         (3, "3 Pods of default/p0, default/p1 and default/p2 and 2 DaemonSet Pods"),
-        (0, "2 DaemonSet Pods"),
+        (0, "only 2 DaemonSet Pods"),
     ):
         pods = [make_pod(f"p{number}").request(cpu="2").spec(nodeSelector={"new": ""}) for number in range(pending)]
         node = make_node("n1").has(cpu="4").label("new", "")
