@@ -147,7 +147,10 @@ def test_each_row_is_what_its_question_comes_to(
         names = [name.rpartition(" ")[2] for name in row.get("workloads", ())]
         assert {*names} == lost.keys()
         assert [lost[name] for name in names] == sorted(lost.values(), reverse=True)
-        of_names = ("case", "workloads", "victims", "causes")
+        budgets = answer["pdbs"]
+        unhealthy = sorted(budgets["tooFewHealthy"].keys() - budgets["violatedByPreemption"])
+        assert row.get("unhealthyPDBs", []) == unhealthy
+        of_names = ("case", "workloads", "victims", "causes", "unhealthyPDBs")
         assert {k: value for k, value in row.items() if k not in of_names} == row_of(answer, nodes), name
         victims = {each["victim"]["workload"].rpartition(" ")[2] for each in answer["preempted"]}
         assert {name.rpartition(" ")[2] for name in row.get("victims", ())} == victims

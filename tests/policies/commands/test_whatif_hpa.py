@@ -56,8 +56,8 @@ RUN = "all 4 new Pods of shop/web run"
 HARM = f"{RUN}; 4 of 4 replicas of reports/nightly lost (all Pending), 4 Pods preempted"
 LIMIT = "limits hit: max node group size reached (new)"
 TWO_NODES = (
-    f"with 2 new nodes of new, {RUN}, 4 Pods of reports/nightly preempted, no Pod Pending after 3 min 10 s;"
-    " without: 4 of 4 replicas of reports/nightly lost (all Pending), 4 Pods preempted"
+    f"with 2 new nodes of new, {RUN}, 4 Pods of reports/nightly preempted and replaced, no Pod Pending after"
+    " 3 min 10 s; without: 4 of 4 replicas of reports/nightly lost (all Pending)"
 )
 ONE_NODE = (
     f"with 1 new node of new, {RUN}, 2 of 4 replicas of reports/nightly lost (all Pending), 4 Pods preempted,"
