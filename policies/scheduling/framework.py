@@ -16,7 +16,6 @@ from weakref import proxy
 
 import numpy as np
 
-from forewarn.policies.copies import replace
 from forewarn.policies.metering import charge, meter
 from forewarn.policies.scheduling.reasons import Reason
 
@@ -60,7 +59,7 @@ class Status:
         return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
     def of(self, plugin: str) -> Status:
-        return replace(self, plugin=plugin)
+        return Status(self.code, self.reasons, plugin)
 
     def while_running(self, what: str, plugin: str) -> Status:
         """Return an error status with the framework's prefix: `running "X" filter plugin: …`."""

@@ -337,7 +337,7 @@ class Cycle:
         feasible = np.flatnonzero(self.feasible)
         if len(feasible):
             return Decision(NodeNames(infos, feasible))
-        if not self.framework.plan.preempts or self.ineligible_reason:
+        if not self.framework.plan.preempts or not self.node_fit.open.any() or self.ineligible_reason:
             return Decision()
         lower, fit = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority), self.node_fit
         rows, nodes = fit.clearable(lower, np.flatnonzero(fit.open & (lower.count > 0)))

@@ -520,7 +520,7 @@ class InterPodAffinity(Plugin, FilterInColumns):
     def in_columns(self, problem: NodeFit) -> None:
         """Add required affinity, and a constraint for each topology key of anti-affinity. Raises NotValid."""
         problem.affinity = required_affinity(problem)
-        for constraint in anti_affinity(problem):
+        for constraint in anti_affinity(problem) if problem.possible.any() else ():
             problem.add(constraint)
 
     def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:

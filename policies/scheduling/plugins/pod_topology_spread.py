@@ -448,13 +448,13 @@ class PodTopologySpread(Plugin, FilterInColumns):
         pod = problem.pod
         if any(c.error and c.when_unsatisfiable == DO_NOT_SCHEDULE for c in pod.spec.topology_spread):
             raise NotValid
-        for constraint in spread(problem, self.constraints_of(pod, DO_NOT_SCHEDULE)):
+        for constraint in spread(problem, self.constraints_of(pod, DO_NOT_SCHEDULE)) if problem.possible.any() else ():
             problem.add(constraint)
 
     def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
         """Yield rejections for each constraint: nodes without the label, then nodes that exceed maxSkew."""
         constraints = self.constraints_of(problem.pod, DO_NOT_SCHEDULE)
-        for constraint, demand in zip(constraints, problem.added[self.name], strict=True):
+        for constraint, demand in zip(constraints, problem.added[self.name], strict=False):
             has_label = problem.matrix.nodes.topology(constraint.topology_key).present
             yield rejected(~has_label, LABEL_MISSING)
             yield rejected(amounts.exceeded(demand), NOT_MATCHED)
