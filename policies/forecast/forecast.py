@@ -378,9 +378,9 @@ class Forecast:
                 waiting = pending_in_order(self._cluster, impact.own | self._placed)
                 limited = quotas.most is not None or not quotas.beside_old
                 if not (limited or change.under_way or change.without_claims) and self._all_fit(change.pods):
-                    emptied = without(self._snapshot(), change.own)
-                    if not help_pending(waiting, emptied, change.own):
-                        self._next = partial(with_all, emptied, change.pods)
+                    emptied = partial(without, self._snapshot(), change.own)
+                    if not any(waiting) or not help_pending(waiting, emptied(), change.own):
+                        self._next = lambda: with_all(emptied(), change.pods)
                         return impact._replace(fitting=impact.new)
                 if self._before_simulation is not None:
                     self._before_simulation(impact, waiting)

@@ -1122,7 +1122,7 @@ class TaintEvictions:
     def start(self) -> None:
         """Process every node, and watch changes from now on."""
         self._api.watchers.append(self.handle)
-        for name in list(self._api.nodes):
+        for name in [node.name for node in self._api.nodes.values() if node.taints]:
             self._check(name)
 
     def handle(self, change: Change) -> None:
