@@ -11,7 +11,7 @@ from forewarn.policies.kinds.registry import DEPLOYMENT
 from forewarn.policies.objects.fields import group_kind, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_NAMES, PriorityClass
-from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target, rule
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, Target, rule
 from forewarn.policies.rules.support.details import (
     Cause,
     NotPredicted,
@@ -30,11 +30,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 
-@rule(
-    Target.CLUSTER,
-    severity=Severity.WARNING,
-    depends_on=DependsOn(("classes", "pods"), "the class may have been created a moment ago"),
-)
+@rule(Target.CLUSTER, severity=Severity.WARNING, depends_on=("classes", "pods"))
 def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Pods have a PriorityClass that was deleted.
 
@@ -61,11 +57,7 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
         yield Problem(PodsOfMissingClass(name, users), object=ref)
 
 
-@rule(
-    Target.CLUSTER,
-    severity=Severity.WARNING,
-    depends_on=DependsOn(("classes", "pods"), "the Pods that it counts may be deleted"),
-)
+@rule(Target.CLUSTER, severity=Severity.WARNING, depends_on=("classes", "pods"))
 def pods_older_than_default(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of Pods without a class differs from the value of the global default.
 
@@ -114,11 +106,7 @@ def _older_than_default(default: PriorityClass, pods: list[Pod]) -> Problem:
 _LEAST: Final = min(c.value for c in SYSTEM_CLASSES)
 
 
-@rule(
-    Target.CLUSTER,
-    severity=Severity.WARNING,
-    depends_on=DependsOn(("pods", "workloads"), "the Pods that it counts may be deleted"),
-)
+@rule(Target.CLUSTER, severity=Severity.WARNING, depends_on=("pods", "workloads"))
 def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Pods outside kube-system have the priority of system components.
 
@@ -166,11 +154,7 @@ def _reported(context: Context) -> Iterator[tuple[str, str, str]]:
             yield group_kind(workload.object), workload.ref.namespace, workload.ref.name
 
 
-@rule(
-    Target.CLUSTER,
-    severity=Severity.NOTE,
-    depends_on=DependsOn(("classes", "workloads", "pods"), "a user of the class may have been created"),
-)
+@rule(Target.CLUSTER, severity=Severity.NOTE, depends_on=("classes", "workloads", "pods"))
 def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PriorityClass is unused, or only one Pod without a controller uses it.
 
@@ -244,9 +228,7 @@ def _pods_of(names: set[str], context: Context) -> Mapping[str, list[Pod]]:
     return pods
 
 
-@rule(
-    Target.CLUSTER, severity=Severity.WARNING, depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
-)
+@rule(Target.CLUSTER, severity=Severity.WARNING, depends_on=ALL_SCHEDULED)
 def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """If a workload restarted now, its new Pods would preempt Pods of other workloads.
 
@@ -336,9 +318,7 @@ _NOT_PREDICTED_FIX: Final = "restart it while its nodes have enough free capacit
 _QUOTA_FIX: Final = "raise the quota, or delete other Pods of the namespace before you restart the workload"
 
 
-@rule(
-    Target.CLUSTER, severity=Severity.WARNING, depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
-)
+@rule(Target.CLUSTER, severity=Severity.WARNING, depends_on=ALL_SCHEDULED)
 def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """If a workload restarted now, new Pods would stay Pending, or the rollout would not finish.
 

@@ -13,7 +13,7 @@ from forewarn.policies.objects.namespace import (
     not_honoured,
 )
 from forewarn.policies.objects.reviewed_object import ReviewedObject, User
-from forewarn.policies.rules.support.context import Context, DependsOn, Target, rule
+from forewarn.policies.rules.support.context import Context, Target, rule
 from forewarn.policies.rules.support.details import UnknownClass
 from forewarn.policies.rules.support.names import recommended_to
 from forewarn.policies.rules.support.rule_text import is_template_variable
@@ -88,12 +88,7 @@ def exemption_without_effect(subject: ReviewedObject, context: Context) -> Itera
             yield Problem(f"{EXEMPT_UNTIL_ANNOTATION} {why}", _PATH, _WITHOUT_EFFECT_FIX)
 
 
-@rule(
-    Target.NAMESPACE,
-    severity=Severity.ERROR,
-    action=Action.WARN,
-    depends_on=DependsOn(("classes",), "the class may have been created a moment ago"),
-)
+@rule(Target.NAMESPACE, severity=Severity.ERROR, action=Action.WARN, depends_on=("classes",))
 def unknown_default_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The default PriorityClass of a Namespace does not exist.
 

@@ -24,7 +24,7 @@ from forewarn.policies.objects.priority_class import (
 )
 from forewarn.policies.options import Options
 from forewarn.policies.rules.support import rule_text
-from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
+from forewarn.policies.rules.support.context import Context, Phase, Target, rule
 from forewarn.policies.rules.support.details import ClassInUse, PodsWithPriority, PreemptingClasses
 from forewarn.policies.rules.support.names import nearest
 
@@ -385,12 +385,7 @@ def _other_values(subject: ReviewedObject, context: Context) -> Iterator[Problem
             return
 
 
-@rule(
-    Target.PRIORITY_CLASS,
-    severity=Severity.ERROR,
-    action=Action.DENY,
-    depends_on=DependsOn(("classes",), "the other default may be deleted"),
-)
+@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY, depends_on=("classes",))
 def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Two PriorityClasses have `globalDefault: true`.
 
@@ -435,12 +430,7 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
     )
 
 
-@rule(
-    Target.PRIORITY_CLASS,
-    severity=Severity.WARNING,
-    action=Action.WARN,
-    depends_on=DependsOn(("pods",), "the Pods that it counts may be deleted"),
-)
+@rule(Target.PRIORITY_CLASS, severity=Severity.WARNING, action=Action.WARN, depends_on=("pods",))
 def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A new global default does not change the priority of existing Pods.
 
@@ -493,12 +483,7 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
         )
 
 
-@rule(
-    Target.DELETED_PRIORITY_CLASS,
-    severity=Severity.WARNING,
-    action=Action.WARN,
-    depends_on=DependsOn(("pods", "workloads"), "the Pods and workloads that it counts may be deleted"),
-)
+@rule(Target.DELETED_PRIORITY_CLASS, severity=Severity.WARNING, action=Action.WARN, depends_on=("pods", "workloads"))
 def class_still_in_use(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A user deletes a PriorityClass while workloads use it.
 
@@ -562,12 +547,7 @@ def _groups_naming(name: str, context: Context) -> Iterator[ObjectRef]:
                 yield ObjectRef(spec.api_version, spec.kind, group.namespace, group.name)
 
 
-@rule(
-    Target.PRIORITY_CLASS,
-    severity=Severity.WARNING,
-    action=Action.WARN,
-    depends_on=DependsOn(("pods",), "the Pods that it counts may be deleted"),
-)
+@rule(Target.PRIORITY_CLASS, severity=Severity.WARNING, action=Action.WARN, depends_on=("pods",))
 def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of Pods differs from the value of their class.
 
@@ -617,12 +597,7 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
         yield Problem(PodsWithPriority(pods, after, "restart the workloads of these Pods", value), ("value",))
 
 
-@rule(
-    Target.PRIORITY_CLASS,
-    severity=Severity.NOTE,
-    action=Action.AUDIT,
-    depends_on=DependsOn(("classes",), "the class below may be deleted"),
-)
+@rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, action=Action.AUDIT, depends_on=("classes",))
 def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A class that never preempts has a higher value than a class that preempts.
 
@@ -709,12 +684,7 @@ def class_without_description(subject: ReviewedObject, context: Context) -> Iter
         yield Problem("no description", (), "describe for which workloads the class is")
 
 
-@rule(
-    Target.PRIORITY_CLASS,
-    severity=Severity.NOTE,
-    depends_on=DependsOn(("classes",), "the other class may be deleted"),
-    on_request=True,
-)
+@rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, depends_on=("classes",), on_request=True)
 def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Two PriorityClasses have the same value.
 

@@ -13,7 +13,7 @@ from forewarn.policies.objects.fields import at, group_kind, text_at
 from forewarn.policies.objects.priority_class import GKE, SYSTEM_NAMES
 from forewarn.policies.options import LimitedResource, ScopeSelector
 from forewarn.policies.rules.support import rule_text
-from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
+from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.rules.support.details import UncoveredClass, UnknownClass
 from forewarn.policies.rules.support.names import is_misspelt, meant_system_class, recommended_to
 from forewarn.policies.rules.support.predictions import predicted_of
@@ -123,12 +123,7 @@ _SHOWN: Final = 16
 _LONGEST_IN_SCOPE: Final = 50
 
 
-@rule(
-    Target.RESOURCE_QUOTA,
-    severity=Severity.WARNING,
-    action=Action.AUDIT,
-    depends_on=DependsOn(("classes",), "the class may have been created a moment ago"),
-)
+@rule(Target.RESOURCE_QUOTA, severity=Severity.WARNING, action=Action.AUDIT, depends_on=("classes",))
 def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A ResourceQuota, or a part of it, matches no Pod.
 
@@ -353,13 +348,10 @@ _PODS: Final = ("pods", "count/pods")
 
 
 @rule(
-    Target.POD,
-    Target.TEMPLATE,
+    *POD_OR_TEMPLATE,
     severity=Severity.ERROR,
     action=Action.WARN,
-    depends_on=DependsOn(
-        ("quotas", "classes", "pods", "workloads", "nodes"), "the quota may have been raised, or less of it may be used"
-    ),
+    depends_on=("quotas", "classes", "pods", "workloads", "nodes"),
 )
 def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods exceed a ResourceQuota of their namespace.
@@ -515,13 +507,7 @@ def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
     return "lower requests, or raise the quota"
 
 
-@rule(
-    Target.POD,
-    Target.TEMPLATE,
-    severity=Severity.ERROR,
-    action=Action.WARN,
-    depends_on=DependsOn(("quotas", "classes"), "the quota may be deleted"),
-)
+@rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.WARN, depends_on=("quotas", "classes"))
 def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
 
@@ -593,13 +579,7 @@ def _left(use: Use, quota_name: str, resource: str) -> str:
     return f"{resource} ({amount} left{f' for {replicas} Pods' if replicas > 1 else ''})"
 
 
-@rule(
-    Target.POD,
-    Target.TEMPLATE,
-    severity=Severity.ERROR,
-    action=Action.DENY,
-    depends_on=DependsOn(("quotas", "classes"), "the quota that covers it may have been created"),
-)
+@rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.DENY, depends_on=("quotas", "classes"))
 def limited_class_without_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """No ResourceQuota of the namespace covers a PriorityClass that `limitedResources` limits.
 
@@ -678,13 +658,7 @@ _LONGEST_NAMESPACE: Final = 24
 _GKE_LABEL: Final = "cloud.google.com/gke-nodepool"
 
 
-@rule(
-    Target.POD,
-    Target.TEMPLATE,
-    severity=Severity.WARNING,
-    action=Action.WARN,
-    depends_on=DependsOn(("quotas", "nodes"), "the quota that covers it may have been created"),
-)
+@rule(*POD_OR_TEMPLATE, severity=Severity.WARNING, action=Action.WARN, depends_on=("quotas", "nodes"))
 def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """kube-apiserver probably rejects Pods of a system class in this namespace.
 
@@ -760,7 +734,7 @@ _MAX_REPLICAS: Final = ("spec", "maxReplicas")
 @rule(
     Target.OTHER,
     severity=Severity.WARNING,
-    depends_on=DependsOn(("quotas", "pods"), "the quota may have been raised"),
+    depends_on=("quotas", "pods"),
     objects={Target.OTHER: "HorizontalPodAutoscalers"},
 )
 def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:

@@ -17,7 +17,7 @@ from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.priority_class import OWN_CLASSES, POLICIES, PREEMPT_NEVER, SYSTEM_CLASSES, SYSTEM_NAMES
 from forewarn.policies.objects.workload import PodTemplate, is_fragment, pod_template_of
 from forewarn.policies.rules.support.allowed_classes import entries_of, is_allowed
-from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
+from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.rules.support.details import UnknownClass
 from forewarn.policies.rules.support.names import (
     Names,
@@ -51,13 +51,12 @@ _REJECTED: Final = {registry.POD: "the Pod", registry.POD_GROUP: "the PodGroup",
 
 
 @rule(
-    Target.POD,
-    Target.TEMPLATE,
+    *POD_OR_TEMPLATE,
     Target.PART,
     Target.UNRENDERED,
     severity=Severity.ERROR,
     action=Action.DENY,
-    depends_on=DependsOn(("classes",), "the class may have been created a moment ago"),
+    depends_on=("classes",),
     objects=NAMING,
 )
 def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -156,7 +155,7 @@ Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controll
 """
 
 
-@rule(Target.POD, Target.TEMPLATE, Target.OTHER, severity=Severity.ERROR)
+@rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.ERROR)
 def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A workload names a WorkloadPriorityClass of Kueue that does not exist.
 
@@ -215,13 +214,12 @@ class _Use(NamedTuple):
 
 
 @rule(
-    Target.POD,
-    Target.TEMPLATE,
+    *POD_OR_TEMPLATE,
     Target.PART,
     Target.NAMESPACE,
     severity=Severity.ERROR,
     action=Action.DENY,
-    depends_on=DependsOn(("namespaces", "classes"), "the namespace may have the label by now, or another default"),
+    depends_on=("namespaces", "classes"),
     objects=NAMING,
 )
 def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -302,7 +300,7 @@ def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> boo
     return is_allowed(subject, use.name, use.namespace, context, had=use.had)
 
 
-@rule(Target.POD, Target.TEMPLATE, Target.PART, severity=Severity.WARNING, action=Action.WARN, objects=NAMING)
+@rule(*POD_OR_TEMPLATE, Target.PART, severity=Severity.WARNING, action=Action.WARN, objects=NAMING)
 def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod uses a PriorityClass that forewarn installs for its own Pods.
 
@@ -342,15 +340,7 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
 _NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-@rule(
-    Target.POD,
-    Target.TEMPLATE,
-    Target.PART,
-    severity=Severity.NOTE,
-    action=Action.WARN,
-    reads_parts=True,
-    objects=NAMING,
-)
+@rule(*POD_OR_TEMPLATE, Target.PART, severity=Severity.NOTE, action=Action.WARN, reads_parts=True, objects=NAMING)
 def system_class_outside_kube_system(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod outside kube-system uses a system class.
 
@@ -406,7 +396,7 @@ def _daemons_template(subject: ReviewedObject, context: Context) -> PodTemplate 
 @rule(
     Target.TEMPLATE,
     severity=Severity.WARNING,
-    depends_on=DependsOn(("classes", "pods"), "the Pods of higher priority may have been deleted"),
+    depends_on=("classes", "pods"),
     reads_parts=True,
     objects={Target.TEMPLATE: "DaemonSets"},
 )
@@ -543,12 +533,7 @@ def _registers(spec: ApiObject) -> bool:
 _LONGEST: Final = 40
 
 
-@rule(
-    Target.POD,
-    Target.TEMPLATE,
-    severity=Severity.ERROR,
-    depends_on=DependsOn(("namespaces",), "the default class of the namespace may have been removed"),
-)
+@rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, depends_on=("namespaces",))
 def class_required(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Pods do not use a PriorityClass that `requiredClasses` in the configuration requires.
 
@@ -618,12 +603,11 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
 
 
 @rule(
-    Target.POD,
-    Target.TEMPLATE,
+    *POD_OR_TEMPLATE,
     Target.PART,
     severity=Severity.ERROR,
     action=Action.DENY,
-    depends_on=DependsOn(("classes",), "a class may have been deleted and created with another value"),
+    depends_on=("classes",),
     reads_parts=True,
 )
 def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -669,12 +653,11 @@ _LONGEST_POLICY: Final = 40
 
 
 @rule(
-    Target.POD,
-    Target.TEMPLATE,
+    *POD_OR_TEMPLATE,
     Target.PART,
     severity=Severity.ERROR,
     action=Action.DENY,
-    depends_on=DependsOn(("classes",), "a class may have been deleted and created with another policy"),
+    depends_on=("classes",),
     reads_parts=True,
 )
 def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -823,11 +806,7 @@ def _is_default(stored_class: Any, subject: ReviewedObject, context: Context) ->
     return template is not None and stored_class == class_or_default(template, subject.effective_namespace, context)
 
 
-@rule(
-    Target.POD,
-    action=Action.DENY,
-    depends_on=DependsOn(("classes",), "a class may have been deleted and created with another value"),
-)
+@rule(Target.POD, action=Action.DENY, depends_on=("classes",))
 def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Mutating webhooks give a new Pod a priority that differs from the value of its class.
 
@@ -865,7 +844,7 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
         )
 
 
-@rule(Target.POD, Target.TEMPLATE, Target.PART, Target.UNRENDERED, severity=Severity.NOTE, objects=NAMING)
+@rule(*POD_OR_TEMPLATE, Target.PART, Target.UNRENDERED, severity=Severity.NOTE, objects=NAMING)
 def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot check whether a PriorityClass exists.
 

@@ -9,7 +9,7 @@ from forewarn.policies.findings import Problem, Severity, Text, cut, plural, quo
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, DISRUPTION_BUDGET, JOB, JOB_TEMPLATE, STATEFUL_SET
 from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, int32, text
-from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
+from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
 from forewarn.policies.rules.support.rule_text import naming, selected, workloads_in
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
@@ -23,15 +23,7 @@ _BUDGETS: Final = {Target.OTHER: "PodDisruptionBudgets"}
 _SELECT_PODS: Final = "set selector.matchLabels to labels of the workload's Pods"
 
 
-@rule(
-    Target.POD,
-    Target.TEMPLATE,
-    Target.PART,
-    Target.OTHER,
-    severity=Severity.WARNING,
-    reads_parts=True,
-    objects=_BUDGETS,
-)
+@rule(*POD_OR_TEMPLATE, Target.PART, Target.OTHER, severity=Severity.WARNING, reads_parts=True, objects=_BUDGETS)
 def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A label selector of a PodDisruptionBudget or a topology spread constraint is empty or absent.
 
@@ -279,12 +271,7 @@ def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator
         yield Problem(message, (*path, "spec", field), FIX if never else f"{FIX}, with restartPolicy: Never")
 
 
-@rule(
-    Target.TEMPLATE,
-    severity=Severity.ERROR,
-    objects={Target.TEMPLATE: "Jobs"},
-    depends_on=DependsOn(("workloads",), "the Job may have been deleted"),
-)
+@rule(Target.TEMPLATE, severity=Severity.ERROR, objects={Target.TEMPLATE: "Jobs"}, depends_on=("workloads",))
 def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """An apply changes immutable fields of a Job, such as its Pod template.
 
@@ -362,12 +349,7 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
     return None
 
 
-@rule(
-    Target.OTHER,
-    severity=Severity.WARNING,
-    depends_on=DependsOn(("pods",), "the Pods may have been created a moment ago"),
-    objects=_BUDGETS,
-)
+@rule(Target.OTHER, severity=Severity.WARNING, depends_on=("pods",), objects=_BUDGETS)
 def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The selector of a PodDisruptionBudget matches no Pod of the workloads in the input.
 

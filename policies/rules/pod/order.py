@@ -11,19 +11,14 @@ from forewarn.policies.findings import Problem, Severity, cut, quote
 from forewarn.policies.kinds.registry import FLUX_KUSTOMIZATION, POD, PRIORITY_CLASS
 from forewarn.policies.manifests.deploy_order import LONGEST, FluxOrder, step_of
 from forewarn.policies.objects.fields import group_kind
-from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target, rule
+from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, Context, Phase, rule
 from forewarn.policies.rules.support.rule_text import class_name, location_suffix
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 
-@rule(
-    Target.POD,
-    Target.TEMPLATE,
-    severity=Severity.WARNING,
-    depends_on=DependsOn(("classes",), "the class may have been created a moment ago"),
-)
+@rule(*POD_OR_TEMPLATE, severity=Severity.WARNING, depends_on=("classes",))
 def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A class is created after Pods that use it.
 

@@ -16,7 +16,7 @@ from forewarn.policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIO
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.objects.workload import PodTemplate, parts_of
 from forewarn.policies.releases.minors import NEWEST
-from forewarn.policies.rules.support.context import Context, DependsOn, Target, rule
+from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, Context, Target, rule
 from forewarn.policies.rules.support.rule_text import (
     MAX_CHARACTERS,
     class_name,
@@ -181,14 +181,7 @@ _FIXES: Final = (
 """The fix by a part of kube-apiserver's message."""
 
 
-@rule(
-    Target.POD_GROUP,
-    Target.POD,
-    Target.TEMPLATE,
-    severity=Severity.ERROR,
-    action=Action.DENY,
-    depends_on=DependsOn(("classes",), "a class may have been deleted and created with another value"),
-)
+@rule(Target.POD_GROUP, *POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.DENY, depends_on=("classes",))
 def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """kube-apiserver rejects this PodGroup, Workload or `schedulingGroup`.
 
@@ -283,13 +276,7 @@ def _semantics(context: Context) -> Semantics:
     return Semantics(context.minor or NEWEST, context.options.gates)
 
 
-@rule(
-    Target.POD,
-    Target.TEMPLATE,
-    Target.PART,
-    severity=Severity.NOTE,
-    depends_on=DependsOn(("podgroups",), "the PodGroup may have been created"),
-)
+@rule(*POD_OR_TEMPLATE, Target.PART, severity=Severity.NOTE, depends_on=("podgroups",))
 def pod_group_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template names a PodGroup that does not exist.
 
@@ -332,12 +319,7 @@ def pod_group_missing(subject: ReviewedObject, context: Context) -> Iterator[Pro
 _MIN_COUNT: Final = ("spec", "schedulingPolicy", "gang", "minCount")
 
 
-@rule(
-    Target.POD_GROUP,
-    severity=Severity.WARNING,
-    depends_on=DependsOn(("pods",), "further Pods of the group may have been created"),
-    objects={Target.POD_GROUP: "PodGroups"},
-)
+@rule(Target.POD_GROUP, severity=Severity.WARNING, depends_on=("pods",), objects={Target.POD_GROUP: "PodGroups"})
 def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodGroup has fewer Pods than its `minCount`.
 
@@ -384,14 +366,7 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
         )
 
 
-@rule(
-    Target.POD,
-    Target.TEMPLATE,
-    Target.PART,
-    severity=Severity.ERROR,
-    action=Action.WARN,
-    depends_on=DependsOn(("classes", "podgroups"), "the PodGroup may have been recreated with another class"),
-)
+@rule(*POD_OR_TEMPLATE, Target.PART, severity=Severity.ERROR, action=Action.WARN, depends_on=("classes", "podgroups"))
 def pod_group_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of a Pod differs from the priority of its PodGroup.
 

@@ -12,7 +12,7 @@ from forewarn.policies.metering import CutShort, each
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.workload import PodTemplate, is_fragment
-from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Phase, Target, rule
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.rules.support.details import (
     Cause,
     GroupPending,
@@ -36,18 +36,12 @@ if TYPE_CHECKING:
     _Preemption = tuple[Prediction, Pod]
 
 
+_NEW_PODS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
 _MAX_CHECKED: Final = 100
 """Maximum number of Pods with one possible node whose reasons are read."""
 
 
-@rule(
-    Target.POD,
-    Target.UPDATED_POD,
-    Target.TEMPLATE,
-    severity=Severity.WARNING,
-    action=Action.WARN,
-    depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free"),
-)
+@rule(*_NEW_PODS, severity=Severity.WARNING, action=Action.WARN, depends_on=ALL_SCHEDULED)
 def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods would stay Pending, because they fit on no node, and preemption does not help.
 
@@ -116,14 +110,7 @@ _PLACEHOLDERS_FIX: Final = "none needed: placeholder Pods reserve this capacity"
 _UNMODELLED_FIX: Final = "keep enough capacity free, or use a PriorityClass that never preempts"
 
 
-@rule(
-    Target.POD,
-    Target.UPDATED_POD,
-    Target.TEMPLATE,
-    severity=Severity.WARNING,
-    action=Action.WARN,
-    depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free"),
-)
+@rule(*_NEW_PODS, severity=Severity.WARNING, action=Action.WARN, depends_on=ALL_SCHEDULED)
 def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods would preempt running Pods.
 
@@ -214,12 +201,7 @@ def _preemption(
     return Problem(details, path, severity=Severity.NOTE if are_placeholders else None)
 
 
-@rule(
-    Target.TEMPLATE,
-    severity=Severity.WARNING,
-    action=Action.WARN,
-    depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free"),
-)
+@rule(Target.TEMPLATE, severity=Severity.WARNING, action=Action.WARN, depends_on=ALL_SCHEDULED)
 def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A rollout would preempt old Pods of the same workload.
 
@@ -280,14 +262,7 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
         impact.check_bounds()
 
 
-@rule(
-    Target.POD,
-    Target.UPDATED_POD,
-    Target.TEMPLATE,
-    severity=Severity.ERROR,
-    action=Action.WARN,
-    depends_on=DependsOn(ALL_SCHEDULED, "the missing capacity may be free"),
-)
+@rule(*_NEW_PODS, severity=Severity.ERROR, action=Action.WARN, depends_on=ALL_SCHEDULED)
 def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """New Pods would preempt Pods that an expectation of the configuration protects.
 
@@ -418,12 +393,7 @@ _TERMS: Final = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuri
 _MAX_TERMS: Final = 20
 
 
-@rule(
-    Target.POD,
-    Target.TEMPLATE,
-    severity=Severity.WARNING,
-    depends_on=DependsOn(("classes",), "the class may be deleted and created with another value"),
-)
+@rule(*POD_OR_TEMPLATE, severity=Severity.WARNING, depends_on=("classes",))
 def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Pods require affinity to Pods of a lower priority.
 
@@ -519,12 +489,7 @@ def _satisfying(term: Any, subject: ReviewedObject, context: Context) -> list[La
 _HIGH: Final = 1_000_000
 
 
-@rule(
-    Target.POD,
-    Target.TEMPLATE,
-    severity=Severity.NOTE,
-    depends_on=DependsOn(("classes",), "the class may be deleted and created with another value"),
-)
+@rule(*POD_OR_TEMPLATE, severity=Severity.NOTE, depends_on=("classes",))
 def high_class_without_requests(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Pods of a high PriorityClass have no requests for cpu or memory.
 

@@ -53,6 +53,10 @@ class Target(StrEnum):
     CLUSTER = "whole cluster"
 
 
+POD_OR_TEMPLATE: Final = (Target.POD, Target.TEMPLATE)
+"""The objects that create Pods."""
+
+
 class Phase(Enum):
     """The phase of the object that rules check: as written (LINT), or as stored after all mutation (VALIDATE)."""
 
@@ -327,13 +331,12 @@ def _identified(subject: ReviewedObject) -> ApiObject:
 
 
 class DependsOn(NamedTuple):
-    """The stored objects that a rule reads (besides its subject), and `why` a stale cache can make the rule wrong.
+    """The stored objects that a rule reads (besides its subject), so that a stale cache can make the rule wrong.
 
     One live request can confirm findings of a rule that depends only on PriorityClasses.
     """
 
     stored: tuple[str, ...] = ()
-    why: str = ""
 
     @property
     def is_confirmed(self) -> bool:
@@ -386,12 +389,12 @@ class rule(Rule):  # noqa: N801
         *targets: Target,
         severity: Severity | None = None,
         action: Action | None = None,
-        depends_on: DependsOn = NOTHING_STORED,
+        depends_on: tuple[str, ...] = (),
         reads_parts: bool = False,
         on_request: bool = False,
         objects: Mapping[Target, str] = Rule.OBJECTS,
     ) -> None:
-        self.TARGETS, self.SEVERITY, self.ACTION, self.DEPENDS_ON = targets, severity, action, depends_on
+        self.TARGETS, self.SEVERITY, self.ACTION, self.DEPENDS_ON = targets, severity, action, DependsOn(depends_on)
         self.READS_PARTS, self.ON_REQUEST, self.OBJECTS = reads_parts, on_request, objects
 
     def __call__(self, check: Check) -> rule:
