@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from forewarn.policies.controllers.job import JobStatus
@@ -149,7 +149,9 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     except (InvalidSchedule, ValueError, OSError) as error:
         return [Report(state.key, "UnparseableSchedule", str(error))]
     status = state.status if isinstance(state.status, CronJobStatus) else CronJobStatus()
-    due = most_recent(schedule, _earliest(state, status, now), now)
+    earliest = state.created if status.last_schedule is None else status.last_schedule
+    deadline = int32(state.object, "spec", "startingDeadlineSeconds")
+    due = most_recent(schedule, earliest if deadline is None else max(earliest, now - deadline), now)
     actions = _start(view, state, status, due, now) if due is not None else []
     base = due if due is not None else status.last_schedule if status.last_schedule is not None else state.created
     upcoming = schedule.next(max(base, now))
@@ -188,13 +190,6 @@ def _zone(obj: ApiObject) -> tzinfo:
         raise InvalidSchedule(f"unknown time zone {name!r}") from None
 
 
-def _earliest(state: WorkloadState, cron_job_status: CronJobStatus, now: float) -> float:
-    """Return the time after which missed schedules count, in seconds since 1970."""
-    earliest = state.created if cron_job_status.last_schedule is None else cron_job_status.last_schedule
-    deadline = int32(state.object, "spec", "startingDeadlineSeconds")
-    return earliest if deadline is None else max(earliest, now - deadline)
-
-
 def most_recent(schedule: CronSchedule, earliest: float, now: float) -> float | None:
     """Return the last scheduled time after `earliest` and until `now`, or None. Source: `mostRecentScheduleTime`.
 
@@ -230,15 +225,8 @@ def _start(view: View, state: WorkloadState, cron_job_status: CronJobStatus, due
             Report(state.key, "JobAlreadyActive", "the run before it has not ended, and concurrencyPolicy is Forbid")
         ]
     replaced: list[Action] = [DeleteWorkload(job.key) for job in active] if policy == "Replace" else []
-    creation = CreateWorkload(_job(state, due), state.key)
-    return [*replaced, creation, SetStatus(state.key, CronJobStatus(due))]
-
-
-def _job(state: WorkloadState, due: float) -> dict[str, Any]:
-    """Return the Job of a run; its name ends with the minutes since 1970. Source: `getJobFromTemplate2`.
-
-    The Pod template is a copy, so that its Python id identifies the Pods of this Job.
-    """
+    # The Job's name ends with the minutes since 1970 (`getJobFromTemplate2`). Its Pod template is a copy, so that the
+    # template's Python id identifies the Pods of this Job.
     template = mapping(state.object, *JOB_TEMPLATE)
     ref = ref_of(state.object)
     reference = {"apiVersion": ref.api_version, "kind": "CronJob", "name": ref.name, "controller": True}
@@ -251,4 +239,5 @@ def _job(state: WorkloadState, due: float) -> dict[str, Any]:
     }
     spec = mapping(template, "spec")
     own = {**spec, "template": dict(mapping(spec, "template"))} if "template" in spec else spec
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": own}
+    creation = CreateWorkload({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": own}, state.key)
+    return [*replaced, creation, SetStatus(state.key, CronJobStatus(due))]

@@ -241,7 +241,7 @@ def _on_one_node(ds: _Daemons, name: str, pods: list[PodState]) -> tuple[list[st
     staying = [pod for pod in pods if not pod.terminating]
     delete = [pod for pod in staying if pod.pod.terminal]
     running = sorted((pod for pod in staying if not pod.pod.terminal), key=_oldest_first)
-    if not _allows_surge(ds.state.object):
+    if not (_rolls(ds.state.object) and scaled(ds.state.object, _SURGE, 100, up=True) > 0):
         return [], delete + running[1:]
     if not running:
         return ([name] if name in ds.should_run else []), delete
@@ -265,10 +265,6 @@ def _superfluous(ds: _Daemons, running: list[PodState]) -> list[PodState]:
 def _oldest_first(pod: PodState) -> tuple[bool, float, str]:
     """Return the sort key: Pods on nodes first, then by creation time. Source: `podByCreationTimestampAndPhase`."""
     return not pod.pod.node_name, pod.created, pod.pod.name
-
-
-def _allows_surge(obj: ApiObject) -> bool:
-    return _rolls(obj) and scaled(obj, _SURGE, 100, up=True) > 0
 
 
 _SURGE: Final = ("spec", "updateStrategy", "rollingUpdate", "maxSurge")

@@ -400,39 +400,6 @@ def _next_revision(rollout: Rollout) -> int:
     return max((size.revision for size in rollout.old), default=0) + 1
 
 
-def _new_replica_set(rollout: Rollout) -> CreateWorkload:
-    """Return the write that creates the ReplicaSet of the Deployment's template. Source: `getNewReplicaSet`."""
-    obj, key = rollout.object, rollout.state.key
-    template = template_of(obj)
-    name_hash = template_hash(template)
-    labels = {**string_map(template, "metadata", "labels"), TEMPLATE_HASH: name_hash}
-    selector = mapping(obj, "spec", "selector")
-    match = {**string_map(selector, "matchLabels"), TEMPLATE_HASH: name_hash}
-    replicas = new_rs_new_replicas(obj, rollout.replicas, sum(size.replicas for size in rollout.old), 0)
-    most = rollout.replicas + max_surge(obj, rollout.replicas)
-    ref = ref_of(obj)
-    replica_set = {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {
-            "namespace": key[1],
-            "name": f"{key[2]}-{name_hash}",
-            "labels": labels,
-            "annotations": {REVISION: str(_next_revision(rollout)), DESIRED: str(rollout.replicas), MAX: str(most)},
-            "ownerReferences": [
-                {"apiVersion": ref.api_version, "kind": "Deployment", "name": ref.name, "controller": True}
-            ],
-        },
-        "spec": {
-            "replicas": replicas,
-            "minReadySeconds": min_ready_seconds(rollout.state),
-            "selector": {**selector, "matchLabels": match},
-            "template": {**template, "metadata": {**mapping(template, "metadata"), "labels": labels}},
-        },
-    }
-    return CreateWorkload(replica_set, key)
-
-
 def _roll(rollout: Rollout) -> list[Action]:
     """Return the writes of a rolling update. Upstream `rolloutRolling`."""
     created: list[Action] = []
@@ -444,13 +411,41 @@ def _roll(rollout: Rollout) -> list[Action]:
 
 
 def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
-    """Return (rollout with a new ReplicaSet, which has no Pods yet; the writes that create it)."""
-    creation = _new_replica_set(rollout)
-    name = text(creation.object, "metadata", "name")
-    state = WorkloadState(("apps/ReplicaSet", rollout.state.key[1], name), creation.object, None, rollout.now)
-    new = Size(state, spec_replicas(state.object), ReplicaSetStatus())
+    """Return (rollout with a new ReplicaSet, which has no Pods yet; the writes that create it).
+
+    Source: `getNewReplicaSet`.
+    """
+    obj, key = rollout.object, rollout.state.key
+    template = template_of(obj)
+    name_hash = template_hash(template)
+    labels = {**string_map(template, "metadata", "labels"), TEMPLATE_HASH: name_hash}
+    selector = mapping(obj, "spec", "selector")
+    match = {**string_map(selector, "matchLabels"), TEMPLATE_HASH: name_hash}
+    replicas = new_rs_new_replicas(obj, rollout.replicas, sum(size.replicas for size in rollout.old), 0)
+    most, name = rollout.replicas + max_surge(obj, rollout.replicas), f"{key[2]}-{name_hash}"
+    ref = ref_of(obj)
+    reference = {"apiVersion": ref.api_version, "kind": "Deployment", "name": ref.name, "controller": True}
+    replica_set = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "namespace": key[1],
+            "name": name,
+            "labels": labels,
+            "annotations": {REVISION: str(_next_revision(rollout)), DESIRED: str(rollout.replicas), MAX: str(most)},
+            "ownerReferences": [reference],
+        },
+        "spec": {
+            "replicas": replicas,
+            "minReadySeconds": min_ready_seconds(rollout.state),
+            "selector": {**selector, "matchLabels": match},
+            "template": {**template, "metadata": {**mapping(template, "metadata"), "labels": labels}},
+        },
+    }
+    state = WorkloadState(("apps/ReplicaSet", key[1], name), replica_set, None, rollout.now)
+    new = Size(state, spec_replicas(replica_set), ReplicaSetStatus())
     status = _status(rollout.state)._replace(progressed=rollout.now, stalled=False, revision=new.revision)
-    return rollout._replace(new=new), [creation, SetStatus(rollout.state.key, status)]
+    return rollout._replace(new=new), [CreateWorkload(replica_set, key), SetStatus(key, status)]
 
 
 def _clean_up(rollout: Rollout) -> list[Action]:

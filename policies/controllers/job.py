@@ -106,7 +106,21 @@ def _with_finished(job_status: JobStatus, job: ApiObject, pods: Sequence[PodStat
     failed = [pod for pod in uncounted if _is_failed(pod, job)]
     counted = job_status.counted.union(pod.pod.uid for pod in (*done, *failed))
     present = frozenset(pod.pod.uid for pod in pods if not pod.removed)
-    return _counted(job_status, job, done, failed, now)._replace(counted=present & counted)
+    # Source: `newBackoffRecord`, and the sums in `syncJob`.
+    last_success = max(map(_finished_at, done), default=None)
+    recent = [at for at in map(_finished_at, failed) if last_success is None or at > last_success]
+    failures = (job_status.failures if last_success is None else 0) + len(recent)
+    failed_at = max(recent, default=job_status.failed_at if last_success is None else None)
+    started = None if _is_suspended(job) else now if job_status.started is None else job_status.started
+    return job_status._replace(
+        failed=job_status.failed + sum(_policy_action(pod, job) != "Ignore" for pod in failed),
+        succeeded=job_status.succeeded + len(done),
+        failures=failures,
+        failed_at=failed_at,
+        started=started,
+        succeeded_indexes=job_status.succeeded_indexes | frozenset(map(_index_of, done)) - {-1},
+        counted=present & counted,
+    )
 
 
 def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
@@ -169,28 +183,6 @@ def _is_failed(pod: PodState, job: ApiObject) -> bool:
 def _finished_at(pod: PodState) -> float:
     """Return the time at which a Pod finished, in seconds since 1970. Source: `getFinishedTime`."""
     return next((at for at in (pod.finished, pod.deleted) if at is not None), pod.created)
-
-
-def _counted(
-    job_status: JobStatus, job: ApiObject, done: Sequence[PodState], failed: Sequence[PodState], now: float
-) -> JobStatus:
-    """Return the status with the Pods that newly succeeded (`done`) or failed.
-
-    Source: `newBackoffRecord`, and the sums in `syncJob`.
-    """
-    last_success = max(map(_finished_at, done), default=None)
-    recent = [at for at in map(_finished_at, failed) if last_success is None or at > last_success]
-    failures = (job_status.failures if last_success is None else 0) + len(recent)
-    failed_at = max(recent, default=job_status.failed_at if last_success is None else None)
-    started = None if _is_suspended(job) else now if job_status.started is None else job_status.started
-    return job_status._replace(
-        failed=job_status.failed + sum(_policy_action(pod, job) != "Ignore" for pod in failed),
-        succeeded=job_status.succeeded + len(done),
-        failures=failures,
-        failed_at=failed_at,
-        started=started,
-        succeeded_indexes=job_status.succeeded_indexes | frozenset(map(_index_of, done)) - {-1},
-    )
 
 
 def _policy_action(pod: PodState, job: ApiObject) -> str:

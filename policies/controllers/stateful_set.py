@@ -101,8 +101,8 @@ class StatefulSetStatus(NamedTuple):
 class _Set(NamedTuple):
     """The input of one sync of a StatefulSet.
 
-    `replicas`: (ordinal, its Pod or None) for the requested ordinals, see `_places`. `condemned`: Pods to scale down,
-    highest ordinal first. `start`: the first ordinal.
+    `replicas`: (ordinal, its Pod or None) for the requested ordinals, see `_partitioned`. `condemned`: Pods to scale
+    down, highest ordinal first. `start`: the first ordinal.
     """
 
     view: View
@@ -203,7 +203,18 @@ def _partitioned(
     by_ordinal = {ordinal_of(pod.pod.name, state.key[2]): pod for pod in pods}
     condemned = [pod for number, pod in by_ordinal.items() if number >= 0 and number not in requested]
     condemned.sort(key=lambda pod: -ordinal_of(pod.pod.name, state.key[2]))
-    places = _places(by_ordinal, requested)
+    # The size of `places` depends neither on the number of replicas nor on an ordinal in a Pod's name: of the missing
+    # ordinals, it contains the first MAX_AT_ONCE, and one for each further gap.
+    places: list[tuple[int, PodState | None]] = []
+    left, following = MAX_AT_ONCE, requested.start
+    for ordinal in (*sorted(n for n in by_ordinal if n in requested), requested.stop):
+        gap = range(following, ordinal)
+        missing = gap[: max(left, 1)]
+        left -= len(missing)
+        places += [(number, None) for number in missing]
+        if ordinal < requested.stop:
+            places.append((ordinal, by_ordinal[ordinal]))
+        following = ordinal + 1
     return _Set(view, state, status, places, condemned, requested.start, now, claim_templates(state.object))
 
 
@@ -219,25 +230,6 @@ def claim_name(template: str, pod_name: str) -> str:
 
 MAX_AT_ONCE: Final = 500
 """Maximum Pods that one sync of a Parallel set creates; upstream limits its batches too."""
-
-
-def _places(by_ordinal: Mapping[int, PodState], ordinals: range) -> list[tuple[int, PodState | None]]:
-    """Return (ordinal, its Pod or None), sorted by ordinal.
-
-    The size of the list depends neither on the number of replicas nor on an ordinal in a Pod's name: of the missing
-    ordinals, the list contains the first MAX_AT_ONCE, and one for each further gap.
-    """
-    places: list[tuple[int, PodState | None]] = []
-    left, following = MAX_AT_ONCE, ordinals.start
-    for ordinal in (*sorted(n for n in by_ordinal if n in ordinals), ordinals.stop):
-        gap = range(following, ordinal)
-        missing = gap[: max(left, 1)]
-        left -= len(missing)
-        places += [(number, None) for number in missing]
-        if ordinal < ordinals.stop:
-            places.append((ordinal, by_ordinal[ordinal]))
-        following = ordinal + 1
-    return places
 
 
 def _process(sts: _Set) -> list[Action]:

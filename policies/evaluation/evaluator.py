@@ -392,7 +392,8 @@ def stored_objects(cluster: ClusterSnapshot) -> Iterator[ReviewedObject]:
     for _, priority_class in sorted(cluster.priority_classes.items()):
         yield _unchanged(priority_class.to_api())
     for _, namespace in sorted(cluster.namespaces.items()):
-        yield _unchanged(_as_object(namespace))
+        metadata = {"name": namespace.name, "labels": namespace.labels, "annotations": namespace.annotations}
+        yield _unchanged({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     for _, quota in sorted(cluster.resource_quotas.items()):
         yield _unchanged(quota.to_api())
     for _, group in sorted(cluster.objects.pod_groups.items()):
@@ -457,8 +458,3 @@ def _worst_first(findings: list[Finding]) -> list[Finding]:
 
 def _unchanged(obj: ApiObject) -> ReviewedObject:
     return ReviewedObject(obj, Operation.UPDATE, old=obj)
-
-
-def _as_object(namespace: Namespace) -> ApiObject:
-    metadata = {"name": namespace.name, "labels": namespace.labels, "annotations": namespace.annotations}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}

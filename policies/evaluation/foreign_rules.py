@@ -66,24 +66,19 @@ def _loaded(name: str, entry_points: Mapping[str, EntryPoint], file: str) -> Rul
         return _Broken(name, f"{len(entry_points)} packages have a rule of this id", "uninstall all but one of them")
     (entry,) = entry_points.values()
     try:
-        return _checked(entry, name)
+        rule = entry.load()
+        if not _ID.fullmatch(name) or name != rule.ID:
+            raise ValueError(f"ID and entry point must be the same PACKAGE.RULE in lower case, not {rule.ID!r}")
+        if not rule.TARGETS or not all(isinstance(target, Target) for target in rule.TARGETS):
+            raise ValueError("TARGETS must be a tuple of Target")
+        if not isinstance(rule.SEVERITY, Severity):
+            raise ValueError("SEVERITY must be a Severity")
+        if not callable(rule.check):
+            raise ValueError("check must be a function")
+        documentation_of(rule)
+        return Guarded(rule)
     except (Exception, SystemExit) as error:
         return _Broken(name, f"cannot be loaded: {_error_text(error)}", f"report it to the authors of {entry.value}")
-
-
-def _checked(entry: EntryPoint, name: str) -> Rule:
-    """Return the rule of an entry point. Raises the exceptions of the import, and ValueError for an invalid rule."""
-    rule = entry.load()
-    if not _ID.fullmatch(name) or name != rule.ID:
-        raise ValueError(f"ID and entry point must be the same PACKAGE.RULE in lower case, not {rule.ID!r}")
-    if not rule.TARGETS or not all(isinstance(target, Target) for target in rule.TARGETS):
-        raise ValueError("TARGETS must be a tuple of Target")
-    if not isinstance(rule.SEVERITY, Severity):
-        raise ValueError("SEVERITY must be a Severity")
-    if not callable(rule.check):
-        raise ValueError("check must be a function")
-    documentation_of(rule)
-    return Guarded(rule)
 
 
 class Guarded(Rule):

@@ -205,20 +205,17 @@ class _Scheduler:
             info.unschedulable_plugins = set(prediction.rejecting_plugins)
             info.pod = prediction.pod_after
             self._queue.add_unschedulable_if_not_present(info)
-            self._preempt(prediction, before)
-
-    def _preempt(self, prediction: Prediction, before: Snapshot) -> None:
-        """Record which new Pods are preempted; requeue new Pods that lose their nomination to the same node."""
-        for victim in prediction.victims:
-            self._terminating.add((victim.identity, victim.node_name))
-            victim_arrival = self.arrivals.get((victim.namespace, victim.name))
-            if victim_arrival is not None and not victim.terminating:
-                victim_arrival.preempted_by = prediction.pod.key
-        node = prediction.node
-        stay = {pod.identity for pod in self.snapshot.objects.nominated.get(node, ())}
-        for pod in before.objects.nominated.get(node, ()):
-            if pod.identity not in stay and (pod.namespace, pod.name) in self.arrivals:
-                self._lose_nomination(pod)
+            # New Pods may be victims, or lose their nomination to the same node.
+            for victim in prediction.victims:
+                self._terminating.add((victim.identity, victim.node_name))
+                victim_arrival = self.arrivals.get((victim.namespace, victim.name))
+                if victim_arrival is not None and not victim.terminating:
+                    victim_arrival.preempted_by = prediction.pod.key
+            node = prediction.node
+            stay = {pod.identity for pod in self.snapshot.objects.nominated.get(node, ())}
+            for pod in before.objects.nominated.get(node, ()):
+                if pod.identity not in stay and (pod.namespace, pod.name) in self.arrivals:
+                    self._lose_nomination(pod)
 
     def _lose_nomination(self, pod: Pod) -> None:
         """Clear the nomination of a Pod. Source: upstream `updatePodInSchedulingQueue`."""

@@ -588,30 +588,27 @@ class Forecast:
         return done("")
 
     def _end_before(self, place: int, change: PodChange, impact: Impact, let_in: dict[str, Prediction]) -> None:
-        """Remove the old Pods that terminate before the new Pod with index `place` from the snapshot."""
+        """Remove the old Pods that terminate before the new Pod with index `place` from the snapshot.
+
+        Pending Pods may use their capacity before the controller creates new Pods: adds those that fit or preempt to
+        `let_in` and to the snapshot. Raises CutShort.
+        """
         if deleted := change.deleted.get(place):
             self._next = partial(without, self._snapshot(), deleted)
-            self._let_in(deleted, impact, let_in)
-
-    def _let_in(self, deleted: Sequence[Pod], impact: Impact, let_in: dict[str, Prediction]) -> None:
-        """Predict which Pending Pods use the capacity of deleted Pods before the controller creates new Pods.
-
-        Adds the Pods that fit or preempt to `let_in` and to the snapshot. Raises CutShort.
-        """
-        if not self._cluster.waiting_pods:
-            return
-        if self._waiting is None:
-            self._waiting = pending_in_order(self._cluster, impact.own | self._placed)
-        freed = freed_by(deleted)
-        for pod in self._waiting.pods:
-            if self._expired():
-                raise CutShort("time is up")
-            if pod.identity in let_in or not may_be_helped(pod, self._snapshot(), freed):
-                continue
-            prediction = Prediction(self._snapshot(), pod)
-            if prediction.outcome in ("fits", "preempts"):
-                self._next = prediction.snapshot_after
-                let_in[pod.identity] = prediction
+            if not self._cluster.waiting_pods:
+                return
+            if self._waiting is None:
+                self._waiting = pending_in_order(self._cluster, impact.own | self._placed)
+            freed = freed_by(deleted)
+            for pod in self._waiting.pods:
+                if self._expired():
+                    raise CutShort("time is up")
+                if pod.identity in let_in or not may_be_helped(pod, self._snapshot(), freed):
+                    continue
+                prediction = Prediction(self._snapshot(), pod)
+                if prediction.outcome in ("fits", "preempts"):
+                    self._next = prediction.snapshot_after
+                    let_in[pod.identity] = prediction
 
     def _add_replacements(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
         evicted = {victim.identity for victim in victims}

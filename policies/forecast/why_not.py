@@ -181,7 +181,12 @@ def _why(
     if emptied and status.plugin == InterPodAffinity.name:
         return "its Pod affinity needs a Pod of lower priority, which preemption would remove", ""
     if status.plugin == TaintToleration.name:
-        return _taint(prediction, node_name), ""
+        snapshot = prediction.snapshot
+        taints = snapshot.node_infos[snapshot.rows[node_name]].node.taints
+        taint = untolerated_taint(taints, prediction.pod.spec.tolerations)
+        assert taint is not None
+        value = f"={taint.value}" if taint.value else ""
+        return f"untolerated taint {taint.key}{value}:{taint.effect}", ""
     return _explained(prediction, node_name, status, emptied=emptied), ""
 
 
@@ -269,16 +274,6 @@ def _priority_for_pdb(prediction: Prediction) -> int | None:
     going = {victim.identity for victim in chosen.victims}
     prevented = any(victim.priority < highest and victim.pods[0].identity not in going for victim, _ in protected)
     return highest if prevented else None
-
-
-def _taint(prediction: Prediction, node_name: str) -> str:
-    """The taint that the Pod does not tolerate, as a phrase in kubectl's notation."""
-    snapshot = prediction.snapshot
-    taints = snapshot.node_infos[snapshot.rows[node_name]].node.taints
-    taint = untolerated_taint(taints, prediction.pod.spec.tolerations)
-    assert taint is not None
-    value = f"={taint.value}" if taint.value else ""
-    return f"untolerated taint {taint.key}{value}:{taint.effect}"
 
 
 def _explained(prediction: Prediction, node_name: str, status: Status, *, emptied: bool) -> str:

@@ -106,20 +106,16 @@ def _matches_class(selector: ScopeSelector, class_name: str) -> bool:
     """Whether a PriorityClass scope matches a class name; NotIn and DoesNotExist also match Pods without a class."""
     if selector.operator == "Exists":
         return bool(class_name)
-    _check(selector)
+    # Values must be valid label values (`NewRequirement`). Class names may be longer.
+    problem = _problem_of(selector)
+    if problem:
+        scope_selector = ScopeSelector(*selector[:2], selector.values[: object_meta.MAX_FAULTS])
+        raise InvalidScope(f"error on matching scope {scope_selector}: failed to parse and convert selector: {problem}")
     if selector.operator == "In":
         return bool(class_name) and class_name in selector.values
     if selector.operator == "NotIn":
         return not class_name or class_name not in selector.values
     return not class_name
-
-
-def _check(selector: ScopeSelector) -> None:
-    """Raise InvalidScope for values that are not valid label values (`NewRequirement`). Class names may be longer."""
-    problem = _problem_of(selector)
-    if problem:
-        scope_selector = ScopeSelector(*selector[:2], selector.values[: object_meta.MAX_FAULTS])
-        raise InvalidScope(f"error on matching scope {scope_selector}: failed to parse and convert selector: {problem}")
 
 
 _KNOWN: Final[OrderedDict[int, tuple[ScopeSelector, str]]] = OrderedDict()

@@ -228,7 +228,11 @@ def _by_distance(pods: Sequence[KubeletPod], requirements: Requirements) -> list
             raise NotEnough(requirements)
         best, least = 0, float(len(requirements) + 1)
         for index, pod in enumerate(candidates):
-            distance = _distance(pod, requirements)
+            distance = 0.0
+            for name, amount in requirements.items():
+                left = float(amount - request_of(pod, name))
+                if left > 0:
+                    distance += (left / float(amount)) ** 2
             if distance < least or (distance == least and _size(pod) <= _size(candidates[best])):
                 best, least = index, distance
         requirements = _subtract(requirements, [candidates[best]])
@@ -236,15 +240,6 @@ def _by_distance(pods: Sequence[KubeletPod], requirements: Requirements) -> list
         candidates[best] = candidates[-1]
         candidates.pop()
     return chosen
-
-
-def _distance(pod: KubeletPod, requirements: Requirements) -> float:
-    total = 0.0
-    for name, amount in requirements.items():
-        left = float(amount - request_of(pod, name))
-        if left > 0:
-            total += (left / float(amount)) ** 2
-    return total
 
 
 def _size(pod: KubeletPod) -> tuple[int, int]:

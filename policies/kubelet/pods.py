@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from forewarn.policies.kube_apiserver.validation.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, pod_qos
 from forewarn.policies.objects.fields import ApiObject, at, int32, items, mapping, text
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION, pod_requests
-from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, ResourceList
+from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.quantity import NANO
 
 _SYSTEM_CRITICAL: Final = 2_000_000_000
@@ -48,13 +48,22 @@ def read_pod(obj: ApiObject) -> KubeletPod:
     annotations = mapping(obj, "metadata", "annotations")
     static = annotations.get(CONFIG_SOURCE) not in (None, "api")
     grace = at(obj, "spec", "terminationGracePeriodSeconds")
+    # With Pod-level requests, containers do not count; overhead counts only for requested resources. Source:
+    # pkg/api/v1/resource `GetResourceRequestQuantity`.
+    requests = pod_requests(obj)
+    if requests.pod_level_set:
+        total = {n: a for n, a in requests.pod_level.items() if n in (CPU, MEMORY) or n.startswith("hugepages-")}
+    else:
+        total = requests.total(use_status=False)
+        for name, amount in requests.overhead.items():
+            total[name] -= amount
     return KubeletPod(
         key=f"{text(obj, 'metadata', 'namespace', default='default')}/{text(obj, 'metadata', 'name')}",
         priority=priority or 0,
         has_priority=priority is not None,
         critical=is_critical_pod(priority or 0, of_node=static or MIRROR_ANNOTATION in annotations),
         qos=pod_qos(obj),
-        requests=_requested(obj),
+        requests={name: amount + requests.overhead.get(name, 0) for name, amount in total.items() if amount},
         volumes=tuple(text(v, "name") for v in items(obj, "spec", "volumes") if _is_local(v)),
         grace=grace if isinstance(grace, int) and grace >= 0 else 30,
         static=static,
@@ -77,22 +86,6 @@ def _is_local(volume: ApiObject) -> bool:
     empty = volume.get("emptyDir")
     on_disk = isinstance(empty, dict) and not empty.get("medium")
     return on_disk or any(volume.get(kind) is not None for kind in ("hostPath", "gitRepo", "configMap"))
-
-
-def _requested(obj: ApiObject) -> ResourceList:
-    """Return the requests of a Pod as the kubelet counts them, in billionths.
-
-    With Pod-level requests, containers do not count; overhead counts only for requested resources. Source:
-    pkg/api/v1/resource `GetResourceRequestQuantity`.
-    """
-    requests = pod_requests(obj)
-    if requests.pod_level_set:
-        total = {n: a for n, a in requests.pod_level.items() if n in (CPU, MEMORY) or n.startswith("hugepages-")}
-    else:
-        total = requests.total(use_status=False)
-        for name, amount in requests.overhead.items():
-            total[name] -= amount
-    return {name: amount + requests.overhead.get(name, 0) for name, amount in total.items() if amount}
 
 
 __all__ = [

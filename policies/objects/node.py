@@ -124,25 +124,21 @@ class Node:
         with within(obj, "spec", "taints"):
             taints = read_taints(obj)
         labels = shared_labels(string_map(obj, "metadata", "labels"))
+        images: dict[str, int] = {}
+        with within(obj, "status", "images"):
+            for image in items(obj, "status", "images"):
+                size = image.get("sizeBytes")
+                for name in strings(image, "names"):
+                    images.setdefault(name, size if isinstance(size, int) else 0)
         return cls(
             name=text(obj, "metadata", "name"),
             labels=labels,
             taints=taints,
             unschedulable=boolean(obj, "spec", "unschedulable"),
             allocatable=as_resource(read_resource_list(obj, ("status", "allocatable"), obj)),
-            images=_images(obj),
+            images=images,
             declared_features=frozenset(strings(obj, "status", "declaredFeatures")),
             operating_system=text(obj, "status", "nodeInfo", "operatingSystem") or labels.get(LABEL_OS, _LINUX),
             supplemental_groups_policy=boolean(obj, "status", "features", "supplementalGroupsPolicy"),
             kubelet_version=text(obj, "status", "nodeInfo", "kubeletVersion"),
         )
-
-
-def _images(node: ApiObject) -> dict[str, int]:
-    images: dict[str, int] = {}
-    with within(node, "status", "images"):
-        for image in items(node, "status", "images"):
-            size = image.get("sizeBytes")
-            for name in strings(image, "names"):
-                images.setdefault(name, size if isinstance(size, int) else 0)
-    return images

@@ -741,6 +741,8 @@ class Pod:
         metadata = mapping(obj, "metadata")
         annotations = metadata.get("annotations")
         annotations = annotations if isinstance(annotations, OBJECT) else NOTHING
+        # Without the condition Ready, a Pod that is not Pending is ready (`IsPodReady`).
+        ready = conditions.get("Ready")
         return cls(
             namespace=once(text(obj, "metadata", "namespace", default="default")),
             name=name,
@@ -763,7 +765,7 @@ class Pod:
             has_local_storage=bool(spec.local_volumes) and _has_local_storage(spec, annotations.get(_SAFE_VOLUMES)),
             terminating=metadata.get("deletionTimestamp") is not None,
             preempted=_preempted(conditions),
-            ready=_ready(phase, conditions),
+            ready=phase != "Pending" if ready is None else ready.get("status") == "True",
         )
 
     def to_api(self) -> ApiObject:
@@ -865,12 +867,6 @@ def _preempted(conditions: Mapping[str, ApiObject]) -> bool:
     """
     target = conditions.get("DisruptionTarget", NOTHING)
     return target.get("status") == "True" and target.get("reason") == "PreemptionByScheduler"
-
-
-def _ready(phase: str, conditions: Mapping[str, ApiObject]) -> bool:
-    """Whether the Pod is ready. Without the condition Ready, a Pod that is not Pending is ready (`IsPodReady`)."""
-    ready = conditions.get("Ready")
-    return phase != "Pending" if ready is None else ready.get("status") == "True"
 
 
 def _safe_to_evict(value: object) -> str:

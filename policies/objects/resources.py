@@ -149,7 +149,14 @@ class PodRequests:
         """
         missing = non_missing or {}
         if use_status and counting.by_pod:
-            total = self._largest_of_sums(counting, missing)
+            # The maximum of the sums. Source: component-helpers since 1.37, `AggregateContainerRequests`.
+            pod = self.running
+            if counting.pod_level and pod.allocated is not None and pod.actuated is not None:
+                allocated, actuated = pod.allocated, pod.actuated
+            else:
+                allocated, actuated = self._sum(self._allocated, missing), self._sum(self._actuated, missing)
+            spec = {} if self.infeasible else self._sum(_requested, missing)
+            total = largest_of((spec, actuated, allocated))
         else:
             total = self._sum(self._effective if use_status else _requested, missing)
         if not skip_pod_level and self.pod_level_set:
@@ -173,16 +180,6 @@ class PodRequests:
             return container.requests
         spec = {} if self.infeasible else container.requests
         return largest_of((spec, running.actuated or {}, running.allocated or {}))
-
-    def _largest_of_sums(self, counting: Counting, missing: ResourceList) -> ResourceList:
-        """Return the maximum of the sums. Source: component-helpers since 1.37, `AggregateContainerRequests`."""
-        pod = self.running
-        if counting.pod_level and pod.allocated is not None and pod.actuated is not None:
-            allocated, actuated = pod.allocated, pod.actuated
-        else:
-            allocated, actuated = self._sum(self._allocated, missing), self._sum(self._actuated, missing)
-        spec = {} if self.infeasible else self._sum(_requested, missing)
-        return largest_of((spec, actuated, allocated))
 
     def _allocated(self, container: ContainerRequests, init: bool) -> ResourceList:  # noqa: ARG002
         if container.running.allocated is not None:

@@ -85,22 +85,18 @@ def pods_older_than_default(_: ReviewedObject, context: Context) -> Iterator[Pro
     pods = [
         pod for pod in context.pods if _is_older(pod.priority_class_name, pod.priority, default) and not pod.terminal
     ]
-    yield _older_than_default(default, pods)
-
-
-def _is_older(class_name: str, priority: int | None, default: PriorityClass) -> bool:
-    return not class_name and (priority or 0) != default.value
-
-
-def _older_than_default(default: PriorityClass, pods: list[Pod]) -> Problem:
     above = all(pod.effective_priority < default.value for pod in pods)
     may = " and may preempt them" if above and default.preemption_policy != "Never" else ""
     keep = "keeps" if len(pods) == 1 else "keep"
     after = f" without a class {keep} priority {priorities_of(pods)}; new Pods get {default.value}{may}"
-    return Problem(
+    yield Problem(
         PodsWithPriority(pods, after, "restart their workloads while nodes have free capacity", default.value),
         object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", default.name),
     )
+
+
+def _is_older(class_name: str, priority: int | None, default: PriorityClass) -> bool:
+    return not class_name and (priority or 0) != default.value
 
 
 _LEAST: Final = min(c.value for c in SYSTEM_CLASSES)
@@ -136,15 +132,11 @@ def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iter
         if is_counted and controller_of(pod) not in reported:
             by_namespace.setdefault(pod.namespace, []).append(pod)
     for namespace, pods in sorted(by_namespace.items()):
-        yield _outside_kube_system(namespace, pods)
-
-
-def _outside_kube_system(namespace: str, pods: list[Pod]) -> Problem:
-    have = "has" if len(pods) == 1 else "have"
-    after = f" {have} priority {priorities_of(pods)} and can preempt all your workloads"
-    fix = "use a class of your own, and restart the workload"
-    details = PodsWithPriority(pods, after, fix, is_in_namespace=True)
-    return Problem(details, object=ObjectRef("v1", "Namespace", "", namespace))
+        have = "has" if len(pods) == 1 else "have"
+        after = f" {have} priority {priorities_of(pods)} and can preempt all your workloads"
+        fix = "use a class of your own, and restart the workload"
+        details = PodsWithPriority(pods, after, fix, is_in_namespace=True)
+        yield Problem(details, object=ObjectRef("v1", "Namespace", "", namespace))
 
 
 def _reported(context: Context) -> Iterator[tuple[str, str, str]]:
@@ -191,20 +183,17 @@ def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Probl
     for unused in left:
         users = pods[unused.name]
         if not users or (len(users) == 1 and users[0].owner is None):
-            yield _unused(unused, users[0] if users else None)
-
-
-def _unused(unused: PriorityClass, user: Pod | None) -> Problem:
-    what = f"no Pod and no workload uses this class (value {unused.value})"
-    if user is not None:
-        after = f" uses this class (value {unused.value}), and no controller recreates it"
-        what = naming("only Pod ", [user.key], 1, after)
-    return Problem(
-        what,
-        remediation="delete it, or suppress this finding with a reason",
-        object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", unused.name),
-        detail={"class": unused.name, "pods": [user.key] if user else []},
-    )
+            user = users[0] if users else None
+            what = f"no Pod and no workload uses this class (value {unused.value})"
+            if user is not None:
+                after = f" uses this class (value {unused.value}), and no controller recreates it"
+                what = naming("only Pod ", [user.key], 1, after)
+            yield Problem(
+                what,
+                remediation="delete it, or suppress this finding with a reason",
+                object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", unused.name),
+                detail={"class": unused.name, "pods": [user.key] if user else []},
+            )
 
 
 def _named_by_groups(cluster: ClusterSnapshot) -> Iterator[str]:

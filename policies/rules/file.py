@@ -405,7 +405,9 @@ def _misspelt_in_part(subject: ReviewedObject, part: PodTemplate, context: Conte
     """Yield a problem for each misspelled field in the Pod template of a custom resource."""
     for unknown in unknown_fields({**_POD_TYPE, "spec": part.spec}, context.minor) if not part.named else ():
         name, holder = str(unknown.path[-1]), at(part.object, *unknown.path[:-1])
-        meant = next(iter(_same_letters(name, unknown)), "")
+        fields = fields_of(unknown.type).known
+        same = [field for field in fields if field.lower() == name.lower() or field == f"{name}Name"]
+        meant = next(iter(same or [field for field in _nearest(name, fields) if is_misspelt(name, field)]), "")
         if meant and isinstance(holder, Mapping) and meant not in holder:
             path = (*part.path, *unknown.path)
             text = f"unknown field {quote(_shown_path(path))} of a Pod template; did you mean {quote(meant)}?"
@@ -416,13 +418,6 @@ def _misspelt_in_part(subject: ReviewedObject, part: PodTemplate, context: Conte
 
 _MOST_NAMED: Final = 5
 _POD_TYPE: Final = {"apiVersion": "v1", "kind": "Pod"}
-
-
-def _same_letters(name: str, unknown: Unknown) -> list[str]:
-    """Return the fields of which an unknown one is a misspelling."""
-    fields = fields_of(unknown.type).known
-    same = [field for field in fields if field.lower() == name.lower() or field == f"{name}Name"]
-    return same or [field for field in _nearest(name, fields) if is_misspelt(name, field)]
 
 
 def _shown_path(path: Path) -> str:

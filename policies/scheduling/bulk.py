@@ -300,7 +300,15 @@ def capacity_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> C
     Pods affect only their own node.
     """
     with snapshot.derived.locked(), suppress(NotValid):
-        return _capacity_for(_framework(snapshot, pod), pod, preempting=preempting)
+        framework = _framework(snapshot, pod)
+        own = pod_matrix_of(framework.snapshot).kinds.number(pod)
+        node_fit = Cycle(framework.snapshot, pod, framework).node_fit
+        if pod.nominated_node_name or _changes_when_bound(pod):
+            return None
+        if node_fit.affinity is not None and preempting:
+            return None  # it may want to be near one that goes
+        demands = without_lower(node_fit) if preempting and framework.plan.preempts else node_fit.demands
+        return _capacity(node_fit, demands, own)
     return None
 
 
@@ -314,17 +322,6 @@ def _framework(snapshot: Snapshot, pod: Pod) -> Framework:
     if foreign_at(framework.profile, "preEnqueue"):
         raise NotValid
     return framework
-
-
-def _capacity_for(framework: Framework, pod: Pod, *, preempting: bool) -> Capacity | None:
-    own = pod_matrix_of(framework.snapshot).kinds.number(pod)
-    node_fit = Cycle(framework.snapshot, pod, framework).node_fit
-    if pod.nominated_node_name or _changes_when_bound(pod):
-        return None
-    if node_fit.affinity is not None and preempting:
-        return None  # it may want to be near one that goes
-    demands = without_lower(node_fit) if preempting and framework.plan.preempts else node_fit.demands
-    return _capacity(node_fit, demands, own)
 
 
 def without_lower(node_fit: NodeFit) -> list[CapacityConstraint]:

@@ -25,7 +25,6 @@ from forewarn.policies.scheduling.preemption import Candidate, Preemption, may_b
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender
-    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.snapshot import Snapshot
 
@@ -315,17 +314,13 @@ def assumptions(
         assumed.append(
             f"{quotas} without complete status: usage counted from requests of Pods, not limits or other objects"
         )
-    if plugin := _sorting_plugin(objects.semantics):
+    # All profiles of a scheduler share the queueSort plugin.
+    profiles = () if objects.semantics.scheduler is None else objects.semantics.scheduler.profiles.values()
+    if plugin := next((name for profile in profiles for name in foreign_at(profile, "queueSort")), ""):
         assumed.append(f"priority orders the queue, although plugin {plugin} sorts it (queueSort)")
     if objects.semantics.preview:
         assumed.append(objects.semantics.preview)
     return tuple(assumed)
-
-
-def _sorting_plugin(semantics: Semantics) -> str:
-    """Return the third-party queueSort plugin, which all profiles of a scheduler share; "" without."""
-    profiles = () if semantics.scheduler is None else semantics.scheduler.profiles.values()
-    return next((name for profile in profiles for name in foreign_at(profile, "queueSort")), "")
 
 
 def lists_storage(objects: ClusterObjects) -> bool:

@@ -572,19 +572,15 @@ def plan_of(profile: Profile) -> Plan:
 def _without_columns(profile: Profile) -> str:
     plugins, before, filters = profile.plugins, profile.at("preFilter"), profile.at("filter")
     for name in (*profile.at("preScore"), *profile.at("score")):
-        if _may_fail_to_score(profile, name):
+        plugin = profile.plugins[name]
+        needed = (("preFilter", plugin.scores_what_pre_filter_found), ("preScore", plugin.needs_pre_score))
+        if any(error and name not in profile.at(point) for point, error in needed):
             return name
     for name in dict.fromkeys((*filters, *before)):
         is_halved = (implements(plugins[name], PreFilterPlugin) and name not in before) or name not in filters
         if is_halved or not any(implements(plugins[name], form) for form in (FilterInColumns, StaticFilterPlugin)):
             return name
     return next((name for name in profile.at("postFilter") if plugins[name].frees_capacity_in_columns is None), "")
-
-
-def _may_fail_to_score(profile: Profile, name: str) -> bool:
-    plugin = profile.plugins[name]
-    needed = (("preFilter", plugin.scores_what_pre_filter_found), ("preScore", plugin.needs_pre_score))
-    return any(error and name not in profile.at(point) for point, error in needed)
 
 
 def _scores_in_columns(profile: Profile) -> bool:
@@ -824,7 +820,11 @@ class Framework:
             name = plugin.name
             if name in state.skip_score:
                 continue
-            lacking = self._missing_for_score(plugin)
+            # Upstream's error for a plugin whose PreScore or PreFilter the profile lacks.
+            before = {"preScore": plugin.needs_pre_score, "preFilter": plugin.scores_what_pre_filter_found}
+            lacking = next(
+                (reason for point, reason in before.items() if reason and plugin.name not in self.profile.at(point)), ""
+            )
             if lacking:
                 return failed(lacking).while_running(f'plugin "{name}" failed with', name)
             for node_name, score in run_score_plugin(plugin, state, pod, nodes).items():
@@ -832,13 +832,6 @@ class Framework:
         for row in table.values():
             row["total"] = sum(row.values())
         return table
-
-    def _missing_for_score(self, plugin: Any) -> str:
-        """Return upstream's error for a plugin whose PreScore or PreFilter the profile lacks; otherwise ""."""
-        before = {"preScore": plugin.needs_pre_score, "preFilter": plugin.scores_what_pre_filter_found}
-        return next(
-            (reason for point, reason in before.items() if reason and plugin.name not in self.profile.at(point)), ""
-        )
 
 
 def run_pre_enqueue_plugins(plugins: Iterable[PreEnqueuePlugin], pod: Pod) -> Status | None:

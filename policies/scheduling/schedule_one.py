@@ -104,7 +104,11 @@ def class_probabilities(sizes: Sequence[int], harmless: int, candidates: int) ->
     violations, the search continues to the first node without violations.
     """
     total = sum(sizes)
-    missed = _missing(total, min(candidates, total))
+    # [n], for n from 0 to `total`: the probability that `seen` random nodes include none of n given nodes.
+    seen = min(candidates, total)
+    missed = [1.0]
+    for index in range(total):
+        missed.append(missed[-1] * max(total - seen - index, 0) / (total - index))
     only_harmful = missed[harmless] if harmless else 0.0
     result, before = [], 0
     for size in sizes:
@@ -115,14 +119,6 @@ def class_probabilities(sizes: Sequence[int], harmless: int, candidates: int) ->
         result.append(missed[before] - missed[before + size] + later)
         before += size
     return result
-
-
-def _missing(total: int, seen: int) -> list[float]:
-    """Return [n], for n from 0 to `total`: the probability that `seen` random nodes include none of n given nodes."""
-    missed = [1.0]
-    for index in range(total):
-        missed.append(missed[-1] * max(total - seen - index, 0) / (total - index))
-    return missed
 
 
 T = TypeVar("T")
@@ -625,7 +621,22 @@ class Prediction:
         if not self.fits:
             return tuple(of_preemption(self.pod, self.preemption, self.snapshot))
         awaited = (AWAITED,) if awaits_devices(self._device_state(self.node), self.node) else ()
-        return *_of_placement(self), *awaited
+        caveats = []
+        feasible, own = self.feasible, self.pod.nominated_node_name
+        most, best = self.num_feasible_nodes_to_find, self.best_nodes
+        if own in feasible:
+            caveats.append(f"the Pod is nominated to {own}, where it fits: kube-scheduler tries that node first")
+        takes_first = len(feasible) > most == 1
+        if takes_first:
+            caveats.append(f"no plugin scores nodes: the scheduler takes the first of {len(feasible)} feasible nodes")
+        elif len(feasible) > most:
+            caveats.append(f"{len(feasible)} nodes are feasible: the scheduler scores only a part of them")
+        caveats += [GATED] if self.pod.spec.gated else _of_binding_cycle(self)
+        if not_scored := self.not_scored:
+            caveats.append(f"which of {len(feasible)} nodes is not predicted: {not_scored}")
+        elif len(best) > 1 and not takes_first:
+            caveats.append(f"{len(best)} nodes tie for the best score: any of them may be chosen")
+        return *caveats, *awaited
 
     @cached_property
     def assumes(self) -> tuple[str, ...]:
@@ -672,26 +683,6 @@ def _by_node(scores: dict[str, NDArray[np.int64]], nodes: Sequence[NodeInfo]) ->
     scores["total"] = np.sum([np.zeros(len(nodes), np.int64), *scores.values()], axis=0)
     keys, values = tuple(scores), zip(*(column.tolist() for column in scores.values()), strict=True)
     return {node.name: dict(zip(keys, row, strict=True)) for node, row in zip(nodes, values, strict=True)}
-
-
-def _of_placement(prediction: Prediction) -> list[str]:
-    """Return the caveats for a Pod that fits."""
-    caveats = []
-    feasible, own = prediction.feasible, prediction.pod.nominated_node_name
-    most, best = prediction.num_feasible_nodes_to_find, prediction.best_nodes
-    if own in feasible:
-        caveats.append(f"the Pod is nominated to {own}, where it fits: kube-scheduler tries that node first")
-    takes_first = len(feasible) > most == 1
-    if takes_first:
-        caveats.append(f"no plugin scores nodes: the scheduler takes the first of {len(feasible)} feasible nodes")
-    elif len(feasible) > most:
-        caveats.append(f"{len(feasible)} nodes are feasible: the scheduler scores only a part of them")
-    caveats += [GATED] if prediction.pod.spec.gated else _of_binding_cycle(prediction)
-    if not_scored := prediction.not_scored:
-        caveats.append(f"which of {len(feasible)} nodes is not predicted: {not_scored}")
-    elif len(best) > 1 and not takes_first:
-        caveats.append(f"{len(best)} nodes tie for the best score: any of them may be chosen")
-    return caveats
 
 
 def _of_binding_cycle(prediction: Prediction) -> list[str]:

@@ -460,19 +460,16 @@ class Cycle:
         if cached is None or cached[1] is not table:
             if len(cache) >= _CACHE_SIZE:
                 cache.clear()
-            cached = self.pod.spec, table, self._work_out_static()
+            left, restricting, rejections = static_rejections(self)
+            plugins, reasons = set(restricting), Counter[str]()
+            if restricting and not left.all():
+                reasons[excluded_reason(restricting)] += int(np.count_nonzero(~left))
+            count_rejections(rejections, left, plugins, reasons)
+            cached = self.pod.spec, table, (plugins, reasons, left & (rejections.codes < 0))
             if not is_large(self.pod.spec):
                 cache[key] = cached
         result: tuple[set[str], Counter[str], NDArray[np.bool_]] = cached[2]
         return result
-
-    def _work_out_static(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
-        left, restricting, rejections = static_rejections(self)
-        plugins, reasons = set(restricting), Counter[str]()
-        if restricting and not left.all():
-            reasons[excluded_reason(restricting)] += int(np.count_nonzero(~left))
-        count_rejections(rejections, left, plugins, reasons)
-        return plugins, reasons, left & (rejections.codes < 0)
 
     @property
     def in_tables(self) -> Scores:

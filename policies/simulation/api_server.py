@@ -701,18 +701,16 @@ class ApiServer:
     def _tables_of(self, pod: Pod) -> list[dict[PodKey, PodState]]:
         tables = [self.pods]
         if pod.node_name:
-            tables.append(self._on_node(pod.node_name))
+            name = pod.node_name
+            if name not in self.by_node:
+                self.by_node[name] = {}
+                if name not in self.nodes:
+                    self._missing_nodes.add(name)
+            tables.append(self.by_node[name])
         owner = controller_of(pod)
         if owner is not None:
             tables.append(self.by_controller.setdefault(owner, {}))
         return tables
-
-    def _on_node(self, name: str) -> dict[PodKey, PodState]:
-        if name not in self.by_node:
-            self.by_node[name] = {}
-            if name not in self.nodes:
-                self._missing_nodes.add(name)
-        return self.by_node[name]
 
     def strays(self) -> list[PodState]:
         """Return Pods on missing nodes, and terminating Pods that never had a node, in the order of creation."""

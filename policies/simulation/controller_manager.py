@@ -350,9 +350,17 @@ class ControllerManager:
                     self.api.set_status(key, action.status)
 
     def arrive(self, change: Callable[[], None]) -> None:
-        """Apply a user's change now. All controllers process the change at once."""
+        """Apply a user's change now. All controllers process the change at once.
+
+        Syncs all PDBs whose status may have changed, for example after the loss of a node.
+        """
         change()
-        self._sync_pdbs()
+        if self._seen == self.api.revision:
+            return
+        self._seen = self.api.revision
+        for key in self.api.keys_of(DISRUPTION_BUDGET):
+            if key not in self._idle:
+                self._enqueue(key)
 
     def _handle(self, change: Change) -> None:
         if change.kind in _NOT_WATCHED:
@@ -464,16 +472,6 @@ class ControllerManager:
         for state in pods:
             if not state.terminating:
                 yield from self.delete(DeletePod(state.pod.namespace, state.pod.name), message="garbage collector")
-
-    # Budgets
-    def _sync_pdbs(self) -> None:
-        """Sync all PDBs whose status may have changed, for example after the loss of a node."""
-        if self._seen == self.api.revision:
-            return
-        self._seen = self.api.revision
-        for key in self.api.keys_of(DISRUPTION_BUDGET):
-            if key not in self._idle:
-                self._enqueue(key)
 
     # Queues and workers
 
@@ -716,7 +714,8 @@ class ControllerManager:
             late = _APART * self.view.lot(action.key[2]) if action.key[0] == CRON_JOB else 0.0
             self._requeue(action.key, action.at + late - self.api.epoch)
         elif isinstance(action, Report):
-            self._report(action)
+            if action.key[0] == JOB and action.reason == "Failed":
+                self.api.timeline.add("jobFailed", message=f"{action.key[1]}/{action.key[2]}: {action.message}")
         elif isinstance(action, UpdateConflict):
             yield self._written_in("update", action.key)
         else:
@@ -727,10 +726,6 @@ class ControllerManager:
         self._store_status(action)
         if action.key[0] == JOB:  # its own status wakes it. Source: `updateJob`
             self._requeue(action.key, self.clock.now + SYNC_DELAY[JOB])
-
-    def _report(self, action: Report) -> None:
-        if action.key[0] == JOB and action.reason == "Failed":
-            self.api.timeline.add("jobFailed", message=f"{action.key[1]}/{action.key[2]}: {action.message}")
 
     def _written_in(self, verb: str, key: Key) -> float:
         """Return the seconds of a write of a workload or PDB."""
@@ -773,15 +768,11 @@ class ControllerManager:
         if not action.pod.name:
             self._unnamed += 1
             name = f"{action.owner[1]}/{self._unnamed}"
-        yield self._creating(action, name)
+        takes = self.latencies.replacement if action.owner[0] in REVISED else partial(self.latencies.write, "create")
+        yield takes(name)
         self._store(action.pod, action)
         for owner in action.claim_owners:
             yield from self._apply(owner)
-
-    def _creating(self, action: CreatePod, name: str) -> float:
-        """Return the seconds from the request to create a Pod until the API server stores the Pod."""
-        takes = self.latencies.replacement if action.owner[0] in REVISED else partial(self.latencies.write, "create")
-        return takes(name)
 
     def _store(self, pod: Pod, action: CreatePod) -> None:
         """Store a new Pod, if its workload still exists and no quota rejects the Pod."""
@@ -1032,25 +1023,22 @@ class StorageControllers:
         self._provisioning.discard(claim.key)
         now = self._api.storage.claim(claim.key)
         if now is not None and now.uid == claim.uid and not now.fully_bound:
-            self._api.storage.put_volume(self._new_volume(now, storage_class, node))
-
-    def _new_volume(
-        self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node | None
-    ) -> PersistentVolume:
-        driver = driver_of_provisioner(storage_class.provisioner) or storage_class.provisioner
-        name = f"pvc-{claim.uid}"
-        return PersistentVolume(
-            name=name,
-            capacity=claim.request or 0,
-            access_modes=claim.access_modes,
-            claim=(*claim.key, claim.uid),
-            storage_class=storage_class.name,
-            node_affinity=None if node is None else self._affinity(claim, storage_class, node),
-            phase="Pending",
-            volume_mode=claim.volume_mode,
-            attributes_class=claim.attributes_class,
-            csi=(driver, name),
-        )
+            driver = driver_of_provisioner(storage_class.provisioner) or storage_class.provisioner
+            name = f"pvc-{now.uid}"
+            self._api.storage.put_volume(
+                PersistentVolume(
+                    name=name,
+                    capacity=now.request or 0,
+                    access_modes=now.access_modes,
+                    claim=(*now.key, now.uid),
+                    storage_class=storage_class.name,
+                    node_affinity=None if node is None else self._affinity(now, storage_class, node),
+                    phase="Pending",
+                    volume_mode=now.volume_mode,
+                    attributes_class=now.attributes_class,
+                    csi=(driver, name),
+                )
+            )
 
     def _can_provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
         """Report whether the outcome of provisioning is known; record the reason if not."""

@@ -170,7 +170,17 @@ class DumpCache(GroupCache):
         if kind == DISRUPTION_BUDGET:
             self.pdbs[key_of(obj)] = obj
         elif kind == "/Pod":
-            self.times[key_of(obj)] = _times(obj)
+            created = timestamp(obj, "metadata", "creationTimestamp") or timestamp(obj, "status", "startTime") or 0
+            restarts = [int32(status, "restartCount") or 0 for status in items(obj, "status", "containerStatuses")]
+            self.times[key_of(obj)] = {
+                "created": float(created),
+                "restarts": (max(restarts, default=0), 0),
+                "disrupted": any(
+                    condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
+                    for condition in items(obj, "status", "conditions")
+                ),
+                "deletion_cost": deletion_cost(at(obj, "metadata", "annotations", POD_DELETION_COST)),
+            }
         return added
 
     def remove(self, obj: ApiObject) -> None:
@@ -178,20 +188,6 @@ class DumpCache(GroupCache):
         super().remove(obj)
         if group_kind(obj) == DISRUPTION_BUDGET:
             self.pdbs.pop(key_of(obj), None)
-
-
-def _times(obj: ApiObject) -> dict[str, Any]:
-    created = timestamp(obj, "metadata", "creationTimestamp") or timestamp(obj, "status", "startTime") or 0
-    restarts = [int32(status, "restartCount") or 0 for status in items(obj, "status", "containerStatuses")]
-    return {
-        "created": float(created),
-        "restarts": (max(restarts, default=0), 0),
-        "disrupted": any(
-            condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
-            for condition in items(obj, "status", "conditions")
-        ),
-        "deletion_cost": deletion_cost(at(obj, "metadata", "annotations", POD_DELETION_COST)),
-    }
 
 
 def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float) -> World:

@@ -745,7 +745,9 @@ class PodGroupScheduling:
             self._over(info, None)
             return
         pods = [member.pod for member in info.members]
-        _check_modelled(group, pods, snapshot)
+        why = unmodelled_fields(group)
+        if why := why or (CLAIMS if any(needs_claims(pod, snapshot) for pod in pods) else ""):
+            raise NotPredicted(f"not predicted: PodGroup {group.key}: {why}")
         scheduled, order = of.cache.group_states.scheduled(key), of.cache.node_tree.list()
         result = schedule_pod_group(snapshot, group, pods, scheduled, of.algorithm.place, order)
         if result.preemption is not None:
@@ -823,13 +825,6 @@ class PodGroupScheduling:
             for pod in scheduled:
                 self.waiting.answer(pod.uid)
         of.bind(member, node)
-
-
-def _check_modelled(group: PodGroup, pods: list[Pod], snapshot: Snapshot) -> None:
-    """Raise NotPredicted for a PodGroup with unsupported fields, or with volumes or devices to bind."""
-    why = unmodelled_fields(group)
-    if why := why or (CLAIMS if any(needs_claims(pod, snapshot) for pod in pods) else ""):
-        raise NotPredicted(f"not predicted: PodGroup {group.key}: {why}")
 
 
 class ClaimUpdate(NamedTuple):

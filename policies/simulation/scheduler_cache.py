@@ -467,7 +467,8 @@ class SchedulingAlgorithm:
         if len(rows):
             return Fits(self._best(snapshot, rows, cycle.scores)), evaluated
         if member:
-            return _reject_member(cycle), evaluated
+            plugins, reasons = cycle.rejection()
+            return Rejected(fit_error(len(cycle.snapshot.node_infos), reasons), plugins), evaluated
         if not cycle.preempts:
             raise NotValid
         return self._reject_and_preempt(cycle), evaluated
@@ -619,12 +620,6 @@ def _with_candidate(snapshot: Snapshot, message: FitError, candidate: Candidate)
         return message
     text = f"found a potential placement for pod on node {candidate.node_name}"
     return FitError(f"{message} preemption: {text}, preempting {len(candidate.victims)} victims", message.reasons)
-
-
-def _reject_member(cycle: Cycle | RecurringCycle) -> Rejected:
-    """Return the rejection of a Pod that does not preempt and fits on no node."""
-    plugins, reasons = cycle.rejection()
-    return Rejected(fit_error(len(cycle.snapshot.node_infos), reasons), plugins)
 
 
 def volumes_on(snapshot: Snapshot, pod: Pod, node: str) -> PodVolumes | None:

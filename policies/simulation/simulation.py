@@ -144,7 +144,16 @@ def arrive(clock: Clock, api: ApiServer, latencies: Latencies, world: World, arr
     elif kind in _STORES:
         _STORES[kind](api, world, arrival)
     elif kind == registry.DISRUPTION_BUDGET or kind not in (registry.PRIORITY_CLASS, *registry.APPLIED):
-        _workload(api, arrival)  # the others exist from the start
+        state = read_workload(arrival.object)
+        old, change = api.workloads.get(state.key), OPERATIONS[arrival.op].of_workload
+        if arrival.op == "delete":
+            api.remove_workload(state.key)
+        elif change and old is not None:
+            api.put_workload(replace(old, object=change(old.object, arrival.object)))
+        elif old is not None:
+            api.put_workload(replace(old, object=arrival.object))
+        elif arrival.op == "create":
+            api.put_workload(replace(state, created=float(int(api.seconds))))
 
 
 def _node(api: ApiServer, _: World, arrival: Arrival) -> None:
@@ -226,19 +235,6 @@ _STORES: Final = {
 
 def _key(obj: ApiObject) -> PodKey:
     return text(obj, "metadata", "namespace", default="default"), text(obj, "metadata", "name")
-
-
-def _workload(api: ApiServer, arrival: Arrival) -> None:
-    state = read_workload(arrival.object)
-    old, change = api.workloads.get(state.key), OPERATIONS[arrival.op].of_workload
-    if arrival.op == "delete":
-        api.remove_workload(state.key)
-    elif change and old is not None:
-        api.put_workload(replace(old, object=change(old.object, arrival.object)))
-    elif old is not None:
-        api.put_workload(replace(old, object=arrival.object))
-    elif arrival.op == "create":
-        api.put_workload(replace(state, created=float(int(api.seconds))))
 
 
 class Completions:

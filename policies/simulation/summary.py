@@ -454,7 +454,11 @@ def _event_text(line: _Line, events: Sequence[Event]) -> str:
     count = plural(len(events), "Pod")
     nodes = listed([name for name, _ in counted(event.node for event in events if event.node)])
     if line.kind == "preempted":
-        return _preemption_text(line, events, nodes)
+        most = max(event.origin.grace for event in events if event.origin)
+        ends = f", grace period {duration(most)}" if most else ""
+        victim = line.other if line.other == events[0].pod else f"{plural(len(events), 'Pod')} of {line.other}"
+        by, theirs = _priorities(event.by_origin for event in events), _priorities(event.origin for event in events)
+        return f"{preemption_text(line.group, by, victim, theirs)} on {nodes}{ends}"
     if line.kind == "created":
         return f"{line.group}: {count} created (priority {_priorities(event.origin for event in events)})"
     if line.kind == "scheduled":
@@ -472,14 +476,6 @@ def _event_text(line: _Line, events: Sequence[Event]) -> str:
 def preemption_text(by: str, by_priority: object, victims: str, priority: object) -> str:
     """Return the wording of a preemption, as all reports of simulations write it."""
     return f"{by} (priority {by_priority}) preempts {victims} (priority {priority})"
-
-
-def _preemption_text(line: _Line, events: Sequence[Event], nodes: str) -> str:
-    most = max(event.origin.grace for event in events if event.origin)
-    ends = f", grace period {duration(most)}" if most else ""
-    victim = line.other if line.other == events[0].pod else f"{plural(len(events), 'Pod')} of {line.other}"
-    by, theirs = _priorities(event.by_origin for event in events), _priorities(event.origin for event in events)
-    return f"{preemption_text(line.group, by, victim, theirs)} on {nodes}{ends}"
 
 
 def _priorities(origins: Iterable[Origin | None]) -> str:

@@ -189,21 +189,18 @@ class ClusterAutoscalerRounds(Rounds):
             if are_new:
                 self._trigger("")
             else:
-                self._scale_up(states)
+                self._changed, self._seen = False, {state.pod.uid for state in states}
+                arrivals = self._scans.scan(*seen, self._on_their_way()) if (seen := self._seen_in(states))[0] else []
+                self._launch((each.group, self._new_node(each.group), each) for each in arrivals)
+                if self._scans.has_ended:
+                    self.omitted = self._scans.omitted
+                    self._give_up(self._scans.not_predicted)
+                elif arrivals:
+                    self._last_scale_up = self._simulation.clock.now
+                    self._next = self._last_scan + self._autoscaling.settings.next_scan
+                    self._trigger("")
         if self._removals is not None and self._delivers and not self._removals.not_predicted:
             self._scale_down(self._removals, states, are_new=are_new)
-
-    def _scale_up(self, states: Sequence[PodState]) -> None:
-        self._changed, self._seen = False, {state.pod.uid for state in states}
-        arrivals = self._scans.scan(*seen, self._on_their_way()) if (seen := self._seen_in(states))[0] else []
-        self._launch((each.group, self._new_node(each.group), each) for each in arrivals)
-        if self._scans.has_ended:
-            self.omitted = self._scans.omitted
-            self._give_up(self._scans.not_predicted)
-        elif arrivals:
-            self._last_scale_up = self._simulation.clock.now
-            self._next = self._last_scan + self._autoscaling.settings.next_scan
-            self._trigger("")
 
     def _seen_in(self, states: Sequence[PodState]) -> tuple[list[Pod], Snapshot, list[ApiObject]]:
         """Return the Pods that cluster-autoscaler considers, the cluster as it sees it, and the DaemonSets."""

@@ -618,7 +618,8 @@ def autoscalers(
     of_ca = Counter(why for _, why in reasons if why)
     pods = [pod for pod, why in reasons if not why]
     daemons = [pod for pod, why in reasons if why == _DAEMON]
-    if pods and (autoscaling.groups or _may_fit(pods)):
+    # A Pod that never preempts may fit where Pods below the cutoff run, which other Pods preempt.
+    if pods and (autoscaling.groups or any(pod.preemption_policy == PREEMPT_NEVER for pod in pods)):
         before = len(pods)
         snapshot, pods, daemons = _as_seen(snapshot, pods, daemons, cutoff)
         of_ca[f"fits without Pods below cutoff {cutoff}"] = before - len(pods)
@@ -678,11 +679,6 @@ def _as_seen(
         return snapshot, pods, daemons
     seen, left = without_schedulable(seen, [*pods, *daemons])
     return seen, without_daemon_pods(left), [pod for pod in left if is_daemon_pod(pod)]
-
-
-def _may_fit(pods: Iterable[Pod]) -> bool:
-    """Report whether a Pod may fit where Pods below the cutoff run, which other Pods preempt."""
-    return any(pod.preemption_policy == PREEMPT_NEVER for pod in pods)
 
 
 def below_cutoff(cutoff: int) -> str:

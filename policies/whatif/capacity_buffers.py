@@ -82,7 +82,14 @@ class CapacityBuffers:
         """Add or replace a CapacityBuffer. Returns None for other objects (see `Cache`)."""
         if group_kind(obj) != CAPACITY_BUFFER:
             return None
-        buffer = _read(obj)
+        buffer = Buffer(
+            _text(obj, "metadata", "namespace") or "default",
+            _text(obj, "metadata", "name"),
+            _target(obj),
+            _count(at(obj, "spec", "replicas")),
+            _count(at(obj, "status", "replicas")) or 0,
+            next(_problems(obj), ""),
+        )
         if len(self.buffers) < MAX_BUFFERS:
             self.buffers[buffer.namespace, buffer.name] = buffer
         else:
@@ -103,17 +110,6 @@ class CapacityBuffers:
         others = [buffer for buffer in self.buffers.values() if (buffer.namespace, buffer.target) != mine]
         of_others = OtherBuffers(len(others), sum(other.provisioned for other in others))
         return Buffers(own, sum(buffer.provisioned for buffer in own), of_others, needed, self.omitted)
-
-
-def _read(obj: ApiObject) -> Buffer:
-    return Buffer(
-        _text(obj, "metadata", "namespace") or "default",
-        _text(obj, "metadata", "name"),
-        _target(obj),
-        _count(at(obj, "spec", "replicas")),
-        _count(at(obj, "status", "replicas")) or 0,
-        next(_problems(obj), ""),
-    )
 
 
 def _target(obj: ApiObject) -> Target:

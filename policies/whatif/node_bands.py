@@ -65,14 +65,7 @@ class NodeBands:
         self._band = np.searchsorted(self._least, priorities, "right") - 1
         self._start = np.array([interval.start for interval in self.intervals])
         self._end = np.array([interval.end for interval in self.intervals])
-        self._shares = self._of_their_nodes(places)
-        self._changes = [(c.t, places[c.node], c.state) for c in occupancy.node_changes]
-
-    def _of_their_nodes(self, places: dict[str, int]) -> NDArray[np.float64]:
-        """Return the share of a node's allocatable amount that each Pod requests: [interval, CPU or MEMORY].
-
-        `places`: index of each node by name.
-        """
+        # The share of a node's allocatable amount that each Pod requests: [interval, CPU or MEMORY].
         allocatable = [(max(n.allocatable.milli_cpu, 1), max(n.allocatable.memory, 1)) for n in self.nodes]
         shares = [
             (
@@ -81,7 +74,8 @@ class NodeBands:
             )
             for interval in self.intervals
         ]
-        return np.array(shares).reshape(-1, 2)
+        self._shares = np.array(shares).reshape(-1, 2)
+        self._changes = [(c.t, places[c.node], c.state) for c in occupancy.node_changes]
 
     def frame(self, t: float) -> Frame:
         """Return the state of all nodes at `t` seconds; BEFORE is the start, infinity the end of the simulation."""
@@ -90,14 +84,11 @@ class NodeBands:
         size = len(self.nodes) * len(self.bands) * 2
         summed = [np.bincount(cells, self._shares[on_node, what], size) for what in (CPU, MEMORY)]
         shares = np.minimum(np.rint(np.stack(summed, axis=-1) * WHOLE), 255).astype(np.uint8)
-        return Frame(t, shares.reshape(len(self.nodes), len(self.bands), 2, 2), self._states(t))
-
-    def _states(self, t: float) -> NDArray[np.uint8]:
         states = np.full(len(self.nodes), SCHEDULABLE, dtype=np.uint8)
         for moment, place, state in self._changes:
             if moment <= t:
                 states[place] = state
-        return states
+        return Frame(t, shares.reshape(len(self.nodes), len(self.bands), 2, 2), states)
 
     def moments(self, most: int) -> list[float]:
         """Return the times of changes on nodes in whole seconds: at most `most`, with about equally many changes

@@ -90,7 +90,18 @@ def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
     for entry in root.elements():
         if len(groups) == MAX_GROUPS:
             raise entry.fault(f"more than {MAX_GROUPS} node groups")
-        group = _group(entry)
+        given = dict(entry.items(_FIELDS))
+        for needed in ("name", "template"):
+            if needed not in given:
+                raise entry.fault(f"{needed} is missing")
+        name = given["name"].text()
+        if not name or len(name) > _LONGEST or not name.isprintable():
+            raise given["name"].fault(f"must be 1 to {_LONGEST} printable characters")
+        sizes = {what: _size(given[what]) for what in ("minSize", "size", "maxSize") if what in given}
+        least, most = sizes.get("minSize", 0), sizes.get("maxSize")
+        if most is not None and least > most:
+            raise given["minSize"].fault(f"{least} is greater than maxSize {most}")
+        group = _with_template(name, sizes.get("size", least), most, given["template"])
         if group.name in groups:
             raise entry.fault(f'node group "{group.name}" is duplicated')
         groups[group.name] = group
@@ -115,21 +126,6 @@ def free_names(prefix: str, taken: Container[str]) -> Iterator[str]:
     return (name for number in count(1) if (name := f"{prefix}-{number}") not in taken)
 
 
-def _group(entry: ConfigNode) -> NodeGroup:
-    given = dict(entry.items(_FIELDS))
-    for needed in ("name", "template"):
-        if needed not in given:
-            raise entry.fault(f"{needed} is missing")
-    name = given["name"].text()
-    if not name or len(name) > _LONGEST or not name.isprintable():
-        raise given["name"].fault(f"must be 1 to {_LONGEST} printable characters")
-    sizes = {what: _size(given[what]) for what in ("minSize", "size", "maxSize") if what in given}
-    least, most = sizes.get("minSize", 0), sizes.get("maxSize")
-    if most is not None and least > most:
-        raise given["minSize"].fault(f"{least} is greater than maxSize {most}")
-    return _with_template(name, sizes.get("size", least), most, given["template"])
-
-
 def _size(node: ConfigNode) -> int:
     text = node.text()
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_SIZE)) and int(text) <= MAX_SIZE):
@@ -139,7 +135,13 @@ def _size(node: ConfigNode) -> int:
 
 def _with_template(name: str, size: int, most: int | None, entry: ConfigNode) -> NodeGroup:
     """Return the group with a template. `entry`: the template. Raises ConfigError."""
-    _check_fields(entry)
+    for part, value in entry.items(_NODE):
+        if part == "kind" and value.text() != "Node":
+            raise value.fault(f'must be Node, not "{value.text()}"')
+        if part in _NODE_FIELDS:
+            fields = dict(value.items(_NODE_FIELDS[part]))
+            if "taints" in fields:
+                _check_taints(fields["taints"])
     given = entry.plain()
     status = {**mapping(given, "status")} if isinstance(given, dict) else {}
     written = {"allocatable": "allocatable", "capacity": "capacity"}
@@ -158,17 +160,6 @@ def _with_template(name: str, size: int, most: int | None, entry: ConfigNode) ->
     if not (group.capacity.get(CPU, 0) > 0 and group.capacity.get(MEMORY, 0) > 0):
         raise _fault_at(entry, ("status", written["capacity"]), "cpu and memory must be greater than 0")
     return group
-
-
-def _check_fields(entry: ConfigNode) -> None:
-    """Raise ConfigError at the first unknown field of a template."""
-    for part, value in entry.items(_NODE):
-        if part == "kind" and value.text() != "Node":
-            raise value.fault(f'must be Node, not "{value.text()}"')
-        if part in _NODE_FIELDS:
-            fields = dict(value.items(_NODE_FIELDS[part]))
-            if "taints" in fields:
-                _check_taints(fields["taints"])
 
 
 def _check_taints(entry: ConfigNode) -> None:

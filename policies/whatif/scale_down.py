@@ -189,7 +189,14 @@ class Removals:
             api.put_node(replace(left, unschedulable=left.unschedulable and not settings.cordons, taints=taints))
         else:
             api.remove_node(name)
-        self._end(name, len(pods), problem)
+        del self._deleting[name]
+        self._simulation.awaited -= 1
+        if problem:
+            self._failed[name] = problem
+            return
+        self._failed.pop(name, None)
+        group, now = self._own.get(name) or self._added[name], self._simulation.clock.now
+        self._removed.append(RemovedNode(name, group, now, len(pods), self._expendable_on(name)))
 
     def _pods_to_move(self, name: str) -> tuple[Sequence[PodState], str]:
         """The Pods that have to leave a node, and why it stays, or ""."""
@@ -198,16 +205,6 @@ class Removals:
         pods, problem = pods_to_move(scene, self._settings, name, api.seconds)
         stored = (api.pods.get((pod.namespace, pod.name)) for pod in pods)
         return [state for state in stored if state is not None and state.pod.node_name == name], problem
-
-    def _end(self, name: str, evicted: int, problem: str) -> None:
-        del self._deleting[name]
-        self._simulation.awaited -= 1
-        if problem:
-            self._failed[name] = problem
-            return
-        self._failed.pop(name, None)
-        group, now = self._own.get(name) or self._added[name], self._simulation.clock.now
-        self._removed.append(RemovedNode(name, group, now, evicted, self._expendable_on(name)))
 
     def _expendable_on(self, name: str) -> int:
         states = self._simulation.api.by_node.get(name, {}).values()

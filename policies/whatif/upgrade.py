@@ -186,7 +186,11 @@ class UpgradeRun:
             if not remaining:
                 step.emptied_at = clock.now
                 simulation.awaited -= bool(self.force and not step.forced)
-                self._empty(simulation, step)
+                if self.surge:
+                    step.back_at = simulation.clock.now
+                    simulation.api.remove_node(step.node)
+                else:
+                    simulation.awaited += 1
         elif clock.now >= step.emptied_at + self.away:
             step.back_at = clock.now
             simulation.awaited -= 1
@@ -205,13 +209,6 @@ class UpgradeRun:
         simulation.awaited -= bool(step.forced)
         for key in keys:
             api.delete_pod(key, "deleted", message=f"drain timeout of {step.node}")
-
-    def _empty(self, simulation: Simulation, step: UpgradeStep) -> None:
-        if self.surge:
-            step.back_at = simulation.clock.now
-            simulation.api.remove_node(step.node)
-        else:
-            simulation.awaited += 1
 
 
 class DrainBlocker(NamedTuple):

@@ -78,7 +78,12 @@ class AccessReviews:
             allowed = False
         finally:
             self._in_flight.release()
-        self._remember(key, allowed)
+        with self._lock:
+            seconds = ALLOWED_SECONDS if allowed else DENIED_SECONDS
+            self._answers[key] = _Answer(allowed, self._clock() + seconds)
+            self._answers.move_to_end(key)
+            while len(self._answers) > REMEMBERED:
+                self._answers.popitem(last=False)
         return allowed
 
     def _recall(self, key: bytes) -> bool | None:
@@ -88,14 +93,6 @@ class AccessReviews:
                 return None
             self._answers.move_to_end(key)
             return answer.allowed
-
-    def _remember(self, key: bytes, allowed: bool) -> None:
-        with self._lock:
-            seconds = ALLOWED_SECONDS if allowed else DENIED_SECONDS
-            self._answers[key] = _Answer(allowed, self._clock() + seconds)
-            self._answers.move_to_end(key)
-            while len(self._answers) > REMEMBERED:
-                self._answers.popitem(last=False)
 
 
 def access_review(user: User, **attributes: str) -> dict[str, Any]:

@@ -643,7 +643,9 @@ class Evaluation:
             decision = self._decide(request, self.deadline.expired, self.deadline.expired)
             return _Attempted(decision.cut_short_if(self.deadline.expired()), used_up=False)
         if self._lacks_shared and self.cluster is not None:
-            self._update_shared(self.cluster)
+            # All predictions share this data; in a forked process, the update would be lost.
+            with suppress(CutShort), metered(self._time(_UPKEEP_SECONDS).expired):
+                self.cluster.prepare()
         return self._attempt(request, self._time(_ATTEMPT_SECONDS[self.cost]))
 
     def _short_attempt(self) -> _Attempted:
@@ -691,11 +693,6 @@ class Evaluation:
 
     def _time(self, seconds: float) -> Attempt:
         return Attempt(seconds, self.deadline, lambda: self.services.give_way(self.cost))
-
-    def _update_shared(self, cluster: ClusterSnapshot) -> None:
-        """Update data that all predictions share; in a forked process, the update would be lost."""
-        with suppress(CutShort), metered(self._time(_UPKEEP_SECONDS).expired):
-            cluster.prepare()
 
     def _decide(
         self, full_request: AdmissionRequest, expired: Callable[[], bool], was_up: Callable[[], bool]

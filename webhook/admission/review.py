@@ -325,7 +325,11 @@ class AdmissionResponse:
         """The `response` object without its uid, as JSON; `with_uid` completes it."""
         response: dict[str, Any] = {"allowed": self.allowed}
         if not self.allowed:
-            response["status"] = self._status()
+            status: dict[str, Any] = {"status": "Failure", "message": self.message, "reason": self.reason}
+            if self.causes:
+                causes = [{"reason": c.reason, "message": c.message, "field": c.field} for c in self.causes]
+                status["details"] = {"causes": causes}
+            response["status"] = {**status, "code": self.code}
         elif self.patch:
             patch = _dumps([operation.to_json() for operation in self.patch])
             response |= {"patchType": "JSONPatch", "patch": base64.b64encode(patch).decode()}
@@ -334,13 +338,6 @@ class AdmissionResponse:
         if self.audit:
             response["auditAnnotations"] = dict(self.audit)
         return _dumps(response)
-
-    def _status(self) -> dict[str, Any]:
-        status: dict[str, Any] = {"status": "Failure", "message": self.message, "reason": self.reason}
-        if self.causes:
-            causes = [{"reason": c.reason, "message": c.message, "field": c.field} for c in self.causes]
-            status["details"] = {"causes": causes}
-        return {**status, "code": self.code}
 
 
 _HEAD: Final = b'{"apiVersion":"%s","kind":"%s","response":{"uid":' % (API_VERSION.encode(), KIND.encode())

@@ -513,12 +513,24 @@ class ApiServer:
         if response.status < 300:
             return response
         if response.status == UNAUTHORIZED:
-            self._forget(connection)
+            # The next request reads the kubeconfig again, which may have a new token.
+            with self._lock:
+                if self._connection is connection and self._clock() - self._connected_at >= _RECONNECT_SECONDS:
+                    self._connection = None
         try:
             error_body = _read_body(response, _MAX_ERROR, self._clock() + call.times.read, self._clock)
         finally:
             response.release_conn()
-        raise _rejection(response.status, error_body, response.headers.get("Retry-After", ""))
+        # The body is a Status, or the page of a proxy.
+        retry_after = response.headers.get("Retry-After", "")
+        try:
+            answer = _object(error_body)
+        except ApiError:
+            answer = {}
+        message = answer.get("message") or error_body[:200].decode(errors="replace").strip() or "no reason given"
+        seconds = float(retry_after) if retry_after.isdecimal() else 0.0
+        token = mapping(answer.get("metadata")).get("continue") or ""
+        raise error_of(response.status, " ".join(str(message).split()), seconds, str(token))
 
     def _current(self) -> Connection:
         with self._lock:
@@ -526,12 +538,6 @@ class ApiServer:
                 self._connected_at = self._clock()
                 self._connection = self._connect()
             return self._connection
-
-    def _forget(self, used: Connection) -> None:
-        """Drop the credentials, so that the next request reads the kubeconfig again, which may have a new token."""
-        with self._lock:
-            if self._connection is used and self._clock() - self._connected_at >= _RECONNECT_SECONDS:
-                self._connection = None
 
 
 class _PageTooLarge(ApiError):
@@ -579,18 +585,6 @@ def _object(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ApiError(0, "the response is not a JSON object")
     return value
-
-
-def _rejection(status: int, body: bytes, retry_after: str) -> ApiError:
-    """Return the ApiError for an unsuccessful response. `body`: its body, a Status or the page of a proxy."""
-    try:
-        answer = _object(body)
-    except ApiError:
-        answer = {}
-    message = answer.get("message") or body[:200].decode(errors="replace").strip() or "no reason given"
-    seconds = float(retry_after) if retry_after.isdecimal() else 0.0
-    token = mapping(answer.get("metadata")).get("continue") or ""
-    return error_of(status, " ".join(str(message).split()), seconds, str(token))
 
 
 _TOKEN: Final = "!#$&'*+-.^_`|~"
@@ -725,7 +719,11 @@ def connect(context: str = "") -> Connection:
     if context or _kubeconfig() or "KUBERNETES_SERVICE_HOST" not in os.environ:
         user = _read_kubeconfig(config, configuration, context)
     else:
-        _read_service_account(config, configuration)
+        try:
+            config.load_incluster_config(client_configuration=configuration)
+        except Exception as error:
+            why = f"cannot use the Pod's service account: {_reason(error).rstrip('.')} (automountServiceAccountToken?)"
+            raise ApiError(0, why) from None
     configuration.connection_pool_maxsize = _POOL
     if not configuration.verify_ssl:
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # as the kubeconfig wants it
@@ -800,14 +798,6 @@ def impersonated_user(context: str) -> str:
         names = (value for key, value in headers_of(user) if key == "Impersonate-User")
         return next(names, "").encode("latin-1").decode(errors="replace")
     return ""
-
-
-def _read_service_account(config: Any, configuration: Any) -> None:
-    try:
-        config.load_incluster_config(client_configuration=configuration)
-    except Exception as error:
-        why = f"cannot use the Pod's service account: {_reason(error).rstrip('.')} (automountServiceAccountToken?)"
-        raise ApiError(0, why) from None
 
 
 def _kubeconfig() -> str:

@@ -56,7 +56,11 @@ def publish(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> P
         if is_served(api):
             written = write_reports(api, audited.found, _summary(audited.counts))
             return Published("reports", tuple(not_written_lines(written)))
-        _create_events(api, audited, now, identity)
+        for namespace, event in _events(audited.found, now, identity):
+            try:
+                api.create(f"/api/v1/namespaces/{namespace}/events", event)
+            except (Conflict, NotFound):
+                continue  # told already, or its namespace is gone
     except Forbidden:
         return Published()
     return Published("events")
@@ -69,15 +73,6 @@ def _summary(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
     for (_, severity), count in counts.items():
         total[outcomes[severity]] += count
     return summary_of(total.elements())
-
-
-def _create_events(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> None:
-    """Create an Event for each of the worst findings except notes. Events that already exist do not change."""
-    for namespace, event in _events(audited.found, now, identity):
-        try:
-            api.create(f"/api/v1/namespaces/{namespace}/events", event)
-        except (Conflict, NotFound):
-            continue  # told already, or its namespace is gone
 
 
 def _events(findings: Sequence[Found], now: datetime, identity: str) -> Iterator[tuple[str, dict[str, Any]]]:

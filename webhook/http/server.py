@@ -373,7 +373,11 @@ class Forwarding:
 
         def answered(status: int, *, has_user: bool) -> None:
             if credentials and (has_user or status == _UNAUTHORIZED):
-                self._prove(credentials, valid=has_user)
+                self._proven.pop(credentials, None)
+                if has_user:
+                    self._proven[credentials] = None
+                if len(self._proven) > _PROVEN:
+                    self._proven.popitem(last=False)
             if has_user:
                 self._slots.prove(slot, Client(True, credentials))
 
@@ -381,13 +385,6 @@ class Forwarding:
             await self._exchange(parts, receive, send, answered)
         finally:
             self._slots.leave(slot)
-
-    def _prove(self, credentials: str, *, valid: bool) -> None:
-        self._proven.pop(credentials, None)
-        if valid:
-            self._proven[credentials] = None
-        if len(self._proven) > _PROVEN:
-            self._proven.popitem(last=False)
 
     async def _exchange(self, parts: list[bytes], receive: Receive, send: Send, answered: Answered) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Thread
 from typing import Any, Final, Protocol
 
@@ -30,16 +30,12 @@ def discover(api: Getter, kind: str, template: tuple[str, ...]) -> KindSpec:
     group, _, name = kind.rpartition("/")
     served = mapping(api.get(f"/apis/{group}").get("preferredVersion")) if group else {"groupVersion": "v1"}
     version = str(served.get("groupVersion") or "")
-    for resource in _resources(api.get(f"/{'apis' if group else 'api'}/{version}")):
+    resources = api.get(f"/{'apis' if group else 'api'}/{version}").get("resources")
+    for resource in map(mapping, resources if isinstance(resources, list) else ()):
         plural = str(resource.get("name") or "")
         if resource.get("kind") == name and "/" not in plural and _is_watched(resource):
             return KindSpec(version, name, plural, "workload:Workload", template=template, optional=True)
     raise ApiError(404, f"{version} has no namespaced kind {name} that can be watched")
-
-
-def _resources(listed: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    resources = listed.get("resources")
-    return map(mapping, resources if isinstance(resources, list) else ())
 
 
 def _is_watched(resource: dict[str, Any]) -> bool:

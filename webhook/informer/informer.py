@@ -219,18 +219,16 @@ class ClusterState:
                 self._cache.add(obj)
             self._changed = True
         except InvalidObject as error:
-            self._reject(resource, str(error))
+            # An older state of the unreadable object remains in the cache.
+            why = str(error)
+            self._rejected(resource)
+            if why not in self._logged and len(self._logged) < _REMEMBERED:
+                self._logged.add(why)
+                log_event("object skipped", {"resource": resource.name, "reason": why}, logging.WARNING)
         except Exception:
             LOGGER.exception("internal error while caching an object of %s", resource.name)
             self._rejected(resource)
         return key
-
-    def _reject(self, resource: KindSpec, why: str) -> None:
-        """Count an unreadable object, and log it once. An older state of the object remains in the cache."""
-        self._rejected(resource)
-        if why not in self._logged and len(self._logged) < _REMEMBERED:
-            self._logged.add(why)
-            log_event("object skipped", {"resource": resource.name, "reason": why}, logging.WARNING)
 
 
 def _named(obj: dict[str, Any]) -> Key:

@@ -188,7 +188,14 @@ class Expression:
         if token in ("*", "+", "?"):
             raise InvalidExpression("missing argument to repetition operator")
         if token in ("(", "(?:"):
-            return self._group()
+            self._nested += 1
+            if self._nested > _MAX_NESTED or (self._left and self._left[-1] == "?"):
+                raise self._not_modelled
+            ends = self._either()
+            if not self._take(")"):
+                raise InvalidExpression("missing closing )")
+            self._nested -= 1
+            return ends
         if token == "^":
             return lambda _, starts: starts & {0}
         if token == "$":
@@ -201,16 +208,6 @@ class Expression:
             raise self._not_modelled from None
 
         return lambda text, starts: {start + 1 for start in starts if matches(text, start)}
-
-    def _group(self) -> _Ends:
-        self._nested += 1
-        if self._nested > _MAX_NESTED or (self._left and self._left[-1] == "?"):
-            raise self._not_modelled
-        ends = self._either()
-        if not self._take(")"):
-            raise InvalidExpression("missing closing )")
-        self._nested -= 1
-        return ends
 
 
 class Priorities:

@@ -275,23 +275,20 @@ class ExistingNode:
             restricted = self._topology.add_requirements(pod, self.taints, asked.strict, requirements)
             if isinstance(restricted, Requirements) and not requirements.compatible(restricted):
                 requirements.add(restricted.values())
-                self._commit(asked, requirements, volumes)
+                self.pods.append(asked.pod)
+                self._free = {
+                    name: self._free.get(name, 0) - asked.requests.get(name, 0) for name in self._free | asked.requests
+                }
+                self._requirements = requirements
+                self._topology.record(asked.pod, self.taints, requirements)
+                self._ports.append((asked.pod.pod.key, ports_of(asked.pod.pod)))
+                _merge(self._volumes, volumes)
                 return True
         return False
 
     def _exceeds_limit(self, volumes: Mapping[str, set[str]]) -> bool:
         used = {driver: len(self._volumes.get(driver, set()) | volumes.get(driver, set())) for driver in self._limits}
         return any(used[driver] > limit for driver, limit in self._limits.items() if used[driver])
-
-    def _commit(self, asked: Asked, requirements: Requirements, volumes: Mapping[str, set[str]]) -> None:
-        self.pods.append(asked.pod)
-        self._free = {
-            name: self._free.get(name, 0) - asked.requests.get(name, 0) for name in self._free | asked.requests
-        }
-        self._requirements = requirements
-        self._topology.record(asked.pod, self.taints, requirements)
-        self._ports.append((asked.pod.pod.key, ports_of(asked.pod.pod)))
-        _merge(self._volumes, volumes)
 
 
 def _merge(into: dict[str, set[str]], volumes: Mapping[str, set[str]]) -> None:

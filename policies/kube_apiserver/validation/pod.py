@@ -660,16 +660,12 @@ def validate_group(
     else:
         errors = validate_object_meta_update(obj, old, namespaced=True)
     if kind != POD_GROUP and "compositePodGroupTemplates" in tags.fields:
-        errors += _validate_priorities(encoded)
+        # Source: `validateWorkloadPriority`.
+        given = [(t.get("priorityClassName"), t.get("priority")) for t in each(encoded["podGroupTemplates"])]
+        several = any(priority != given[0] for priority in given)
+        errors += [invalid(("spec",), None, "detected multiple priority configurations")] if several else []
     required = _with_gates(version, kind, semantics)
     return errors + validate_tags(required, encoded, before, ("spec",), is_update=old is not None), encoded
-
-
-def _validate_priorities(spec: ApiObject) -> list[FieldError]:
-    """The error of a Workload whose templates have different priorities (`validateWorkloadPriority`)."""
-    given = [(t.get("priorityClassName"), t.get("priority")) for t in each(spec["podGroupTemplates"])]
-    several = any(priority != given[0] for priority in given)
-    return [invalid(("spec",), None, "detected multiple priority configurations")] if several else []
 
 
 _OF_OTHER_GATES: Final = (

@@ -228,6 +228,8 @@ def read_pod_resources(pod: ApiObject, *, limits_too: bool = False) -> PodResour
         tuple(_container(container, statuses, key) for container in _objects(pod, "spec", key))
         for key in ("containers", "initContainers")
     )
+    # Source: `IsPodResizeInfeasible`.
+    pending = (c for c in _objects(pod, "status", "conditions") if c.get("type") == "PodResizePending")
     resources = PodResources(
         containers,
         init_containers,
@@ -235,7 +237,7 @@ def read_pod_resources(pod: ApiObject, *, limits_too: bool = False) -> PodResour
         requests=exact_resource_list(pod, "spec", "resources", "requests"),
         overhead=resource_list(pod, "spec", "overhead"),
         has_own=at(pod, "spec", "resources") is not None,
-        resize_infeasible=_is_infeasible(pod),
+        resize_infeasible=bool(next(iter(pending), NOTHING).get("reason") == "Infeasible"),
     )
     return _rounded(_with_defaults(resources, limits_too=limits_too) if resources.has_own else resources)
 
@@ -356,12 +358,6 @@ def _rounded(pod: PodResources) -> PodResources:
         limits=rounded(pod.limits),
         requests=rounded(pod.requests),
     )
-
-
-def _is_infeasible(pod: ApiObject) -> bool:
-    """True if a resize of the Pod is infeasible (`IsPodResizeInfeasible`)."""
-    pending = (c for c in _objects(pod, "status", "conditions") if c.get("type") == "PodResizePending")
-    return bool(next(iter(pending), NOTHING).get("reason") == "Infeasible")
 
 
 def _objects(obj: ApiObject, *path: str) -> Iterable[ApiObject]:

@@ -275,7 +275,11 @@ def _use_of(subject: ReviewedObject, context: Context) -> _Use | None:
     if not context.options.allowed_classes:
         return None
     if group_kind(subject.object) == registry.NAMESPACE:
-        return _default_of(subject)
+        path = ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
+        given, namespace = text_at(subject.object, *path), subject.ref.name
+        if not given or namespace in WITHOUT_DEFAULT_CLASS:
+            return None
+        return _Use(given, namespace, path, had=given == text_at(subject.old or NOTHING, *path))
     template = context.template(subject)
     if template is None:
         return None
@@ -284,15 +288,6 @@ def _use_of(subject: ReviewedObject, context: Context) -> _Use | None:
         old = pod_template_of(subject.old, context.options.pod_template_paths)
     had = old is not None and class_or_default(old, subject.effective_namespace, context) == name
     return _Use(name, subject.effective_namespace, template.at("priorityClassName"), had)
-
-
-def _default_of(subject: ReviewedObject) -> _Use | None:
-    """The default class of a Namespace; None without one. `had` is true for an unchanged default."""
-    path = ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
-    given, namespace = text_at(subject.object, *path), subject.ref.name
-    if not given or namespace in WITHOUT_DEFAULT_CLASS:
-        return None
-    return _Use(given, namespace, path, had=given == text_at(subject.old or NOTHING, *path))
 
 
 def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> bool | None:

@@ -106,18 +106,15 @@ class _Members:
         for subject in context.change_set.subjects:
             if subject.operation is not Operation.DELETE:
                 with suppress(InvalidObject):
-                    self._add(subject, context)
-
-    def _add(self, subject: ReviewedObject, context: Context) -> None:
-        template = context.template(subject)
-        parts = () if template else parts_of(subject.object, context.options.class_paths)
-        for part in (template,) if template else parts:
-            if name := group_name(part):
-                self.subjects.add(f"{subject.effective_namespace}/{name_of(subject)}")
-                key = subject.effective_namespace, name
-                before = self.found.get(key, 0)
-                pods = _pods_of(subject, part)
-                self.found[key] = None if before is None or pods is None else before + pods
+                    template = context.template(subject)
+                    parts = () if template else parts_of(subject.object, context.options.class_paths)
+                    for part in (template,) if template else parts:
+                        if name := group_name(part):
+                            self.subjects.add(f"{subject.effective_namespace}/{name_of(subject)}")
+                            key = subject.effective_namespace, name
+                            before = self.found.get(key, 0)
+                            pods = _pods_of(subject, part)
+                            self.found[key] = None if before is None or pods is None else before + pods
 
 
 def _pods_of(subject: ReviewedObject, template: PodTemplate) -> int | None:

@@ -280,7 +280,8 @@ class QuotaUse:
         if pod is None:
             return None
         at_start = self.quotas_of(subject.effective_namespace)
-        old, named, coming = None, _in_namespace(subject), Arrivals()
+        metadata = {**(subject.object.get("metadata") or NOTHING), "namespace": subject.effective_namespace}
+        old, named, coming = None, {**subject.object, "metadata": metadata}, Arrivals()
         if template.is_template:
             old = self._stored(subject)
             coming = arrivals(named, template.object, old, context.cluster_to_be)
@@ -349,12 +350,6 @@ def _runs(subject: ReviewedObject) -> bool:
         status.keys() & {"phase", "observedGeneration", "replicas", "active"} if isinstance(status, Mapping) else ()
     )
     return bool(fields or at(subject.object, "metadata", "resourceVersion") or at(subject.object, "spec", "nodeName"))
-
-
-def _in_namespace(subject: ReviewedObject) -> ApiObject:
-    """The object with its namespace filled in."""
-    metadata = {**(subject.object.get("metadata") or NOTHING), "namespace": subject.effective_namespace}
-    return {**subject.object, "metadata": metadata}
 
 
 def pod_of(subject: ReviewedObject, template: PodTemplate, context: Context, class_name: str = "") -> ApiObject | None:

@@ -307,7 +307,10 @@ class Allocator:
         if every is not None:
             return self._with(key, request, every[have], partial(self._devices, key, request, have + 1, 0))
         for place, index in enumerate(self._tried[start:], start):
-            self._step()
+            self._work.charge(2)
+            self._steps -= 1
+            if self._steps < 0:
+                raise NotWorkedOut(f"tries more than {MAX_STEPS} devices on one node")
             if self._in_use(index[2], key[0], request) or not self._fits(key, request, index):
                 continue
             if not self._has_capacity(self._claims[key[0]], request, index):
@@ -315,12 +318,6 @@ class Allocator:
             if self._with(key, request, index, partial(self._devices, key, request, have + 1, place + 1)):
                 return True
         return False
-
-    def _step(self) -> None:
-        self._work.charge(2)
-        self._steps -= 1
-        if self._steps < 0:
-            raise NotWorkedOut(f"tries more than {MAX_STEPS} devices on one node")
 
     def _in_use(self, device: DeviceId, claim_index: int, request: DeviceRequest) -> bool:
         """Report whether a device is in use. Admin access allows devices in use, but no device twice for a claim."""

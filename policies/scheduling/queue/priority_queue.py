@@ -347,22 +347,16 @@ class Nominator:
         new = pod if pod.nominated_node_name == node else replace(pod, nominated_node_name=node)
         nomination = self._by_pod.get(pod.identity)
         if nomination is new or nomination == new:
-            self._move_to_the_end(new)
+            # An unchanged nomination moves to the end of its node's nominations, without a call of `nominate`.
+            pods = self._by_node.get(new.nominated_node_name)
+            if pods is not None:
+                pods[new.identity] = pods.pop(new.identity)
             return
         self.delete(pod)
-        self._keep(new)
-
-    def _move_to_the_end(self, pod: Pod) -> None:
-        """Move an unchanged nomination to the end of its node's nominations. Does not call `nominate`."""
-        pods = self._by_node.get(pod.nominated_node_name)
-        if pods is not None:
-            pods[pod.identity] = pods.pop(pod.identity)
-
-    def _keep(self, pod: Pod) -> None:
-        self._by_pod[pod.identity] = pod
-        if pod.nominated_node_name:
-            self._by_node.setdefault(pod.nominated_node_name, {})[pod.identity] = pod
-            self._nominate(None, pod)
+        self._by_pod[new.identity] = new
+        if new.nominated_node_name:
+            self._by_node.setdefault(new.nominated_node_name, {})[new.identity] = new
+            self._nominate(None, new)
 
     def update(self, old: Pod, new: Pod) -> None:
         """Update the nomination of a changed Pod. A nomination that the API server has not stored yet remains."""
@@ -785,7 +779,13 @@ class PriorityQueue:
             self.unschedulable[info.key] = info
             return False
         if strategy is Strategy.AFTER_BACKOFF and self.backoff.is_pod_backing_off(info):
-            return self._to_backoff(info)
+            # Source: `moveToBackoffQ`.
+            if not self._pass_gates(info):
+                self.unschedulable[info.key] = info
+                return False
+            self.unschedulable.take(info.key)
+            self.backoff.add(info)
+            return True
         return self.to_active(info, event)
 
     def to_active(self, info: Entity, event: ClusterEvent | None = None, *, from_backoff: bool = False) -> bool:
@@ -803,15 +803,6 @@ class PriorityQueue:
         self.active.put(info)
         if event in (UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE) and isinstance(info, QueuedPodInfo):
             self.nominator.add(info.pod)
-        return True
-
-    def _to_backoff(self, info: Entity) -> bool:
-        """Put it into the back-off queue unless gated; return whether it is there. Source: `moveToBackoffQ`."""
-        if not self._pass_gates(info):
-            self.unschedulable[info.key] = info
-            return False
-        self.unschedulable.take(info.key)
-        self.backoff.add(info)
         return True
 
     def _pass_gates(self, info: Entity) -> bool:

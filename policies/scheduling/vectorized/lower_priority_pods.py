@@ -708,7 +708,13 @@ def _narrowed(
     of the number of victims.
     """
     level, top = _lowest_level(rows, nodes, lower)
-    least = _least_victims(rows, level)
+    # [index in `level`]: a lower bound of victims, as if each were the largest Pod of its node.
+    least = np.ones(len(level), np.int64)
+    for row in rows:
+        if row.bounds is not None:
+            lacking = row.present[level] - row.limit[level]
+            largest = np.maximum(row.bounds.largest[level], 1)
+            np.maximum(least, -(-lacking // largest), out=least)
     near = level[least == least.min()]
     nearest = _best(near, victims_on(rows, near, lower), lower, priorities)
     highest, total = nearest.costs[[HIGHEST, TOTAL], 0].tolist()
@@ -740,17 +746,6 @@ def _lowest_level(
     raise AssertionError("with every pod of lower priority gone there was room")
 
 
-def _least_victims(rows: Sequence[Occupancy], nodes: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return [index in `nodes`]: a lower bound of victims, as if each were the largest Pod of its node."""
-    least = np.ones(len(nodes), np.int64)
-    for row in rows:
-        if row.bounds is not None:
-            lacking = row.present[nodes] - row.limit[nodes]
-            largest = np.maximum(row.bounds.largest[nodes], 1)
-            np.maximum(least, -(-lacking // largest), out=least)
-    return least
-
-
 def _without_violations(
     rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods
 ) -> NDArray[np.intp]:
@@ -776,7 +771,10 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
     limits = np.array([row.limit[nodes] for row in rows], np.int64).reshape(used.shape)
     victims = np.zeros((ranks, len(nodes)), np.bool_)
     # The most important pods mostly stay on all nodes: as far as that goes their sums tell.
-    together = _reprieved_everywhere(used, amounts, limits)
+    charge(2 * amounts.size // VECTOR)
+    over = amounts.cumsum(axis=1) > (limits - used)[:, None]
+    by_rank = np.logical_or.reduce(over, axis=(0, 2))
+    together = int(np.argmax(by_rank)) if len(by_rank) else 0
     used += amounts[:, :together].sum(axis=1)
     for rank in range(together, ranks):
         charge(used.size // VECTOR)
@@ -787,14 +785,6 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
     return victims & (lower.kind[:ranks, nodes] > 0)
 
 
-def _reprieved_everywhere(used: NDArray[np.int64], amounts: NDArray[np.int64], limits: NDArray[np.int64]) -> int:
-    """Return how many of the first ranks are reprieved on all nodes."""
-    charge(2 * amounts.size // VECTOR)
-    over = amounts.cumsum(axis=1) > (limits - used)[:, None]
-    by_rank = np.logical_or.reduce(over, axis=(0, 2))
-    return int(np.argmax(by_rank)) if len(by_rank) else 0
-
-
 def _best(
     nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> Found:
@@ -803,7 +793,9 @@ def _best(
         few = _least(_violations_of(nodes, victims, lower))
         nodes, victims = nodes[few], victims[:, few]
     if len(nodes) > _FEW_VICTIMS:
-        priority = _priority(nodes, victims, lower, priorities)
+        # [rank, index in `nodes`]: the priority of the victim, LOWEST for Pods that are reprieved.
+        priority: NDArray[np.int64] = priorities[lower.kind[: len(victims), nodes]]
+        priority[~victims] = LOWEST
         few = _least(priority.max(axis=0))
         few = few[_least(sums_of_priorities(victims[:, few], priority[:, few]))]
         nodes, victims = nodes[few], victims[:, few]
@@ -825,15 +817,6 @@ def _violations_of(nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: L
     """Return [index in `nodes`]: the number of PDB violations."""
     counts: NDArray[np.int64] = (victims & lower.violates[: len(victims), nodes]).sum(axis=0)
     return counts
-
-
-def _priority(
-    nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return [rank, index in `nodes`]: the priority of the victim, LOWEST for Pods that are reprieved."""
-    priority: NDArray[np.int64] = priorities[lower.kind[: len(victims), nodes]]
-    priority[~victims] = LOWEST
-    return priority
 
 
 def _least(cost: NDArray[np.int64]) -> NDArray[np.intp]:

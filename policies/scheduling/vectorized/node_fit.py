@@ -71,7 +71,10 @@ class Nominations:
             return
         shards = table.shards if isinstance(table, FrozenTable) else (table,)
         if snapshot.rows is not self._nodes or len(shards) != len(self._shards):
-            self._forget(snapshot)
+            self._nodes, self._count = snapshot.rows, len(snapshot.node_infos)
+            self.version += 1
+            self._pods, self._by_node, self._by_pod, self._sums = {}, {}, {}, {}
+            self._columns, self._free = np.zeros((3, 0), np.int64), []
             self._shards = [{}] * len(shards)
         self._table = None
         for number, new in enumerate(shards):
@@ -79,12 +82,6 @@ class Nominations:
                 self._change(snapshot, self._shards[number], new)
                 self._shards[number] = new
         self._table = table
-
-    def _forget(self, snapshot: Snapshot) -> None:
-        self._nodes, self._count = snapshot.rows, len(snapshot.node_infos)
-        self.version += 1
-        self._pods, self._by_node, self._by_pod, self._sums = {}, {}, {}, {}
-        self._columns, self._free = np.zeros((3, 0), np.int64), []
 
     def _change(
         self, snapshot: Snapshot, old: Mapping[str, tuple[Pod, ...]], new: Mapping[str, tuple[Pod, ...]]
@@ -124,21 +121,18 @@ class Nominations:
             return
         here: list[tuple[str, Nominated, int]] = []
         for pod in snapshot.nominated_pods(name):
-            nominated, index = Nominated(row, self._kinds.number(pod), pod.effective_priority), self._free_index()
+            if not self._free:
+                size = self._columns.shape[1]
+                more = max(size, 64)
+                self._columns = np.pad(self._columns, ((0, 0), (0, more)), constant_values=_FREE)
+                self._free += range(size, size + more)
+            nominated, index = Nominated(row, self._kinds.number(pod), pod.effective_priority), self._free.pop()
             self._by_pod[pod.identity] = nominated
             here.append((pod.identity, nominated, index))
             self._columns[:, index] = nominated
             self._add(nominated, 1)
         if here:
             self._by_node[name] = here
-
-    def _free_index(self) -> int:
-        if not self._free:
-            size = self._columns.shape[1]
-            more = max(size, 64)
-            self._columns = np.pad(self._columns, ((0, 0), (0, more)), constant_values=_FREE)
-            self._free += range(size, size + more)
-        return self._free.pop()
 
     def _add(self, nominated: Nominated, sign: int) -> None:
         amounts = dict[str, int]()

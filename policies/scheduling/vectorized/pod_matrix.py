@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node_selector import NodeAffinity, NodeSelector
     from forewarn.policies.objects.pod import Pod, PodSpec
     from forewarn.policies.objects.storage import CSINode
-    from forewarn.policies.objects.volumes import Disk, Volume
+    from forewarn.policies.objects.volumes import Disk
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.framework import StaticFilter
     from forewarn.policies.scheduling.node_info import NodeInfo
@@ -453,22 +453,20 @@ class Users:
             volumes = () if pod is None else pod.spec.volumes
             work.charge(1 + len(volumes))
             if volumes:
-                self._learn(self._known, volumes)
+                kind = self._known
+                ephemeral, faulty = False, False
+                for volume in volumes:
+                    if volume.claim_name is not None:
+                        self._claims.setdefault(volume.claim_name, []).append(kind)
+                    if volume.disk:
+                        self._disks.setdefault((volume.disk.kind, volume.disk.id), []).append((kind, volume.disk))
+                    ephemeral = ephemeral or volume.ephemeral
+                    faulty = faulty or volume.claim_name == "" or bool(volume.migrated and not volume.migrated.handle)
+                if ephemeral:
+                    self.ephemeral.append(kind)
+                if faulty:
+                    self.faulty.append(kind)
             self._known += 1
-
-    def _learn(self, kind: int, volumes: Sequence[Volume]) -> None:
-        ephemeral, faulty = False, False
-        for volume in volumes:
-            if volume.claim_name is not None:
-                self._claims.setdefault(volume.claim_name, []).append(kind)
-            if volume.disk:
-                self._disks.setdefault((volume.disk.kind, volume.disk.id), []).append((kind, volume.disk))
-            ephemeral = ephemeral or volume.ephemeral
-            faulty = faulty or volume.claim_name == "" or bool(volume.migrated and not volume.migrated.handle)
-        if ephemeral:
-            self.ephemeral.append(kind)
-        if faulty:
-            self.faulty.append(kind)
 
     def of_claims(self, matrix: PodMatrix, names: Iterable[str]) -> NDArray[np.int64]:
         """Return [class]: the number of volumes of a Pod with claims of these names, in any namespace.
@@ -859,7 +857,15 @@ class PodMatrix:
             was_known = key in self.matches
             per_kind = self.cached(key, keep, of, scope)
             charge(self.kind.size // VECTOR)
-            here = self._summed(self.kind, per_kind)
+            kind = self.kind
+            here: NDArray[np.int64]
+            counted = np.flatnonzero(per_kind)
+            if len(counted) == 1:  # as of the Pods of one workload: twenty times as fast as reading each Pod's number
+                number = int(counted[0])
+                narrow = np.int8 if len(kind) <= np.iinfo(np.int8).max else np.int64
+                here = (kind == number).sum(axis=0, dtype=narrow).astype(np.int64) * per_kind[number]
+            else:
+                here = per_kind[kind].sum(axis=0)
             if not was_known:
                 del self.matches[key]  # only the sums are read again
             if not here.any():
@@ -893,19 +899,6 @@ class PodMatrix:
         if nodes is not None:
             nodes[row] = nodes.get(row, 0) + number
         return matched
-
-    @staticmethod
-    def _summed(kind: NDArray[np.int32], per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [node]: the sum of `per_kind` ([class]) over its Pods. `kind`: [position, node], class of each Pod."""
-        totals: NDArray[np.int64]
-        counted = np.flatnonzero(per_kind)
-        if len(counted) == 1:  # as of the pods of one workload: twenty times as fast as looking up each pod's number
-            number = int(counted[0])
-            narrow = np.int8 if len(kind) <= np.iinfo(np.int8).max else np.int64
-            totals = (kind == number).sum(axis=0, dtype=narrow).astype(np.int64) * per_kind[number]
-        else:
-            totals = per_kind[kind].sum(axis=0)
-        return totals
 
     def scores(self, key: Hashable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return ([node], cached scores; [node], the serials of the scored states, -1 for none), to be updated.
