@@ -165,12 +165,7 @@ def on_no_node(prediction: Prediction) -> str:
 
 
 def _why(
-    prediction: Prediction,
-    node_name: str,
-    status: Status,
-    blocking: BlockingPods,
-    *,
-    emptied: bool,
+    prediction: Prediction, node_name: str, status: Status, blocking: BlockingPods, *, emptied: bool
 ) -> tuple[str, str]:
     """Return the reason why preemption does not help on a node, and an example of a blocking Pod ("" without one).
 

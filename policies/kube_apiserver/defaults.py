@@ -96,10 +96,7 @@ def _merged(container: ApiObject, default_requests: ApiObject, default_limits: A
     """Return a container with default resources; its limits are its default requests (`mergeContainerResources`)."""
     resources = mapping(container, "resources")
     limits, requests = mapping(resources, "limits"), mapping(resources, "requests")
-    filled = {
-        "limits": {**default_limits, **limits},
-        "requests": {**default_requests, **limits, **requests},
-    }
+    filled = {"limits": {**default_limits, **limits}, "requests": {**default_requests, **limits, **requests}}
     return {**container, "resources": {**resources, **{key: value for key, value in filled.items() if value}}}
 
 

@@ -7,11 +7,7 @@ from typing import Final
 
 from forewarn.policies.findings import Action, Problem, Severity, cut
 from forewarn.policies.objects.fields import moment_of, text_at
-from forewarn.policies.objects.namespace import (
-    DEFAULT_CLASS_ANNOTATION,
-    EXEMPT_UNTIL_ANNOTATION,
-    not_honoured,
-)
+from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION, not_honoured
 from forewarn.policies.objects.reviewed_object import ReviewedObject, User
 from forewarn.policies.rules.support.context import Context, Target, rule
 from forewarn.policies.rules.support.details import UnknownClass

@@ -53,13 +53,7 @@ _Number = TypeVar("_Number", int, "NDArray[np.int64]")
 
 
 def importance(
-    priority: _Number,
-    start: _Number,
-    place: _Number,
-    group: int = 0,
-    *,
-    now: int = NOW,
-    in_order: bool = True,
+    priority: _Number, start: _Number, place: _Number, group: int = 0, *, now: int = NOW, in_order: bool = True
 ) -> tuple[_Number | int, ...]:
     """Return the sort keys of one potential victim, or as arrays of many Pods, the most important first.
 

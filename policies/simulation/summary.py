@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 NO_CLASS: Final = "none"
 _MAX_LINES: Final = 60
-_NODE_EVENTS: Final = {
-    "nodeAdded": "node {} added",
-    "nodeUpdated": "node {} updated",
-    "nodeRemoved": "node {} removed",
-}
+_NODE_EVENTS: Final = {"nodeAdded": "node {} added", "nodeUpdated": "node {} updated", "nodeRemoved": "node {} removed"}
 _EVENT_TEXTS: Final = {"jobFailed": "Job failed: {}", "refused": "a ResourceQuota rejects a Pod of {}"}
 
 

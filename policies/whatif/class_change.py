@@ -15,15 +15,7 @@ from forewarn.policies.findings import ObjectRef, cut, described, plural, quote
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, ROLLED_OUT
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
 from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
-from forewarn.policies.objects.fields import (
-    NOTHING,
-    InvalidInput,
-    InvalidObject,
-    group_kind,
-    mapping,
-    ref_of,
-    text,
-)
+from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, mapping, ref_of, text
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES, PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.names import suggested

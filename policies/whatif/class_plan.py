@@ -416,10 +416,7 @@ class Plan(NamedTuple):
 
 
 def plan(
-    cluster: ClusterSnapshot,
-    world: World,
-    change: Wanted,
-    progress: Callable[[float, int], object] | None = None,
+    cluster: ClusterSnapshot, world: World, change: Wanted, progress: Callable[[float, int], object] | None = None
 ) -> Plan:
     """Return the simulated steps of a change, in the better of two orders: complete, if possible, and with fewer
     preempted Pods.

@@ -383,11 +383,7 @@ def _wanted(job: WorkloadState) -> int:
 
 
 def _compared(
-    simulation: Simulation,
-    question: Question,
-    start: _Start,
-    after: Mapping[tuple[str, str], Count],
-    summary: Summary,
+    simulation: Simulation, question: Question, start: _Start, after: Mapping[tuple[str, str], Count], summary: Summary
 ) -> list[WorkloadCount]:
     """Return the workloads that differ, fail or have Pending Pods: those that miss Pods first, by priority."""
     messages = {waiting.group: waiting.message for waiting in summary.waiting}

@@ -553,12 +553,7 @@ def _numbered(pod: Pod) -> Iterator[Pod]:
 
 
 def _by_class(
-    cluster: ClusterSnapshot,
-    pod: Pod,
-    without: Count,
-    quota_for: Callable[[str], Quota | None],
-    *,
-    as_group: bool,
+    cluster: ClusterSnapshot, pod: Pod, without: Count, quota_for: Callable[[str], Quota | None], *, as_group: bool
 ) -> list[OfClass]:
     """Return the result for the Pod's own class and each class recommended for use, lowest priority first.
 
@@ -570,10 +565,7 @@ def _by_class(
     for rows in sorted(classes, key=lambda c: (c.value, c.name)):
         never = rows.preemption_policy == PREEMPT_NEVER
         ranked = replace(
-            pod,
-            priority=rows.value,
-            priority_class_name=rows.name,
-            preemption_policy=rows.preemption_policy,
+            pod, priority=rows.value, priority_class_name=rows.name, preemption_policy=rows.preemption_policy
         )
         if (rows.value, never) not in counts:
             counts[rows.value, never] = _with_preemption(cluster.scheduling, ranked, without, as_group=as_group)

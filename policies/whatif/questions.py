@@ -42,11 +42,7 @@ _RESTARTED: Final[dict[tuple[str, ...], str]] = {
     ("daemonset", "daemonsets", "ds"): "apps/DaemonSet",
 }
 """The kinds that `kubectl rollout restart` accepts, by name."""
-_CLASSED: Final[dict[tuple[str, ...], str]] = {
-    **_RESTARTED,
-    **_KINDS,
-    ("cronjob", "cronjobs", "cj"): "batch/CronJob",
-}
+_CLASSED: Final[dict[tuple[str, ...], str]] = {**_RESTARTED, **_KINDS, ("cronjob", "cronjobs", "cj"): "batch/CronJob"}
 """The kinds whose template can name another PriorityClass, by name. The template of a Job is immutable."""
 _INSTEAD: Final = {
     "job": "pass its manifest to forewarn whatif delete -f, or each of its Pods to forewarn whatif resize",

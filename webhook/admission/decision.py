@@ -218,10 +218,7 @@ _UNASKED: Final = {
     Action.DENY: "Allowed: the API server did not confirm this",
     Action.WARN: "Not confirmed by the API server",
 }
-_STALE_LISTS: Final = {
-    Action.DENY: "Allowed: the cluster state is stale",
-    Action.WARN: "The cluster state is stale",
-}
+_STALE_LISTS: Final = {Action.DENY: "Allowed: the cluster state is stale", Action.WARN: "The cluster state is stale"}
 
 
 def unproven(finding: Finding) -> Finding:

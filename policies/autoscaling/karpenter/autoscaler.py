@@ -255,11 +255,7 @@ def _arrival(claim: NewNodeClaim) -> Arrival:
         if key not in label.WELL_KNOWN and not r.complement and r.values
     }
     of_type = {key: min(r.values) for key, r in instance_type.requirements.items() if len(r.values) == 1}
-    where = {
-        label.NODE_POOL: claim.pool.name,
-        label.ZONE: offering.zone,
-        label.CAPACITY_TYPE: offering.capacity_type,
-    }
+    where = {label.NODE_POOL: claim.pool.name, label.ZONE: offering.zone, label.CAPACITY_TYPE: offering.capacity_type}
     status = {"capacity": texts(instance_type.capacity), "allocatable": texts(instance_type.allocatable)}
     taints = [{"key": t.key, "value": t.value, "effect": t.effect} for t in claim.pool.taints]
     node = {"metadata": {"labels": own | of_type | where}, "spec": {"taints": taints}, "status": status}

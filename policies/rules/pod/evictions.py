@@ -329,10 +329,7 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
 
     action = disruption_action(job)
     if action == "FailJob":
-        return (
-            "eviction or preemption of one Pod fails the Job: a podFailurePolicy rule matches",
-            "podFailurePolicy",
-        )
+        return ("eviction or preemption of one Pod fails the Job: a podFailurePolicy rule matches", "podFailurePolicy")
     if action == "Ignore":
         return None
     limit, at_once = backoff_limit(job), wanted_active(job, 0, 0)

@@ -255,10 +255,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
 
 def _cached_scores(
-    matrix: PodMatrix,
-    key: Hashable,
-    rows: NDArray[np.intp],
-    score: Callable[[NDArray[np.intp]], NDArray[np.int64]],
+    matrix: PodMatrix, key: Hashable, rows: NDArray[np.intp], score: Callable[[NDArray[np.intp]], NDArray[np.int64]]
 ) -> NDArray[np.int64]:
     """Return [index in `rows`]: the scores of nodes, given as row numbers; cached, and updated when nodes change.
 

@@ -252,11 +252,7 @@ class NodeTables:
         return None if cached is None else cached.values
 
     def add_static(
-        self,
-        key: tuple[Hashable, Hashable],
-        spec: PodSpec,
-        filters: Sequence[StaticFilter],
-        passing: NDArray[np.bool_],
+        self, key: tuple[Hashable, Hashable], spec: PodSpec, filters: Sequence[StaticFilter], passing: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Cache the result of static filters, unless the spec is large, and update it when nodes change."""
 
