@@ -17,7 +17,7 @@ from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.priority_class import OWN_CLASSES, POLICIES, PREEMPT_NEVER, SYSTEM_CLASSES, SYSTEM_NAMES
 from forewarn.policies.objects.workload import PodTemplate, is_fragment, pod_template_of
 from forewarn.policies.rules.support.allowed_classes import entries_of, is_allowed
-from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
+from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.rules.support.details import UnknownClass
 from forewarn.policies.rules.support.names import (
     Names,
@@ -51,13 +51,7 @@ _REJECTED: Final = {registry.POD: "the Pod", registry.POD_GROUP: "the PodGroup",
 
 
 @rule(
-    *POD_OR_TEMPLATE,
-    Target.PART,
-    Target.UNRENDERED,
-    severity=Severity.ERROR,
-    action=Action.DENY,
-    depends_on=("classes",),
-    objects=NAMING,
+    *POD_SPECS, Target.UNRENDERED, severity=Severity.ERROR, action=Action.DENY, depends_on=("classes",), objects=NAMING
 )
 def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template names a PriorityClass that does not exist.
@@ -214,8 +208,7 @@ class _Use(NamedTuple):
 
 
 @rule(
-    *POD_OR_TEMPLATE,
-    Target.PART,
+    *POD_SPECS,
     Target.NAMESPACE,
     severity=Severity.ERROR,
     action=Action.DENY,
@@ -295,7 +288,7 @@ def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> boo
     return is_allowed(subject, use.name, use.namespace, context, had=use.had)
 
 
-@rule(*POD_OR_TEMPLATE, Target.PART, severity=Severity.WARNING, action=Action.WARN, objects=NAMING)
+@rule(*POD_SPECS, severity=Severity.WARNING, action=Action.WARN, objects=NAMING)
 def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod uses a PriorityClass that forewarn installs for its own Pods.
 
@@ -335,7 +328,7 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
 _NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-@rule(*POD_OR_TEMPLATE, Target.PART, severity=Severity.NOTE, action=Action.WARN, reads_parts=True, objects=NAMING)
+@rule(*POD_SPECS, severity=Severity.NOTE, action=Action.WARN, reads_parts=True, objects=NAMING)
 def system_class_outside_kube_system(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod outside kube-system uses a system class.
 
@@ -597,14 +590,7 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
             yield Problem(message, template.at("priorityClassName"), f"use {permitted}")
 
 
-@rule(
-    *POD_OR_TEMPLATE,
-    Target.PART,
-    severity=Severity.ERROR,
-    action=Action.DENY,
-    depends_on=("classes",),
-    reads_parts=True,
-)
+@rule(*POD_SPECS, severity=Severity.ERROR, action=Action.DENY, depends_on=("classes",), reads_parts=True)
 def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """`spec.priority` differs from the priority that kube-apiserver computes.
 
@@ -647,14 +633,7 @@ def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Pro
 _LONGEST_POLICY: Final = 40
 
 
-@rule(
-    *POD_OR_TEMPLATE,
-    Target.PART,
-    severity=Severity.ERROR,
-    action=Action.DENY,
-    depends_on=("classes",),
-    reads_parts=True,
-)
+@rule(*POD_SPECS, severity=Severity.ERROR, action=Action.DENY, depends_on=("classes",), reads_parts=True)
 def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """`spec.preemptionPolicy` differs from the policy of the Pod's class.
 
@@ -839,7 +818,7 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
         )
 
 
-@rule(*POD_OR_TEMPLATE, Target.PART, Target.UNRENDERED, severity=Severity.NOTE, objects=NAMING)
+@rule(*POD_SPECS, Target.UNRENDERED, severity=Severity.NOTE, objects=NAMING)
 def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """forewarn cannot check whether a PriorityClass exists.
 

@@ -9,7 +9,7 @@ from forewarn.policies.findings import Problem, Severity, Text, cut, plural, quo
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, DISRUPTION_BUDGET, JOB, JOB_TEMPLATE, STATEFUL_SET
 from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, int32, text
-from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
+from forewarn.policies.rules.support.context import POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
 from forewarn.policies.rules.support.rule_text import naming, selected, workloads_in
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
@@ -23,7 +23,7 @@ _BUDGETS: Final = {Target.OTHER: "PodDisruptionBudgets"}
 _SELECT_PODS: Final = "set selector.matchLabels to labels of the workload's Pods"
 
 
-@rule(*POD_OR_TEMPLATE, Target.PART, Target.OTHER, severity=Severity.WARNING, reads_parts=True, objects=_BUDGETS)
+@rule(*POD_SPECS, Target.OTHER, severity=Severity.WARNING, reads_parts=True, objects=_BUDGETS)
 def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A label selector of a PodDisruptionBudget or a topology spread constraint is empty or absent.
 

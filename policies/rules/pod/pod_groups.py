@@ -16,7 +16,7 @@ from forewarn.policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIO
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.objects.workload import PodTemplate, parts_of
 from forewarn.policies.releases.minors import NEWEST
-from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, Context, Target, rule
+from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Target, rule
 from forewarn.policies.rules.support.rule_text import (
     MAX_CHARACTERS,
     class_name,
@@ -273,7 +273,7 @@ def _semantics(context: Context) -> Semantics:
     return Semantics(context.minor or NEWEST, context.options.gates)
 
 
-@rule(*POD_OR_TEMPLATE, Target.PART, severity=Severity.NOTE, depends_on=("podgroups",))
+@rule(*POD_SPECS, severity=Severity.NOTE, depends_on=("podgroups",))
 def pod_group_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template names a PodGroup that does not exist.
 
@@ -363,7 +363,7 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
         )
 
 
-@rule(*POD_OR_TEMPLATE, Target.PART, severity=Severity.ERROR, action=Action.WARN, depends_on=("classes", "podgroups"))
+@rule(*POD_SPECS, severity=Severity.ERROR, action=Action.WARN, depends_on=("classes", "podgroups"))
 def pod_group_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of a Pod differs from the priority of its PodGroup.
 

@@ -55,6 +55,7 @@ class Target(StrEnum):
 
 POD_OR_TEMPLATE: Final = (Target.POD, Target.TEMPLATE)
 """The objects that create Pods."""
+POD_SPECS: Final = (*POD_OR_TEMPLATE, Target.PART)
 
 
 class Phase(Enum):

@@ -14,14 +14,13 @@ from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, class
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import INT32, ApiObject, InvalidObject, mapping, text_at
 from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.objects.workload import PodTemplate, Workload, pod_template_of
 from forewarn.policies.rules.support.context import Context, Phase, Target
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.objects.workload import PodTemplate, Workload
 
 
 def name_of(subject: ReviewedObject) -> str:
