@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cluster.admission import admitted_group, counted_by_requests
-from forewarn.policies.cluster.cache import SCHEDULER_TABLES, VIEWS, decoded, key_of
+from forewarn.policies.cluster.cache import SCHEDULER_TABLES, VIEWS, ClusterSnapshot, Key, decoded, key_of
 from forewarn.policies.controllers.disruption import pdb_status
 from forewarn.policies.controllers.persistent_volume import Bind, Provision, sync_unbound_claim
 from forewarn.policies.controllers.resource_quota import recalculated
 from forewarn.policies.controllers.templates import admitted_claim
+from forewarn.policies.controllers.view import Key as WorkloadKey
 from forewarn.policies.controllers.view import PodState, Tally, WorkloadState
 from forewarn.policies.kinds import registry
 from forewarn.policies.metering import charge
@@ -24,8 +25,6 @@ from forewarn.policies.objects.storage import PersistentVolumeClaim, default_sto
 from forewarn.policies.scheduling.caveats import lists_storage
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot, Key
-    from forewarn.policies.controllers.view import Key as WorkloadKey
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.controllers.view import DeletePod, PodState
-from forewarn.policies.objects.devices import DeviceId
+from forewarn.policies.objects.devices import AllocatedDevice, DeviceId, DeviceTaintRule, ResourceClaim, ResourceSlice
 from forewarn.policies.objects.node import NO_EXECUTE, Taint, Toleration
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.devices import AllocatedDevice, DeviceTaintRule, ResourceClaim, ResourceSlice
     from forewarn.policies.objects.pod import Pod
 
 

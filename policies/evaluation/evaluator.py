@@ -15,7 +15,7 @@ from forewarn.policies.findings import INCOMPLETE, NO_OBJECT, Action, Finding, P
 from forewarn.policies.kinds import registry
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import MAX_WORK, CutShort, TooLarge, metered, never
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.objects.workload import parts_of
 from forewarn.policies.rules import RULES
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from forewarn.policies.config.model import Config
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.kinds.class_paths import ClassPath
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.namespace import Namespace
 
 

@@ -11,7 +11,7 @@ from forewarn.policies.findings import cut, listed, plural
 from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.node import HOSTNAME, REGION, ZONE, untolerated_taint
-from forewarn.policies.objects.pod import AffinityTerm, merge_namespaces
+from forewarn.policies.objects.pod import AffinityTerm, Pod, merge_namespaces
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from forewarn.policies.scheduling.framework import Code, Status
@@ -32,7 +32,6 @@ from forewarn.policies.scheduling.reasons import TOO_SMALL, Reason, as_reason, i
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.schedule_one import Prediction
 

@@ -31,14 +31,13 @@ from forewarn.policies.kube_apiserver.validation.resources import (
 )
 from forewarn.policies.metering import FEW, charge, each
 from forewarn.policies.objects.fields import ApiObject, at, int32, text, timestamp
-from forewarn.policies.objects.resource_list import add, exceeded, mask, subtract_to_zero, without_zeros
+from forewarn.policies.objects.resource_list import ResourceList, add, exceeded, mask, subtract_to_zero, without_zeros
 from forewarn.policies.objects.resource_list import text as amounts_text
 from forewarn.policies.options import LimitedResource, ScopeSelector
 from forewarn.policies.quantity import Quantity, parse_quantity
 
 if TYPE_CHECKING:
     from forewarn.policies.kube_apiserver.validation.resources import PodResources
-    from forewarn.policies.objects.resource_list import ResourceList
     from forewarn.policies.objects.resource_quota import ResourceQuota
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.objects.pod import TOPOLOGY_LABELS, Pod
-from forewarn.policies.scheduling.framework import foreign_at
+from forewarn.policies.scheduling.framework import Framework, foreign_at
 from forewarn.policies.scheduling.responsible import extender_decisions, framework_of, not_predicted
 from forewarn.policies.scheduling.snapshot import BASE_RESOURCES, NotValid, Snapshot, charged_pdbs, may_be_violated
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import CACHE_SIZE, lower_priority_pods_of
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-    from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, NodeFit, Skew
     from forewarn.policies.selectors import LabelSelector

@@ -47,7 +47,7 @@ from forewarn.policies.scheduling.preemption import (
     costs_of_candidates,
     pod_eligible_to_preempt_others,
 )
-from forewarn.policies.scheduling.snapshot import NotValid
+from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import (
     Candidates,
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender, SchedulerConfiguration
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.snapshot import Snapshot
 
 __all__ = ["NO_PREEMPTION", "Prediction"]
 

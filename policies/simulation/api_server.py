@@ -23,7 +23,7 @@ from forewarn.policies.kube_apiserver.quota import RemainingQuota, RepeatedPods
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, mapping
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.clock import Origin
+from forewarn.policies.simulation.clock import Clock, Latencies, Origin, Steps, Timeline
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.releases.semantics import Semantics
-    from forewarn.policies.simulation.clock import Clock, Latencies, Steps, Timeline
 
 
 class WorkloadIndex:

@@ -59,14 +59,12 @@ from forewarn.policies.objects.storage import PersistentVolume, PersistentVolume
 from forewarn.policies.objects.volumes import driver_of_provisioner
 from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, IMMEDIATE_VOLUMES
 from forewarn.policies.selectors import Requirement
-from forewarn.policies.simulation.api_server import ApiServer, Change, PodKey, claims_of
-from forewarn.policies.simulation.clock import BY_WORKLOAD
+from forewarn.policies.simulation.api_server import ApiServer, Change, ControllerView, PodKey, claims_of
+from forewarn.policies.simulation.clock import BY_WORKLOAD, Clock, Latencies, Steps
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Action, Key, PodState
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-    from forewarn.policies.simulation.api_server import ControllerView
-    from forewarn.policies.simulation.clock import Clock, Latencies, Steps
 
 
 _BACK_OFF: Final = (0.005, 1000.0)

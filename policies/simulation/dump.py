@@ -8,15 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 from forewarn.policies.cluster.admission import admitted, admitted_group
-from forewarn.policies.cluster.cache import key_of
+from forewarn.policies.cluster.cache import ClusterSnapshot, Key, key_of
 from forewarn.policies.controllers.job import stored_status
 from forewarn.policies.controllers.own_pods import Recreator, again
 from forewarn.policies.controllers.replica_set import POD_DELETION_COST, deletion_cost
 from forewarn.policies.controllers.templates import template_hash, template_of
+from forewarn.policies.controllers.view import Key as WorkloadKey
 from forewarn.policies.controllers.view import PodState, WorkloadState, controller_of
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import (
@@ -34,10 +35,6 @@ from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 from forewarn.policies.simulation.scenario import Arrival, World, labelled_with_host, read_workload
 from forewarn.policies.simulation.scheduler import unmodelled_pending
-
-if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot, Key
-    from forewarn.policies.controllers.view import Key as WorkloadKey
 
 _ADOPTING: Final = (REPLICA_SET, "apps/StatefulSet", "apps/DaemonSet")
 

@@ -13,12 +13,11 @@ from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group
 from forewarn.policies.objects.node import HOSTNAME, Node
 from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.pod_group import PodGroup
-from forewarn.policies.simulation.api_server import EPOCH, ApiServer
+from forewarn.policies.simulation.api_server import EPOCH, ApiServer, ControllerView
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-    from forewarn.policies.simulation.api_server import ControllerView
     from forewarn.policies.simulation.clock import Clock, Latencies
     from forewarn.policies.simulation.controller_manager import ControllerManager
 

@@ -35,7 +35,7 @@ from forewarn.policies.scheduling.responsible import (
     without_gang_scheduling,
 )
 from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION, Prediction
-from forewarn.policies.scheduling.snapshot import NotValid
+from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized_cycle import (
     Cycle,
     found_in_order,
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.releases.profiles import Profile
     from forewarn.policies.scheduling.preemption import Candidate
-    from forewarn.policies.scheduling.snapshot import Snapshot
 
 Key = tuple[str, str]
 """(namespace, name) of a PodGroup."""

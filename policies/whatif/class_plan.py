@@ -23,7 +23,7 @@ from forewarn.policies.objects.fields import ApiObject, InvalidInput, at, group_
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.predictions import restarted
-from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.scenario import Arrival, World
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Summary, summarize
 from forewarn.policies.whatif.answer import Preemption, PreemptionPod
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import Key, PodState
     from forewarn.policies.simulation.clock import Steps
-    from forewarn.policies.simulation.scenario import World
 
 
 class Wanted(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
-from forewarn.policies.cluster.cache import Result, head_of
+from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.findings import described, listed
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
@@ -14,7 +14,6 @@ from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
 
 

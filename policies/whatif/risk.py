@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.cluster.cache import Result, head_of
+from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.findings import described, listed, plural
 from forewarn.policies.kinds.registry import NODE
 from forewarn.policies.kubelet.pods import is_critical_pod
@@ -32,7 +32,6 @@ from forewarn.policies.whatif.questions import Question, nodes_lost, zone_lost
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents.findings import ReportChange
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod

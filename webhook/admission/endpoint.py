@@ -28,7 +28,7 @@ from forewarn.policies.documents import Hidden, in_json, to_dict
 from forewarn.policies.findings import Action, Finding, Severity, Text, cut, one_line
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import at
-from forewarn.webhook.accuracy import Outcome
+from forewarn.webhook.accuracy import Expectation, Outcome
 from forewarn.webhook.admission import impact_annotation, prediction_access, replies
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.admitted_pods import Admitted, AdmittedPods, Arriving, key_of_object
@@ -70,7 +70,6 @@ from forewarn.webhook.metrics import KINDS, OTHER, Metrics
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.priority_class import PriorityClass
-    from forewarn.webhook.accuracy import Expectation
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.global_default import DefaultCandidate, Reserve
     from forewarn.webhook.admission.prediction_access import Confirm, Predictors

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
-from forewarn.policies.objects.pod import AffinityTerm, WeightedAffinityTerm, merge_namespaces
+from forewarn.policies.objects.pod import AffinityTerm, Pod, WeightedAffinityTerm, merge_namespaces
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
@@ -31,7 +31,6 @@ from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMat
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.arguments import InterPodAffinityArgs
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, NodeFit, Present, Rejections

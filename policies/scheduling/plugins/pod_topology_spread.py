@@ -12,7 +12,7 @@ import numpy as np
 from forewarn.policies.metering import VECTOR, charge, each, meter
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.node import HOSTNAME, ZONE, Node
-from forewarn.policies.objects.pod import TopologySpreadConstraint
+from forewarn.policies.objects.pod import Pod, TopologySpreadConstraint
 from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING, PodTopologySpreadArgs
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
@@ -42,7 +42,6 @@ from forewarn.policies.selectors import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix, Topology
