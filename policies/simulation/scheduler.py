@@ -419,7 +419,9 @@ class Scheduler:
         elif old is None:
             self._pod_added(new.pod)
         elif old.pod.node_name:
-            self._bound_pod_changed(old.pod, new.pod)
+            self.cache.add_pod(new.pod)
+            for event in registrations.pod_scheduling_properties_change(new.pod, old.pod):
+                self._move(event, old.pod, new.pod)
         elif new.pod.node_name:
             self.cache.add_pod(new.pod)
             self._move(registrations.ASSIGNED_POD_ADD, None, new.pod)
@@ -470,11 +472,6 @@ class Scheduler:
     def _claims_changed(self, changes: Iterable[ClaimUpdate]) -> None:
         for old, new in changes:
             self._move(registrations.RESOURCE_CLAIM_UPDATE, old, new)
-
-    def _bound_pod_changed(self, old: Pod, new: Pod) -> None:
-        self.cache.add_pod(new)
-        for event in registrations.pod_scheduling_properties_change(new, old):
-            self._move(event, old, new)
 
     def _waiting_pod_changed(self, old: Pod, new: Pod) -> None:
         """Handle the change of a Pod without a node. Source: upstream `updatePodInSchedulingQueue`."""

@@ -176,7 +176,10 @@ class Removals:
         cordoned = settings.cordons or node.unschedulable
         api.put_node(replace(node, unschedulable=cordoned, taints=(*node.taints, TO_BE_DELETED)))
         yield settings.delay_after_taint
-        pods, problem = self._pods_to_move(name)
+        scene = self._scene(without_expendable(self._simulation.cache.snapshot(), self._cutoff), {})
+        moving, problem = pods_to_move(scene, settings, name, api.seconds)
+        stored = (api.pods.get((pod.namespace, pod.name)) for pod in moving)
+        pods = [state for state in stored if state is not None and state.pod.node_name == name]
         if pods and not problem:
             evictions = _drains(self._simulation, settings, pods, f"scale-down of {name}")
             problem = (yield from evictions) if drains else "new Pods on the node"
@@ -197,14 +200,6 @@ class Removals:
         self._failed.pop(name, None)
         group, now = self._own.get(name) or self._added[name], self._simulation.clock.now
         self._removed.append(RemovedNode(name, group, now, len(pods), self._expendable_on(name)))
-
-    def _pods_to_move(self, name: str) -> tuple[Sequence[PodState], str]:
-        """The Pods that have to leave a node, and why it stays, or ""."""
-        api = self._simulation.api
-        scene = self._scene(without_expendable(self._simulation.cache.snapshot(), self._cutoff), {})
-        pods, problem = pods_to_move(scene, self._settings, name, api.seconds)
-        stored = (api.pods.get((pod.namespace, pod.name)) for pod in pods)
-        return [state for state in stored if state is not None and state.pod.node_name == name], problem
 
     def _expendable_on(self, name: str) -> int:
         states = self._simulation.api.by_node.get(name, {}).values()

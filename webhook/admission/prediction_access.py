@@ -428,7 +428,9 @@ class PredictionBudget:
             if level is not Level.NOTHING:
                 self._buckets |= {key: buckets[key].after_call(level, budget) for key, budget in wanted.items()}
                 if len(self._buckets) > self._remembered:
-                    self._forget()
+                    eighth = max(self._remembered // 8, 1)
+                    for key in nsmallest(eighth, self._buckets, key=lambda key: self._buckets[key].full_at):
+                        del self._buckets[key]
         return level
 
     def _now(self, wanted: Mapping[str, Budget]) -> dict[str, _Bucket]:
@@ -438,11 +440,6 @@ class PredictionBudget:
     @staticmethod
     def _level(buckets: Mapping[str, _Bucket], wanted: Mapping[str, Budget]) -> Level:
         return max(buckets[key].level(budget) for key, budget in wanted.items())
-
-    def _forget(self) -> None:
-        buckets = self._buckets
-        for key in nsmallest(max(self._remembered // 8, 1), buckets, key=lambda key: buckets[key].full_at):
-            del buckets[key]
 
 
 UNREADABLE: Final = "the Pod's affinity refers to namespaces that you can't read"

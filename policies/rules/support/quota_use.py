@@ -201,10 +201,11 @@ class QuotaUse:
         spec. Raises TooLarge.
         """
         if namespace not in self._at_start:
-            check_quotas(self._count(namespace))
-            cluster = self._context.cluster
-            stored = {quota.name: quota for quota in cluster.quotas_of(namespace)} if cluster else {}
-            for name, quota in self._defined.get(namespace, {}).items():
+            quotas = self._context.cluster.quotas_of(namespace) if self._context.cluster else ()
+            defined = self._defined.get(namespace, {})
+            check_quotas(max(len(defined), len(quotas)))
+            stored = {quota.name: quota for quota in quotas}
+            for name, quota in defined.items():
                 used = stored[name].used if name in stored else self._used_by_stored_pods(quota)
                 hard = quota.spec_hard or quota.hard
                 stored[name] = replace(quota, hard=hard, used={**dict.fromkeys(hard, ZERO), **used})
@@ -218,11 +219,6 @@ class QuotaUse:
         to_be = None if self._is_alone else self._context.cluster_to_be
         counted = to_be.resource_quotas.get((quota.namespace, quota.name)) if to_be else None
         return quota.used if counted is None else counted.used
-
-    def _count(self, namespace: str) -> int:
-        """A lower bound of the number of quotas in a namespace."""
-        cluster = self._context.cluster
-        return max(len(self._defined.get(namespace, ())), len(cluster.quotas_of(namespace)) if cluster else 0)
 
     def has_status(self, namespace: str, name: str) -> bool:
         """Report whether the used amounts of a quota are known."""

@@ -319,7 +319,12 @@ class Pools:
         slices: dict[tuple[str, str], list[ResourceSlice]] = {}
         for part in each((*self._by_node.get(name, ()), *self._shared), 1):
             if (part.counter_sets and self._everywhere) or _relevant(part, labels, name):
-                _add(slices, part)
+                key = part.driver, part.pool
+                present = slices.get(key)
+                if present is None or part.generation > present[0].generation:
+                    slices[key] = [part]
+                elif part.generation == present[0].generation:  # older slices are ignored
+                    present.append(part)
         pools = [pool for pool in (self._pool(key, parts) for key, parts in sorted(slices.items())) if pool is not None]
         return [p for p in pools if not p.binding_conditions] + [p for p in pools if p.binding_conditions]
 
@@ -386,16 +391,6 @@ def _relevant(part: ResourceSlice, labels: Mapping[str, str], name: str) -> bool
     if place.node_name or place.all_nodes or place.selector is not None:
         return place.reaches(labels, name)
     return part.per_device and any(device.place.reaches(labels, name) for device in part.devices)
-
-
-def _add(pools: dict[tuple[str, str], list[ResourceSlice]], part: ResourceSlice) -> None:
-    """Add a slice to its pool, replacing slices of an older generation; an older slice is ignored."""
-    key = part.driver, part.pool
-    present = pools.get(key)
-    if present is None or part.generation > present[0].generation:
-        pools[key] = [part]
-    elif part.generation == present[0].generation:
-        present.append(part)
 
 
 @dataclass(frozen=True, slots=True)

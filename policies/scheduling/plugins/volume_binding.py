@@ -155,7 +155,7 @@ def unbindable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim]) -> NDA
     to_provide, to_match = [], []
     for claim in claims:
         if claim.selected_node is not None:
-            mask[~_only(problem, claim.selected_node)] = REFUSED
+            mask[np.arange(len(mask)) != problem.snapshot.rows.get(claim.selected_node, -1)] = REFUSED
             to_provide.append((claim, np.ones(len(mask), np.bool_)))
         elif claim.selector_error:
             raise NotValid("as a selector of its claims cannot be read")
@@ -172,14 +172,6 @@ def unbindable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim]) -> NDA
         rejected, tight = _unprovidable(problem, claim)
         mask[where & (mask == 0) & rejected] = REFUSED
         mask[where & (mask == 0) & tight] = TIGHT
-    return mask
-
-
-def _only(problem: NodeFit, name: str) -> NDArray[np.bool_]:
-    mask = np.zeros(len(problem.possible), np.bool_)
-    row = problem.snapshot.rows.get(name)
-    if row is not None:
-        mask[row] = True
     return mask
 
 

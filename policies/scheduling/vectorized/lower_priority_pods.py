@@ -853,13 +853,10 @@ class CostCache:
             changed |= self._limit[number] != row.limit
         new = nodes[changed[nodes]]
         if len(new):
-            self._work_out(rows, new, matrix)
+            short = [row for row in rows if (row.present[new] > row.limit[new]).any()]
+            victims = victims_on(short, new, self.lower)
+            self.costs[:, new] = costs_on(new, victims, self.lower, matrix.kinds.priority.values())
+            self._versions[new] = self.lower.version[new]
+            for number, row in enumerate(rows):
+                self._present[number, new], self._limit[number, new] = row.present[new], row.limit[new]
         return least(self.costs, nodes)
-
-    def _work_out(self, rows: Sequence[Occupancy], nodes: NDArray[np.intp], matrix: PodMatrix) -> None:
-        priorities = matrix.kinds.priority.values()
-        short = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
-        self.costs[:, nodes] = costs_on(nodes, victims_on(short, nodes, self.lower), self.lower, priorities)
-        self._versions[nodes] = self.lower.version[nodes]
-        for number, row in enumerate(rows):
-            self._present[number, nodes], self._limit[number, nodes] = row.present[nodes], row.limit[nodes]
