@@ -90,8 +90,7 @@ def _manage_replicas(view: View, state: WorkloadState, active: Sequence[PodState
     difference = len(active) - spec_replicas(state.object)
     if difference <= 0:
         return _create(view, state, -difference)
-    related = _related_pods(view, state)
-    doomed = pods_to_delete(active, related, min(difference, BURST_REPLICAS), now)
+    doomed = pods_to_delete(active, _related_pods(view, state), min(difference, BURST_REPLICAS), now)
     return [DeletePod(pod.pod.namespace, pod.pod.name, state.key) for pod in doomed]
 
 

@@ -74,8 +74,7 @@ def tolerated_for(taints: Sequence[Taint], tolerations: Sequence[Toleration]) ->
     used = [next((t for t in tolerations if t.tolerates(taint)), None) for taint in taints]
     if None in used:
         return -1
-    bounded = [max(t.seconds, 0) for t in used if t is not None and t.seconds is not None]
-    return min(bounded, default=None)
+    return min((max(t.seconds, 0) for t in used if t is not None and t.seconds is not None), default=None)
 
 
 def taints_of_devices(slices: Iterable[ResourceSlice]) -> dict[DeviceId, tuple[Taint, ...]]:

@@ -265,8 +265,7 @@ def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
     spec = pod.spec
     if spec.too_large:
         return spec.too_large
-    profile = configuration_of(semantics).profile(spec.scheduler_name)
-    if profile is None:
+    if configuration_of(semantics).profile(spec.scheduler_name) is None:
         return f'the Pod is for another scheduler, "{spec.scheduler_name or DEFAULT_SCHEDULER}"'
     if pod.node_name:
         return f'the Pod names its node, "{pod.node_name}": kube-scheduler ignores it'

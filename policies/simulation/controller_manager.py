@@ -790,8 +790,7 @@ class ControllerManager:
         if action.owner[0] == DAEMON_SET:
             return self._free_name(action.owner[1], f"{action.owner[2]}-{action.pod.spec.node_affinity.only_node}")
         number = self._numbers[action.owner] = self._numbers.get(action.owner, 0) + 1
-        stem = action.generate_name.removesuffix("-")
-        return f"{stem}-{number}"
+        return f"{action.generate_name.removesuffix('-')}-{number}"
 
     def _free_name(self, namespace: str, name: str) -> str:
         """Return the name, with a number if a Pod has it, as during a DaemonSet's rollout with surge."""

@@ -220,8 +220,7 @@ def _of_template(template: PodTemplate) -> Iterable[FieldError]:
     mapping(template.object, "spec", "schedulingGroup")
     spec = {"schedulingGroup": _texts(template.spec["schedulingGroup"])}
     where = len(("spec",))
-    faults = validate_scheduling_group(spec)
-    return [type(f)(template.at(*f.path[where:]), f.text) for f in faults]
+    return [type(f)(template.at(*f.path[where:]), f.text) for f in validate_scheduling_group(spec)]
 
 
 def _texts(group: Any) -> dict[str, str]:

@@ -84,8 +84,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
         For nodes near their limit, the plugin runs on the node, with and without lower-priority Pods. Raises NotValid
         for unknown volumes, or if upstream may return an error.
         """
-        spec = problem.pod.spec
-        if not any(v.claim_name is not None or v.ephemeral or v.migrated for v in spec.volumes):
+        if not any(v.claim_name is not None or v.ephemeral or v.migrated for v in problem.pod.spec.volumes):
             return
         storage = storage_of(problem.matrix, problem.snapshot)
         with_csi, without = self._new_on_any_node(problem.pod)
