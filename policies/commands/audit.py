@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies import VERSION, terminal
 from forewarn.policies.commands import cluster_command, known_findings
@@ -13,7 +13,7 @@ from forewarn.policies.commands.lint import WITH_HEAD
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_options
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.config.model import Config, ConfigError
+from forewarn.policies.config.model import ConfigError
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import Finding, Severity, plural
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.audit import Audit
     from forewarn.policies.documents.findings import ReportChange
-    from forewarn.policies.releases.release import Release
     from forewarn.policies.sources.cluster import Written
-    from forewarn.policies.whatif.autoscalers import Autoscaling
 
 OK, FINDINGS, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "sarif", "openreports", "markdown", "html")
@@ -46,87 +44,59 @@ def main(arguments: Sequence[str]) -> int:
         previous = known_findings.read_report(options.since, of_several=bool(run.several))
     except (ConfigError, ValueError) as fault:
         return terminal.complain("audit", fault, USAGE)
-    request = _Request(
-        config,
-        release,
-        autoscaling,
-        options.expendable_pods_priority_cutoff,
-        baseline,
-        previous,
-        None if options.exit_zero or options.write_baseline else known_findings.FAIL_ON[options.fail_on],
-        baseline_path=options.baseline,
-        new_baseline=options.write_baseline,
-        since=options.since or "",
-        form=run.output.form,
-        applies=options.apply,
-        all_restarts=options.all_restarts,
-        verbose=options.verbose,
-        quiet=options.quiet,
-    )
-    return answered_each(Evaluation("audit", HEADS, lambda run: _audit(run, request), modules=_MODULES), run)
+    since, fails_at = options.since or "", known_findings.FAIL_ON[options.fail_on]
+    form, quiet = run.output.form, options.quiet
+
+    def evaluate(run: cluster_command.Run) -> Evaluated:
+        from forewarn.policies.application.audit import audited
+        from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
+
+        writer = _writer(run) if options.apply else None
+        cache = GroupCache(templates=config.options.pod_template_paths)
+        cluster = settle(cluster_command.loaded(run, cache), release).snapshot()
+        if cluster.semantics.unknown:
+            terminal.print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}", run.errors)
+        settings: dict[str, Any] = {
+            "autoscaling": autoscaling(cache, run.cluster),
+            "all_restarts": options.all_restarts,
+        }
+        disclose = Disclose.COUNTS if options.apply else Disclose.NAMES
+        with terminal.counting("restarts", run.errors) as show:
+            result = audited(cluster, config, disclose=disclose, progress=show, **settings)
+        result, fixed = result._replace(skipped=cache.skipped), 0
+        path = options.write_baseline
+        if path and not known_findings.write_baseline(path, result.findings, "audit"):
+            return Evaluated(FAILED)
+        if baseline is not None:
+            result, fixed = _less_baseline(result, baseline, options.baseline)
+        changes = _changes(previous, since, result.findings, run)
+        if form == "text":
+            text = _text(run.output, result, changes, since, verbose=options.verbose, quiet=quiet)
+            printed = Printed([text], lambda: text)
+        else:
+            printed = _printed(form, result, changes, since)
+        fails = None if options.exit_zero or options.write_baseline else fails_at
+        return _evaluated(result, fails, printed, _notices(form, result, fixed, writer, quiet=quiet))
+
+    return answered_each(Evaluation("audit", HEADS, evaluate, modules=_MODULES), run)
 
 
-class _Request(NamedTuple):
-    """What to audit and to print. `fails_at`: the least severity that causes exit status 1; None if none does."""
+def _less_baseline(result: Audit, baseline: dict[str, Any], path: str) -> tuple[Audit, int]:
+    """Return the other findings, and the number of those that are no longer found. Raises InvalidInput."""
+    from forewarn.policies.evaluation.suppressions import less_baseline
 
-    config: Config
-    release: Release
-    autoscaling: Autoscaling
-    cutoff: int | None
-    baseline: dict[str, Any] | None
-    previous: dict[str, Any] | None
-    fails_at: Severity | None
-    baseline_path: str | None
-    new_baseline: str | None
-    since: str
-    form: str
-    applies: bool
-    all_restarts: bool
-    verbose: bool
-    quiet: bool
-
-
-def _audit(run: cluster_command.Run, request: _Request) -> Evaluated:
-    from forewarn.policies.application.audit import audited
-    from forewarn.policies.application.cluster import with_node_groups
-    from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
-
-    writer = _writer(run) if request.applies else None
-    cache = GroupCache(templates=request.config.options.pod_template_paths)
-    settle(cluster_command.loaded(run, cache), request.release)
-    cluster = cache.snapshot()
-    if cluster.semantics.unknown:
-        terminal.print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}", run.errors)
-    autoscaling = with_node_groups(request.autoscaling, cache, run.cluster, request.cutoff)
-    with terminal.counting("restarts", run.errors) as show:
-        result = audited(
-            cluster,
-            request.config,
-            disclose=Disclose.COUNTS if request.applies else Disclose.NAMES,
-            all_restarts=request.all_restarts,
-            autoscaling=autoscaling,
-            progress=show,
-        )
-    result, fixed = result._replace(skipped=cache.skipped), 0
-    if request.new_baseline and not known_findings.write_baseline(request.new_baseline, result.findings, "audit"):
-        return Evaluated(FAILED)
-    if request.baseline is not None:
-        from forewarn.policies.evaluation.suppressions import less_baseline
-
-        try:
-            findings, known, fixed = less_baseline(result.findings, request.baseline)
-        except ValueError as fault:
-            raise InvalidInput(f"{request.baseline_path}: {fault}") from None
-        result = result._replace(findings=findings, suppressed=result.suppressed + known)
-    printed = _printed(run.output, request, result, _changes(request, result.findings, run))
-    return _evaluated(request, result, printed, _notices(request, result, fixed, writer))
+    try:
+        findings, known, fixed = less_baseline(result.findings, baseline)
+    except ValueError as fault:
+        raise InvalidInput(f"{path}: {fault}") from None
+    return result._replace(findings=findings, suppressed=result.suppressed + known), fixed
 
 
 def _notices(
-    request: _Request, result: Audit, fixed: int, writer: Callable[[Sequence[Finding]], Written] | None
+    form: str, result: Audit, fixed: int, writer: Callable[[Sequence[Finding]], Written] | None, *, quiet: bool
 ) -> Iterator[str]:
     """Yield the lines below the report; write the reports of --apply. Raises SourceError."""
-    if request.form == "sarif":
+    if form == "sarif":
         from forewarn.policies.render.sarif import notices
 
         yield from notices(result.report)
@@ -134,8 +104,8 @@ def _notices(
         from forewarn.policies.render.openreports import written_lines
 
         yield from written_lines(writer(result.findings))
-    if not request.quiet:
-        yield from () if request.form == "text" else _verdict(result, head=request.form not in WITH_HEAD)
+    if not quiet:
+        yield from () if form == "text" else _verdict(result, head=form not in WITH_HEAD)
         if fixed:
             yield f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline"
 
@@ -149,13 +119,14 @@ def _writer(run: cluster_command.Run) -> Callable[[Sequence[Finding]], Written]:
     return report_writer_of(run.cluster[0])
 
 
-def _evaluated(request: _Request, result: Audit, printed: Printed, notices: Iterable[str]) -> Evaluated:
+def _evaluated(result: Audit, fails_at: Severity | None, printed: Printed, notices: Iterable[str]) -> Evaluated:
+    """`fails_at`: the least severity that causes exit status 1; None if none does."""
     from forewarn.policies.application.findings import counts
     from forewarn.policies.render.report import one_line_finding, worst_first
 
     findings = result.findings
     numbers = [counts(findings)[severity] for severity in Severity]
-    fails = request.fails_at is not None and any(finding.severity <= request.fails_at for finding in findings)
+    fails = fails_at is not None and any(finding.severity <= fails_at for finding in findings)
     worst = worst_first(findings)[:1]
     cells: list[str | int] = [
         len(result.cluster.pods),
@@ -166,41 +137,41 @@ def _evaluated(request: _Request, result: Audit, printed: Printed, notices: Iter
     return Evaluated(FINDINGS if fails else OK, numbers, cells, printed, notices, verdict)
 
 
-def _changes(request: _Request, findings: list[Finding], run: cluster_command.Run) -> list[ReportChange] | None:
+def _changes(
+    previous: dict[str, Any] | None, since: str, findings: list[Finding], run: cluster_command.Run
+) -> list[ReportChange] | None:
     """Return the changes since the report of --since; None without --since. Raises InvalidInput."""
-    if (previous := known_findings.earlier_report(request.previous, request.since, run)) is None:
+    if (previous := known_findings.earlier_report(previous, since, run)) is None:
         return None
     from forewarn.policies.render.audit import of_findings
 
     try:
         return of_findings(findings, previous)
     except ValueError as fault:
-        raise InvalidInput(f"{request.since}: {fault}") from None
+        raise InvalidInput(f"{since}: {fault}") from None
 
 
-def _printed(output: Output, request: _Request, result: Audit, changes: list[ReportChange] | None) -> Printed:
+def _printed(form: str, result: Audit, changes: list[ReportChange] | None, since: str) -> Printed:
     from forewarn.policies.render.head import below_title, on_page
 
-    if output.form == "text":
-        text = _text(output, request, result, changes)
-    elif output.form == "json":
+    if form == "json":
         from forewarn.policies.render.report import as_json
 
         changed = result.report._replace(changes=changes)
         return Printed(chain(as_json(changed), "\n"), lambda: [to_dict(changed)])
-    elif output.form == "sarif":
+    if form == "sarif":
         from forewarn.policies.render import sarif
         from forewarn.policies.render.audit import placed
 
         report = result.report._replace(findings=placed(result.findings))
         return Printed(chain(sarif.render(report, VERSION), "\n"), lambda: sarif.document(report, VERSION))
-    elif output.form == "openreports":
+    if form == "openreports":
         from forewarn.policies.render.head import line_of
         from forewarn.policies.render.openreports import as_list, cluster_report
 
         items = [cluster_report(result.findings, line_of(result.head))]
         return Printed([as_list(items)], lambda: {"items": items})
-    elif output.form == "html":
+    if form == "html":
         from forewarn.policies.render.html.pages import audit_page
 
         cluster, numbers = result.cluster, (result.objects, len(result.cluster.pods), result.suppressed)
@@ -211,19 +182,21 @@ def _printed(output: Output, request: _Request, result: Audit, changes: list[Rep
 
         verdict = next(_verdict(result, head=False))
         text = below_title(markdown_findings(result.findings, "forewarn audit", verdict), result.head)
-        text = terminal.as_markdown(text + ("" if changes is None else markdown_changes(changes, request.since))) + "\n"
+        text = terminal.as_markdown(text + ("" if changes is None else markdown_changes(changes, since))) + "\n"
     return Printed([text], lambda: text)
 
 
-def _text(output: Output, request: _Request, result: Audit, changes: list[ReportChange] | None) -> str:
+def _text(
+    output: Output, result: Audit, changes: list[ReportChange] | None, since: str, *, verbose: bool, quiet: bool
+) -> str:
     from forewarn.policies.render.audit import lines as lines_of
     from forewarn.policies.render.audit import render, render_summary
 
     color = terminal.wants_color(output.color, sys.stdout)
     paint, findings = terminal.painter(color), result.findings
-    verdict = () if request.quiet else _verdict(result, head=True)
-    lines = render(findings, paint) if request.verbose else render_summary(findings, paint, output.width)
-    lines = chain(verdict, lines, () if changes is None else lines_of(changes, request.since))
+    verdict = () if quiet else _verdict(result, head=True)
+    lines = render(findings, paint) if verbose else render_summary(findings, paint, output.width)
+    lines = chain(verdict, lines, () if changes is None else lines_of(changes, since))
     return "".join(terminal.clean(line, color) + "\n" for line in lines)
 
 
@@ -259,13 +232,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add_autoscaling_options(add, has_config=True)
     add_arrival_options(add)
     cluster_command.add_output_option(add, FORMATS)
-    add(
-        "--fail-on",
-        choices=known_findings.FAIL_ON,
-        default="error",
-        help="lowest severity that causes exit status 1 (default: error)",
-    )
-    add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    known_findings.add_status_options(add)
     cluster_command.add_since_option(add)
     help_text = "also write the findings into the running cluster, as Reports and a ClusterReport of OpenReports"
     add("--apply", action="store_true", help=help_text)

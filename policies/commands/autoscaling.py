@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.autoscaler import NODE_DELAY
@@ -16,9 +16,12 @@ from forewarn.policies.objects.fields import InvalidObject
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
+    from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.whatif.autoscalers import Autoscaling
+
+    AutoscalingOf = Callable[[GroupCache, Sequence[str]], Autoscaling]
+    """Cache and sources of a cluster -> the settings. Raises SourceError."""
 
 _MAX: Final = 2**31
 _MAX_DELAY: Final = 86_400
@@ -39,12 +42,10 @@ def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = Fa
 
 def add_arrival_options(add: Callable[..., object]) -> None:
     """Add the options for nodes that arrive in simulations. `add`: a parser's `add_argument`."""
-    add_instance_types_option(
-        add,
-        "file with a list of instance types {name, capacity, offerings}, to predict the nodes that Karpenter adds",
-    )
+    what = "a list of instance types {name, capacity, offerings}, to predict the nodes that Karpenter adds"
+    add_instance_types_option(add, f"file with {what}")
     help_text = f"time from a scale-up to ready nodes (default: {duration(NODE_DELAY)})"
-    add("--node-delay", type=duration_between(0, _MAX_DELAY), metavar="DURATION", help=help_text)
+    add("--node-delay", type=duration_between(0, _MAX_DELAY), default=NODE_DELAY, metavar="DURATION", help=help_text)
     add_no_autoscaler_option(add, "simulate without new nodes, and ignore the node groups of the cluster")
 
 
@@ -76,34 +77,25 @@ def reject_node_templates(add: Callable[..., object], why: str) -> None:
     add("--node-templates", action=RejectedOption, help=argparse.SUPPRESS)
 
 
-def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Autoscaling:
-    """Return the settings for autoscalers, from the options, otherwise the configuration; exits if a setting is
-    invalid.
+def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> AutoscalingOf:
+    """Return the settings for autoscalers, from the options, otherwise the configuration, as a function that adds the
+    node groups of a cluster. Exits if a setting is invalid.
     """
+    from forewarn.policies.application.cluster import with_node_groups
     from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.node_groups import load_node_groups
 
     try:
         config = configuration(options.config)
-        groups, types = _groups(options.node_templates), _instance_types(getattr(options, "instance_types", None))
+        groups = () if options.node_templates is None else load_node_groups(options.node_templates)
+        types = _instance_types(getattr(options, "instance_types", None))
     except ConfigError as fault:
         parser.error(one_line(str(fault)))
     given = options.expendable_pods_priority_cutoff
-    autoscaling = Autoscaling(cutoff=config.options.autoscaler_cutoff if given is None else given, groups=groups)
-    if types:
-        autoscaling = replace(autoscaling, instance_types=types)
-    if getattr(options, "no_autoscaler", True):
-        return replace(autoscaling, node_delay=None)
-    delay = getattr(options, "node_delay", None)
-    return autoscaling if delay is None else replace(autoscaling, node_delay=delay)
-
-
-def _groups(path: str | None) -> Sequence[NodeGroup]:
-    """The node groups in a file; none for None. Raises ConfigError."""
-    if path is None:
-        return ()
-    from forewarn.policies.whatif.node_groups import load_node_groups
-
-    return load_node_groups(path)
+    cutoff = config.options.autoscaler_cutoff if given is None else given
+    delay = None if getattr(options, "no_autoscaler", True) else getattr(options, "node_delay", NODE_DELAY)
+    settings = Autoscaling(cutoff=cutoff, groups=groups, node_delay=delay, instance_types=types)
+    return partial(with_node_groups, settings, cutoff=given)
 
 
 def _instance_types(path: str | None) -> Sequence[InstanceType]:

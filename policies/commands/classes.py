@@ -30,13 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.render import classes as text
 
         levels = classes(settle(cluster_command.loaded(run), release).snapshot())
-        printed = answer_in(
-            run.output,
-            levels.head,
-            lambda paint: text.render(levels, paint),
-            lambda: [levels.to_dict()],
-            lambda: text.markdown(levels),
-        )
+        printed = answer_in(run.output, levels, text.render, text.markdown)
         pending = sum(level.pending for level in levels.classes)
         old = sum(level.running.pods for level in levels.classes if level.new_pods is None)
         running = sum(level.running.pods for level in levels.classes)

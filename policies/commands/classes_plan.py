@@ -36,11 +36,7 @@ def main(arguments: Sequence[str]) -> int:
             result = plan_classes(Cluster(cache), request, progress=show)
         plan = result.plan
         answer_in(
-            run.output,
-            result.head,
-            lambda paint: text.render_plan(plan, paint),
-            lambda: [result.to_dict()],
-            lambda: text.plan_markdown(plan),
+            run.output, result, lambda _, paint: text.render_plan(plan, paint), lambda _: text.plan_markdown(plan)
         ).print()
         more_pending = any(step.pending > plan.pending_before for step in plan.steps)
         met = {"preemption": plan.preempted, "pending": more_pending, "unfinished": not plan.complete}
@@ -58,9 +54,8 @@ def _parser() -> argparse.ArgumentParser:
         examples=("classes plan -f classes.yaml", "classes plan -f priorities/ --delete legacy --fail-on preemption"),
     )
     add = parser.add_argument
-    add_files_option(
-        add, "PriorityClasses, and workloads with their new priorityClassName (file or directory, repeatable)"
-    )
+    help_text = "PriorityClasses, and workloads with their new priorityClassName (file or directory, repeatable)"
+    add_files_option(add, help_text)
     add("--delete", action="append", default=[], metavar="NAME", help="old PriorityClass to delete (repeatable)")
     cluster_command.add_cluster_option(add)
     add_config_option(add)

@@ -60,13 +60,8 @@ def add_cluster_option(
         help_text = f"maximum number of clusters at the same time (default: number of CPUs, at most {MAX_BY_DEFAULT})"
         add("--jobs", type=integer_between(1, 64), metavar="N", help=help_text)
         help_text = f"time limit for each of several clusters (default: {DEFAULT_TIMEOUT // 60}m)"
-        add(
-            "--cluster-timeout",
-            type=duration_between(1, 86_400),
-            default=DEFAULT_TIMEOUT,
-            metavar="DURATION",
-            help=help_text,
-        )
+        limit = duration_between(1, 86_400)
+        add("--cluster-timeout", type=limit, default=DEFAULT_TIMEOUT, metavar="DURATION", help=help_text)
 
 
 class _Contexts(argparse.Action):

@@ -90,7 +90,7 @@ def _help_of(command: Command, *words: str) -> str:
     return output.getvalue()
 
 
-def _first_words(names: Iterable[str]) -> dict[str, list[str]]:
+def first_words(names: Iterable[str]) -> dict[str, list[str]]:
     """Return first word -> second words, for commands of two words (no second words for other commands)."""
     result: dict[str, list[str]] = {}
     for name in names:
@@ -107,7 +107,7 @@ def _arguments(commands: Commands) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _bash(commands: Commands, options: Options) -> str:
-    groups = _first_words(dict.fromkeys([*commands, *options]))
+    groups = first_words(dict.fromkeys([*commands, *options]))
     lines = [
         "_forewarn() {",
         '  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" words=""',
@@ -144,7 +144,7 @@ def _zsh(commands: Commands, options: Options) -> str:
 
 
 def _fish(commands: Commands, options: Options) -> str:
-    groups = _first_words(dict.fromkeys([*commands, *options]))
+    groups = first_words(dict.fromkeys([*commands, *options]))
     lines = []
     for name, seconds in groups.items():
         description = commands[name].help if name in commands else ", ".join(seconds)

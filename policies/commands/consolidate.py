@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
 
         cache, objects = collected(run.cluster, lambda collect: cluster_command.loaded(run, Cache(collect=collect)))
         result = consolidate(settle(cache, Release()), objects, types, spot_to_spot=options.spot_to_spot)
-        answer_in(run.output, result.head, lambda paint: lines(result, paint), lambda: [result.to_dict()]).print()
+        answer_in(run.output, result, lines).print()
         return 0
 
     return cluster_command.answered("whatif consolidate", run.output, answer)
@@ -87,11 +87,8 @@ def _verdict(result: Consolidation) -> str:
     parts += [f"launches {len(result.added)} first{' (fails)' if fails else ''}"] if result.added else []
     parts += [f"{plural(len(result.moves), 'Pod')} move{'s' * (len(result.moves) == 1)}"] if result.moves else []
     saved = sum(node.price for node in result.removed) - sum(node.price for node in result.added)
-    parts += (
-        [f"saves {saved:.4g} per hour (unit of the prices in --instance-types)"]
-        if saved > 0 and result.reason == UNDERUTILIZED and not fails
-        else []
-    )
+    is_cheaper = saved > 0 and result.reason == UNDERUTILIZED and not fails
+    parts += [f"saves {saved:.4g} per hour (unit of the prices in --instance-types)"] if is_cheaper else []
     return f"{', '.join(parts)}: {names}"
 
 

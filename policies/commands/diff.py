@@ -56,17 +56,10 @@ def main(arguments: Sequence[str]) -> int:
     disclose = Disclose(options.disclose)
 
     def answer() -> int:
-        request = DiffRequest(
-            options.base,
-            options.head,
-            options.filename,
-            options.namespace,
-            options.prune,
-            RenderRequest(options.kustomize_flag, options.render_network) if options.render else None,
-            configured(options.config or find_config(os.curdir)),
-            options.owner_label,
-            options.until,
-        )
+        given = options.base, options.head, options.filename, options.namespace, options.prune
+        rendering = RenderRequest(options.kustomize_flag, options.render_network) if options.render else None
+        config = configured(options.config or find_config(os.curdir))
+        request = DiffRequest(*given, rendering, config, options.owner_label, options.until)
         if output.form == "sarif":
             return _new_findings(request)
         clusters = _clusters(run, release, request.config, options.max_age) if release else {}

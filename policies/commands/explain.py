@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from textwrap import fill, indent
@@ -28,7 +27,7 @@ from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, Revi
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import Rule, Target, linter_severity
 from forewarn.policies.rules.support.documentation import Example, documentation_of
-from forewarn.policies.terminal import as_json, complain
+from forewarn.policies.terminal import complain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -76,11 +75,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _print(output: Output, document: object, lines: Iterable[str]) -> int:
-    with output.redirected():
-        if output.form == "json":
-            sys.stdout.write(as_json(document))
-        else:
-            print("\n".join(lines))  # noqa: T201
+    output.print(lambda: document, "\n".join(lines).split("\n"))
     return 0
 
 
@@ -95,10 +90,8 @@ def table_of(rules: Sequence[Rule]) -> Iterator[str]:
 def _as_dict(rule: Rule) -> dict[str, Any]:
     doc = documentation_of(rule)
     examples = [info.Example(example.heading, example.yaml) for example in doc.examples]
-    severity, action = str(linter_severity(rule) or ""), str(rule.ACTION or "")
-    return to_dict(
-        info.Rule(rule.ID, rule.TARGETS, severity, action, doc.what, doc.why, doc.details, doc.fix, examples)
-    )
+    about = rule.ID, rule.TARGETS, str(linter_severity(rule) or ""), str(rule.ACTION or "")
+    return to_dict(info.Rule(*about, doc.what, doc.why, doc.details, doc.fix, examples))
 
 
 def as_text(rule: Rule) -> Iterator[str]:
@@ -270,9 +263,8 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
     (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
     config = config if rule in RULES else config._replace(foreign=(Guarded(rule),))
     diagnostics = tuple(by_directory(reading.diagnostics, {FILE: engine_of(example.yaml.encode())}))
-    findings = evaluate(
-        EvaluationRequest(ChangeSet(tuple(subjects), diagnostics), cluster, config, phase=phase, now=NOW)
-    )
+    change = ChangeSet(tuple(subjects), diagnostics)
+    findings = evaluate(EvaluationRequest(change, cluster, config, phase=phase, now=NOW))
     suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
     return suppress(findings, suppressions, config.linter_severity, NOW.date()).findings
 

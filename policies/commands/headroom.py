@@ -5,13 +5,7 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.commands import cluster_command
-from forewarn.policies.commands.autoscaling import (
-    add_autoscaling_options,
-    add_no_autoscaler_option,
-    autoscaling_of,
-    configuration,
-)
+from forewarn.policies.commands import autoscaling, cluster_command
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Output, Parser, Printed, add_files_option, answer_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
@@ -43,10 +37,10 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("--preempting goes with --at-least. Fix: pass --at-least N")
     if options.placeholders and run.output.form == "html":
         parser.error("--placeholders goes with -o text, json and markdown")
-    release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
+    release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
 
     def evaluate(run: cluster_command.Run) -> Evaluated:
-        from forewarn.policies.application.cluster import require_nodes, with_node_groups
+        from forewarn.policies.application.cluster import require_nodes
         from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
         from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
         from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
@@ -54,10 +48,12 @@ def main(arguments: Sequence[str]) -> int:
         buffers = CapacityBuffers()
         cache = GroupCache(buffers.collect)
         cluster = settle(cluster_command.loaded(run, cache), release).snapshot()
-        settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
+        settings = settings_of(cache, run.cluster)
         if not settings.groups:
             require_nodes(cluster)
-        rules: dict[str, Any] = {"options": configuration(options.config).options} if options.placeholders else {}
+        rules: dict[str, Any] = (
+            {"options": autoscaling.configuration(options.config).options} if options.placeholders else {}
+        )
         request = HeadroomRequest(options.filename, options.namespace, options.placeholders, settings, **rules)
         with counting("counting replicas", run.errors):
             result = headroom(cluster, request, read_buffers(run.cluster, buffers))
@@ -95,7 +91,7 @@ def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, pr
     clauses = [*left_out(result.faults)]
     asked = [headroom.answer_to_number(obj.headroom, at_least, preempting=preempting) for obj in result.objects]
 
-    def lines(paint: Painter) -> Iterator[str]:
+    def lines(result: HeadroomResult, paint: Painter) -> Iterator[str]:
         least = result.least(preempting=preempting)
         objects = [list(headroom.render(*each, paint)) for each in zip(result.objects, asked, strict=True)]
         of_least = next(lines for each, lines in zip(result.objects, objects, strict=True) if each.headroom is least)
@@ -103,18 +99,18 @@ def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, pr
         yield "; ".join([of_least[0], *least_of, *clauses])
         yield from islice(chain.from_iterable(objects), 0 if least_of else 1, None)
 
-    def markdown() -> str:
+    def markdown(result: HeadroomResult) -> str:
         first, *rest = "\n".join(map(headroom.markdown, result.objects, asked)).split("\n")
         return "\n".join(["; ".join([first, *map(text_of, clauses)]), *rest])
 
-    def page() -> Page:
+    def page(result: HeadroomResult) -> Page:
         from forewarn.policies.render.html.pages import headroom_page
 
         if len(result.objects) > 1:
             raise InvalidObject(f"{result.objects[1].headroom.name}: -o html takes one object")
         return headroom_page(result.objects[0].headroom, result.cluster, clauses)
 
-    return answer_in(output, result.head, lines, result.documents, markdown, page)
+    return answer_in(output, result, lines, markdown, page)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -138,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--preempting", action="store_true", help="--at-least counts replicas that fit with preemption")
     help_text = "show the placeholder Pods that let N Pods start without waiting for new nodes"
     add("--placeholders", type=integer_between(1, 100_000), metavar="N", help=help_text)
-    add_autoscaling_options(add)
-    add_no_autoscaler_option(add, "ignore the node groups of the cluster")
+    autoscaling.add_autoscaling_options(add)
+    autoscaling.add_no_autoscaler_option(add, "ignore the node groups of the cluster")
     cluster_command.add_printing_options(add, cluster_command.PAGES)
     return parser

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import sys
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.documents import info, json_of
 from forewarn.policies.releases.gates import MODELLED, NOT_MODELLED, default, state
-from forewarn.policies.releases.minors import (
-    CHECKED_WITH,
-    NEWEST,
-    PREDICTED_MINORS,
-    PREVIEW,
-    PREVIEW_MINORS,
-)
+from forewarn.policies.releases.minors import CHECKED_WITH, NEWEST, PREDICTED_MINORS, PREVIEW, PREVIEW_MINORS
 from forewarn.policies.releases.release import CHANGES, PATCH_CHANGES, UNFIXED, PatchChange, named_minors
-from forewarn.policies.terminal import as_json
 
 if TYPE_CHECKING:
     import argparse
@@ -27,36 +20,22 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, or 2 for wrong usage."""
     options = _parser().parse_args(arguments)
-    with options.output.redirected():
-        _print([options.release] if options.release else PREDICTED_MINORS, options.output.form)
+    minors = [options.release] if options.release else PREDICTED_MINORS
+    title = [f"predictions for Kubernetes {named_minors()}"] if len(minors) > 1 else []
+    lines = chain(title, *map(_lines, minors))
+    options.output.print(lambda: json_of([_entry(minor) for minor in minors]), lines)
     return 0
 
 
-def _print(minors: Sequence[int], form: str) -> None:
-    if form == "json":
-        sys.stdout.write(as_json(json_of([_entry(minor) for minor in minors])))
-    else:
-        if len(minors) > 1:
-            print(f"predictions for Kubernetes {named_minors()}")  # noqa: T201
-        for minor in minors:
-            for line in _lines(minor):
-                print(line)  # noqa: T201
-
-
 def _entry(minor: int) -> info.Release:
-    return info.Release(
-        f"1.{minor}",
-        CHECKED_WITH.get(minor),
-        [
-            info.ReleaseChange(change.where, change.what, change.source, change.modelled if change.source else None)
-            for change in CHANGES
-            if change.minor == minor
-        ],
-        [info.PatchChange(_release(change), change.where, change.what) for change in _patches(minor)],
-        [info.Unfixed(*unfixed) for unfixed in _unfixed(minor)],
-        _gates(minor),
-        _not_modelled(minor),
-    )
+    changes = [
+        info.ReleaseChange(change.where, change.what, change.source, change.modelled if change.source else None)
+        for change in CHANGES
+        if change.minor == minor
+    ]
+    patches = [info.PatchChange(_release(change), change.where, change.what) for change in _patches(minor)]
+    unfixed, gates = [info.Unfixed(*unfixed) for unfixed in _unfixed(minor)], (_gates(minor), _not_modelled(minor))
+    return info.Release(f"1.{minor}", CHECKED_WITH.get(minor), changes, patches, unfixed, *gates)
 
 
 def _unfixed(minor: int) -> Sequence[tuple[str, str, str]]:

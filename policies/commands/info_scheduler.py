@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,13 +13,12 @@ from forewarn.policies.config.model import ConfigError
 from forewarn.policies.documents import info, to_dict
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.releases.release import BadGates, Release
-from forewarn.policies.terminal import as_json, clean, complain
+from forewarn.policies.terminal import complain
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.commands.parser import Output
     from forewarn.policies.releases.profiles import Extender, Profile, SchedulerConfiguration
 
 OK, _, USAGE = range(3)
@@ -47,7 +45,10 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, or 2 if kube-scheduler would not start with the configuration."""
     options = _parser().parse_args(arguments)
     if options.presets:
-        return _print_presets(options.output)
+        from forewarn.policies.scheduling.configuration import PRESETS
+
+        options.output.print(lambda: [*PRESETS], PRESETS)
+        return OK
     from forewarn.policies.config.scheduler import scheduler_source
 
     try:
@@ -57,19 +58,8 @@ def main(arguments: Sequence[str]) -> int:
         return complain("info scheduler", fault, USAGE)
     configuration = semantics.scheduler
     assert configuration is not None
-    with options.output.redirected():
-        if options.output.form == "json":
-            sys.stdout.write(as_json(to_dict(_entry(configuration, semantics.release))))
-        else:
-            sys.stdout.writelines(clean(line, color=False) + "\n" for line in _lines(configuration, semantics.release))
-    return OK
-
-
-def _print_presets(output: Output) -> int:
-    from forewarn.policies.scheduling.configuration import PRESETS
-
-    with output.redirected():
-        sys.stdout.write(as_json([*PRESETS]) if output.form == "json" else "".join(f"{name}\n" for name in PRESETS))
+    given = configuration, semantics.release
+    options.output.print(lambda: to_dict(_entry(*given)), _lines(*given))
     return OK
 
 
@@ -149,41 +139,30 @@ def _camel(name: str) -> str:
 
 def _of_extender(extender: Extender) -> Iterator[str]:
     verbs = [verb for verb in ("filter", "prioritize", "preempt", "bind") if getattr(extender, f"{verb}_verb")]
-    pods = (
-        f"Pods that request {', '.join(sorted(extender.managed_resources))}"
-        if extender.managed_resources
-        else "all Pods"
-    )
+    resources = ", ".join(sorted(extender.managed_resources))
+    pods = f"Pods that request {resources}" if extender.managed_resources else "all Pods"
     yield f"extender {extender.url_prefix}: called to {', '.join(verbs) or 'do nothing'} for {pods}"
     yield "  not called by forewarn: its decisions are not predicted"
 
 
 def _entry(configuration: SchedulerConfiguration, release: str) -> info.Scheduler:
-    return info.Scheduler(
-        configuration.source,
-        release,
-        configuration.pod_initial_backoff_seconds,
-        configuration.pod_max_backoff_seconds,
-        [_profile_entry(profile, configuration) for profile in configuration.profiles.values()],
-        [_plain(extender) for extender in configuration.extenders],
-    )
+    backoff = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
+    profiles = [_profile_entry(profile, configuration) for profile in configuration.profiles.values()]
+    extenders = [_plain(extender) for extender in configuration.extenders]
+    return info.Scheduler(configuration.source, release, *backoff, profiles, extenders)
 
 
 def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> info.Profile:
     from forewarn.policies.scheduling.framework import plan_of
 
     weights = {"score": profile.weights}
-    return info.Profile(
-        profile.scheduler_name,
-        configuration.percentage(profile),
-        {
-            point: [info.PluginAt(name, weights.get(point, {}).get(name)) for name in profile.at(point)]
-            for point in _ROLES
-        },
-        {name: _plain(profile.args[name]) for name in profile.plugin_names if name in profile.args},
-        [name for name in profile.plugin_names if _is_only_named(profile.plugins[name])],
-        plan_of(profile).without,
-    )
+    points = {
+        point: [info.PluginAt(name, weights.get(point, {}).get(name)) for name in profile.at(point)] for point in _ROLES
+    }
+    args = {name: _plain(profile.args[name]) for name in profile.plugin_names if name in profile.args}
+    unknown = [name for name in profile.plugin_names if _is_only_named(profile.plugins[name])]
+    share, without = configuration.percentage(profile), plan_of(profile).without
+    return info.Profile(profile.scheduler_name, share, points, args, unknown, without)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,12 +13,20 @@ from forewarn.policies.terminal import complain, print_notice
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from forewarn.policies.commands.cluster_command import Run
     from forewarn.policies.config.model import Config
 
 FAILED = 3
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
+
+
+def add_status_options(add: Callable[..., object]) -> None:
+    """Add the options about the exit status, by a parser's `add_argument`."""
+    help_text = "lowest severity that causes exit status 1 (default: error)"
+    add("--fail-on", choices=FAIL_ON, default="error", help=help_text)
+    add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
 
 
 def read_baseline(path: str | None) -> dict[str, Any] | None:

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from forewarn.policies import VERSION
 from forewarn.policies.application.lint import Lint, checked
 from forewarn.policies.commands import cluster_command
-from forewarn.policies.commands.known_findings import FAIL_ON, config_of, read_baseline, write_baseline
+from forewarn.policies.commands.known_findings import (
+    FAIL_ON,
+    add_status_options,
+    config_of,
+    read_baseline,
+    write_baseline,
+)
 from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_options, existing
 from forewarn.policies.commands.release import add_release_options, names_a_release, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
@@ -293,10 +299,7 @@ def lint_parser() -> argparse.ArgumentParser:
     help_text = "apply safe fixes, and report the other findings"
     fix("--fix", action="store_const", const=MAX_PASSES, default=0, help=help_text)
     fix("--diff", action="store_true", help="print the changes that --fix would make; exit with 1 if there are any")
-    add(
-        "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
-    )
-    add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    add_status_options(add)
     help_text = "show notes, and directories that are checked separately or not rendered"
     add("-v", "--verbose", action="store_true", help=help_text)
     add("-q", "--quiet", action="store_true", help="do not print the summary")

@@ -155,12 +155,7 @@ def _reason(fault: BaseException) -> str:
 
 
 def print_outcomes(
-    command: str,
-    heads: Sequence[str],
-    outcomes: Sequence[Outcome],
-    output: Output,
-    *,
-    in_full: bool = True,
+    command: str, heads: Sequence[str], outcomes: Sequence[Outcome], output: Output, *, in_full: bool = True
 ) -> None:
     """Print the results on all clusters. `in_full`: with the report of each cluster in text and markdown."""
     from forewarn.policies.render import clusters
@@ -171,9 +166,8 @@ def print_outcomes(
         from importlib.metadata import version
 
         if len(outcomes) > clusters.MAX_RUNS:
-            terminal.print_notice(
-                f"sarif: {len(outcomes)} runs, one for each cluster; GitHub accepts {clusters.MAX_RUNS} in a file"
-            )
+            runs = f"{len(outcomes)} runs, one for each cluster"
+            terminal.print_notice(f"sarif: {runs}; GitHub accepts {clusters.MAX_RUNS} in a file")
         sys.stdout.write(no_command_in_json(clusters.sarif(outcomes, version("forewarn"))))
     elif output.form == "openreports":
         sys.stdout.write(clusters.openreports(outcomes))

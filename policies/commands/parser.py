@@ -8,7 +8,7 @@ import os
 import sys
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from forewarn.policies.findings import cut, no_command, one_line, quote
 from forewarn.policies.light import NamedTuple, later
@@ -19,10 +19,15 @@ from forewarn.policies.terminal import as_invoked, as_json, as_markdown, clean, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.cluster.cache import AnswerHead
+    from forewarn.policies.application.headroom import HeadroomResult
+    from forewarn.policies.application.predict import PredictResult
+    from forewarn.policies.cluster.cache import Result
     from forewarn.policies.render.html.elements import Page
 
-    Lines = Callable[[Callable[[str, str], str]], Iterable[str]]
+    Paint = Callable[[str, str], str]
+    Lines = Callable[[Paint], Iterable[str]]
+
+R = TypeVar("R", bound="Result | HeadroomResult | PredictResult")
 
 
 class Output(NamedTuple):
@@ -46,6 +51,14 @@ class Output(NamedTuple):
         with redirect_stdout(io.StringIO()) as printed:
             yield
         write_file(self.file, printed.getvalue().encode())
+
+    def print(self, document: Callable[[], object], lines: Iterable[str], indent: int | None = None) -> None:
+        """Print a JSON document, or its text. Raises SourceError."""
+        with self.redirected():
+            if self.form == "json":
+                sys.stdout.write(as_json(document(), indent=indent))
+            else:
+                sys.stdout.writelines(clean(line, color=False) + "\n" for line in lines)
 
 
 class Printed(NamedTuple):
@@ -75,27 +88,27 @@ def cleaned(output: Output, lines: Lines) -> Iterator[str]:
 
 def answer_in(
     output: Output,
-    head: AnswerHead,
-    lines: Lines,
-    documents: Callable[[], Iterable[Mapping[str, Any]]],
-    markdown: Callable[[], str] = str,
-    page: Callable[[], Page] | None = None,
+    result: R,
+    lines: Callable[[R, Paint], Iterable[str]],
+    markdown: Callable[[R], str] = str,
+    page: Callable[[R], Page] | None = None,
 ) -> Printed:
-    """An answer as lines, JSON documents, Markdown or an HTML page. Only `documents` have a head already."""
+    """An answer as lines, JSON documents, Markdown or an HTML page. Only the documents have a head already."""
+    from forewarn.policies.cluster.cache import Result
     from forewarn.policies.render.head import after_verdict, below_title, on_page
 
     def verdict() -> str:
-        return next(iter(lines(painter(False))), "")
+        return next(iter(lines(result, painter(False))), "")
 
     if output.form == "json":
-        rows = list(documents())
+        rows = [result.to_dict()] if isinstance(result, Result) else list(result.documents())
         return Printed(list(map(as_json, rows)), lambda: rows, verdict)
     if output.form == "markdown":
-        text = as_markdown(below_title(markdown(), head))
+        text = as_markdown(below_title(markdown(result), result.head))
     elif output.form == "html" and page is not None:
-        text = on_page(page(), head).document()
+        text = on_page(page(result), result.head).document()
     else:
-        text = "".join(cleaned(output, lambda paint: after_verdict(lines(paint), head)))
+        text = "".join(cleaned(output, lambda paint: after_verdict(lines(result, paint), result.head)))
     return Printed([text], lambda: text, verdict)
 
 

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.predict_request import OPTIONS, PredictRequest
-from forewarn.policies.commands import cluster_command
-from forewarn.policies.commands.autoscaling import (
-    add_autoscaling_options,
-    add_no_autoscaler_option,
-    autoscaling_of,
-    configuration,
-)
+from forewarn.policies.commands import autoscaling, cluster_command
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Output, Parser, Printed, add_files_option, answer_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
@@ -22,9 +16,10 @@ from forewarn.policies.terminal import counting, print_faults
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.application.predict import PredictResult
+    from forewarn.policies.render import Painter
     from forewarn.policies.render.html.elements import Page
 
 OK, _, USAGE, FAILED = range(4)
@@ -42,18 +37,18 @@ def main(arguments: Sequence[str]) -> int:
     parser = argument_parser()
     options, run = cluster_command.options_with_cluster(parser, arguments)
     _check(options, run, parser)
-    release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
+    release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
     places = Places()
 
     def evaluate(run: cluster_command.Run) -> Evaluated:
-        from forewarn.policies.application.cluster import pod_key, require_nodes, with_node_groups
+        from forewarn.policies.application.cluster import pod_key, require_nodes
         from forewarn.policies.application.predict import predict
         from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
         from forewarn.policies.simulation.dump import DumpCache
 
         cache = DumpCache() if options.cascade else GroupCache()
         cluster = settle(cluster_command.loaded(run, cache), release).snapshot()
-        settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
+        settings = settings_of(cache, run.cluster)
         if not settings.groups:
             require_nodes(cluster)
         request = PredictRequest(
@@ -61,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
             pod_key(options.pod, options.namespace) if options.pod else None,
             options.namespace,
             autoscaling=settings,
-            options=configuration(options.config).options,
+            options=autoscaling.configuration(options.config).options,
             **{name: getattr(options, name) for name in OPTIONS},
         )
         try:
@@ -114,19 +109,19 @@ _COLUMNS: Final = {
 def _printed(result: PredictResult, output: Output, more: Sequence[str]) -> Printed:
     """The answer; `more`: a phrase for its first line, and further lines."""
 
-    def page() -> Page:
+    def page(result: PredictResult) -> Page:
         from forewarn.policies.render.html.pages import predict_page
 
         return predict_page(result)
 
     from forewarn.policies.render.prediction import lines
 
-    def text(paint: Callable[[str, str], str]) -> Iterator[str]:
+    def text(result: PredictResult, paint: Painter) -> Iterator[str]:
         first, *rest = lines(result, paint)
         yield "; ".join([first, *more[:1]])
         yield from (*rest, *more[1:])
 
-    return answer_in(output, result.head, text, result.documents, page=page)
+    return answer_in(output, result, text, page=page)
 
 
 def _status(result: PredictResult) -> int:
@@ -160,7 +155,7 @@ def argument_parser() -> argparse.ArgumentParser:
     cluster_command.add_output_option(add, ("text", "json", "html"))
     help_text = "exit with 1 if this happens to a Pod (repeatable)"
     add("--fail-on", action="append", choices=tuple(CONDITIONS), default=[], help=help_text)
-    add_autoscaling_options(add)
-    add_no_autoscaler_option(add, "ignore the node groups of the cluster")
+    autoscaling.add_autoscaling_options(add)
+    autoscaling.add_no_autoscaler_option(add, "ignore the node groups of the cluster")
     cluster_command.add_color_option(add)
     return parser

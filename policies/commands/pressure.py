@@ -36,25 +36,11 @@ def main(arguments: Sequence[str]) -> int:
 
         pods = NodePods(options.node)
         cache = settle(cluster_command.loaded(run, Cache(collect=pods.collect)), Release())
-        request = PressureRequest(
-            options.node,
-            options.signal or "",
-            options.inodes,
-            options.stats or "",
-            options.image_fs,
-            options.admit or "",
-            options.shutdown or (),
-            options.namespace,
-        )
+        signal, stats, admit = (given or "" for given in (options.signal, options.stats, options.admit))
+        pressure = signal, options.inodes, stats, options.image_fs
+        request = PressureRequest(options.node, *pressure, admit, options.shutdown or (), options.namespace)
         result = node_pressure(cache, pods, request)
-        answer_in(
-            run.output,
-            result.head,
-            lambda paint: text.render(result, paint),
-            lambda: [result.to_dict()],
-            lambda: text.markdown(result),
-            lambda: pressure_page(result),
-        ).print()
+        answer_in(run.output, result, text.render, text.markdown, pressure_page).print()
         return OK
 
     return cluster_command.answered("whatif pressure", run.output, answer)
@@ -86,19 +72,14 @@ def _parser() -> argparse.ArgumentParser:
     cluster_command.add_cluster_option(add)
     add("--signal", choices=SIGNALS, help="resource that runs out on the node")
     add("--inodes", action="store_true", help="the disk runs out of inodes instead of bytes")
-    add(
-        "--stats",
-        type=existing,
-        metavar="FILE",
-        help="the kubelet's /stats/summary, required by --signal (- for standard input)",
-    )
+    help_text = "the kubelet's /stats/summary, required by --signal (- for standard input)"
+    add("--stats", type=existing, metavar="FILE", help=help_text)
     help_text = "disk of container images: shared with nodefs, own, or split image filesystem (default: shared)"
     add("--image-fs", choices=IMAGES, default="shared", help=help_text)
     help_text = "manifest of a critical Pod: show the Pods that the kubelet evicts to admit this Pod"
     add("--admit", type=existing, metavar="FILE", help=help_text)
-    add(
-        "--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="the kubelet's shutdownGracePeriodByPodPriority"
-    )
+    help_text = "the kubelet's shutdownGracePeriodByPodPriority"
+    add("--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help=help_text)
     cluster_command.add_namespace_option(add)
     cluster_command.add_printing_options(add, cluster_command.PAGES)
     return parser

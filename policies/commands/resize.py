@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         settle(cluster_command.loaded(run, pods.cache), release)
         request = ResizeRequest(name, options.requests, options.limits, options.container, namespace, preempts)
         result = resize(pods, request)
-        answer_in(run.output, result.head, lambda _: resize_lines(result), lambda: [result.to_dict()]).print()
+        answer_in(run.output, result, lambda result, _: resize_lines(result)).print()
         return OK
 
     return cluster_command.answered("whatif resize", run.output, answer)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
-from forewarn.policies.commands import cluster_command
-from forewarn.policies.commands.autoscaling import (
-    add_arrival_options,
-    add_autoscaling_options,
-    autoscaling_of,
-)
+from forewarn.policies.commands import autoscaling, cluster_command
 from forewarn.policies.commands.known_findings import earlier_report, read_report
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Output, Parser, Printed, answer_in, integer_between
@@ -22,9 +16,10 @@ from forewarn.policies.terminal import complain, counting
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.application.whatif import Workloads
+    from forewarn.policies.render import Painter
     from forewarn.policies.whatif.risk import Risks
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -39,25 +34,24 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = argument_parser()
     options, run = cluster_command.options_with_cluster(parser, arguments)
-    release, autoscaling = release_of(options, parser), autoscaling_of(options, parser)
+    release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
     try:
         previous = read_report(options.since, of_several=bool(run.several))
     except ValueError as fault:
         return complain("risk", fault, USAGE)
 
     def evaluate(run: cluster_command.Run) -> Evaluated:
-        from forewarn.policies.application.cluster import Cluster, with_node_groups
+        from forewarn.policies.application.cluster import Cluster
         from forewarn.policies.application.whatif import Workloads, risk
 
         since = options.since or ""
         earlier = earlier_report(previous, since, run)
         cache = loaded_for(run, options.config, release)
         cluster, workloads = Cluster(cache, sources=run.cluster), Workloads(options.namespace, options.priority_class)
-        settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
+        settings = settings_of(cache, run.cluster)
         with counting("losses", run.errors) as show:
-            risks = risk(
-                cluster, workloads, most=options.most, until=options.until, autoscaling=settings, progress=show
-            )
+            limits = {"most": options.most, "until": options.until}
+            risks = risk(cluster, workloads, autoscaling=settings, progress=show, **limits)
         if not risks.workloads and str(workloads):
             raise InvalidObject(f"no running workload{workloads}")
         risks = risks if earlier is None else _with_changes(since, risks, earlier, workloads)
@@ -86,17 +80,13 @@ def _printed(output: Output, risks: Risks, *, since: str, verbose: bool) -> Prin
     from forewarn.policies.render.table import markdown_changes
 
     changes = risks.changes
-    return answer_in(
-        output,
-        risks.head,
-        lambda paint: chain(
-            render(risks, paint) if verbose else render_summary(risks, paint, output.width),
-            () if changes is None else lines_of(changes, since),
-        ),
-        lambda: [risks.to_dict()],
-        lambda: markdown(risks) + ("" if changes is None else markdown_changes(changes, since) + "\n"),
-        lambda: risk_page(risks),
-    )
+    more = "" if changes is None else markdown_changes(changes, since) + "\n"
+
+    def lines(risks: Risks, paint: Painter) -> Iterator[str]:
+        yield from render(risks, paint) if verbose else render_summary(risks, paint, output.width)
+        yield from () if changes is None else lines_of(changes, since)
+
+    return answer_in(output, risks, lines, lambda risks: markdown(risks) + more, risk_page)
 
 
 def _with_changes(since: str, risks: Risks, previous: dict[str, Any], workloads: Workloads) -> Risks:
@@ -126,8 +116,8 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     cluster_command.add_cluster_option(add, several=True)
-    add_autoscaling_options(add)
-    add_arrival_options(add)
+    autoscaling.add_autoscaling_options(add)
+    autoscaling.add_arrival_options(add)
     add_release_options(add)
     add("-n", "--namespace", help="only workloads of this namespace")
     help_text = 'only workloads of this PriorityClass ("": workloads without a class)'

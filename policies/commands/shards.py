@@ -191,9 +191,8 @@ def _same_run(first: Part, part: Part) -> None:
         if one != other:
             raise SourceError(part.file, f"{about}: {name[:80]} was {_shown(one)} there, and is {_shown(other)} here")
     if part.cluster != first.cluster:
-        raise SourceError(
-            part.file, f"{about}: of another state of the cluster (use one `forewarn snapshot` for all parts)"
-        )
+        state = "of another state of the cluster (use one `forewarn snapshot` for all parts)"
+        raise SourceError(part.file, f"{about}: {state}")
     if part.of != first.of:
         raise SourceError(part.file, f"{about}: of {first.of} cases, and this one of {part.of}")
 

@@ -16,6 +16,7 @@ from forewarn.policies.terminal import as_json, counting
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from forewarn.policies.commands.autoscaling import AutoscalingOf
     from forewarn.policies.releases.release import Release
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.sweep import Sweep
@@ -34,15 +35,14 @@ def add_fail_on(add: Callable[..., object]) -> None:
 class SweepRequest(NamedTuple):
     """What to simulate. `shard`: simulate only this part of the cases; None for all.
 
-    `autoscaling` is that of the options; `cutoff` and `node_templates` are such options, and `config` a file.
+    `node_templates`, `config`: files.
     """
 
     scope: Literal["node", "zone"]
     until: float
     release: Release
     shard: Shard | None
-    autoscaling: Autoscaling
-    cutoff: int | None
+    autoscaling: AutoscalingOf
     node_templates: str | None
     config: str | None
     fail_on: Sequence[str]
@@ -50,14 +50,14 @@ class SweepRequest(NamedTuple):
 
 def evaluate_sweep(request: SweepRequest, run: Run) -> Evaluated:
     """Simulate all cases of a sweep on a cluster. Raises SourceError, InvalidObject, ValueError."""
-    from forewarn.policies.application.cluster import Cluster, with_node_groups
+    from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.application.whatif import names_of, whatif_each
     from forewarn.policies.simulation.dump import DigestedCache
 
     scope, shard = request.scope, request.shard
     cache = loaded_for(run, request.config, request.release, digested=bool(shard))
     cluster = Cluster(cache, configuration(request.config), run.cluster)
-    autoscaling = with_node_groups(request.autoscaling, cache, run.cluster, request.cutoff)
+    autoscaling = request.autoscaling(cache, run.cluster)
     with counting("cases", run.errors) as show:
         settings: dict[str, Any] = {"until": request.until, "autoscaling": autoscaling, "progress": show}
         settings |= {"part": shard.part_of} if shard else {}
@@ -89,14 +89,7 @@ def printed_sweep(sweep: Sweep, output: Output) -> Printed:
     from forewarn.policies.render import sweep as text
     from forewarn.policies.render.html.pages import sweep_page
 
-    return answer_in(
-        output,
-        sweep.head,
-        lambda paint: text.render(sweep, paint),
-        lambda: [sweep.to_dict()],
-        lambda: text.markdown(sweep),
-        lambda: sweep_page(sweep),
-    )
+    return answer_in(output, sweep, text.render, text.markdown, sweep_page)
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:

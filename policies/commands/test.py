@@ -40,9 +40,8 @@ def main(arguments: Sequence[str]) -> int:
         given = expectations_in(options.paths)
     except SourceError as fault:
         return complain("test", fault, USAGE)
-    request = ExpectationsRequest(
-        (), options.namespace, options.until, options.most, allow_empty=options.allow_empty, given=given
-    )
+    limits = options.until, options.most
+    request = ExpectationsRequest((), options.namespace, *limits, allow_empty=options.allow_empty, given=given)
 
     def answer() -> int:
         from forewarn.policies.application.cluster import Cluster
@@ -87,9 +86,7 @@ def write_results(result: Expectations, output: Output) -> None:
     if output.form == "junit":
         sys.stdout.write(text.junit(result.expectations, "forewarn test") + "\n")
     else:
-        answer_in(
-            output, result.head, lambda paint: text.render(result.expectations, paint), lambda: [result.to_dict()]
-        ).print()
+        answer_in(output, result, lambda _, paint: text.render(result.expectations, paint)).print()
 
 
 def _parser() -> argparse.ArgumentParser:

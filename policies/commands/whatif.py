@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import forewarn  # imports requests when they are used
 from forewarn.policies.application.simulated import DEFAULT_AWAY, DEFAULT_UNTIL, MAX_ADDED
-from forewarn.policies.commands import cluster_command, simulated
-from forewarn.policies.commands.autoscaling import (
-    add_arrival_options,
-    add_autoscaling_options,
-    autoscaling_of,
-    configuration,
-)
+from forewarn.policies.commands import autoscaling, cluster_command, simulated
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import (
     Output,
@@ -57,32 +52,22 @@ def main(arguments: Sequence[str]) -> int:
     check_request(options, parser)
     _check(options, run.output.form, parser)
     release = release_of(options, parser)
-    autoscaling = autoscaling_of(options, parser)
+    settings_of = autoscaling.autoscaling_of(options, parser)
     if getattr(options, "each", None):
-        of_each = SweepRequest(
-            options.each,
-            options.until or DEFAULT_UNTIL,
-            release,
-            shard_given(options.shard, run.output, parser),
-            autoscaling,
-            options.expendable_pods_priority_cutoff,
-            options.node_templates,
-            options.config,
-            options.fail_on,
-        )
-        each = partial(evaluate_sweep, of_each)
-        return answered_each(
-            Evaluation("whatif", HEADS_OF_EACH, each, modules=("application.whatif", "render.sweep")), run
-        )
+        until, shard = options.until or DEFAULT_UNTIL, shard_given(options.shard, run.output, parser)
+        files = options.node_templates, options.config
+        of_each = SweepRequest(options.each, until, release, shard, settings_of, *files, options.fail_on)
+        each, imported = partial(evaluate_sweep, of_each), ("application.whatif", "render.sweep")
+        return answered_each(Evaluation("whatif", HEADS_OF_EACH, each, modules=imported), run)
     from forewarn.policies.render.whatif import HEADS, row
 
     def evaluate(run: cluster_command.Run) -> Evaluated:
-        from forewarn.policies.application.cluster import Cluster, with_node_groups
+        from forewarn.policies.application.cluster import Cluster
         from forewarn.policies.application.whatif import whatif
 
         cache = simulated.loaded_for(run, options.config, release)
-        cluster = Cluster(cache, configuration(options.config), run.cluster)
-        settings = with_node_groups(autoscaling, cache, run.cluster, options.expendable_pods_priority_cutoff)
+        cluster = Cluster(cache, autoscaling.configuration(options.config), run.cluster)
+        settings = settings_of(cache, run.cluster)
         drawn = run.output.form in DRAWN
         with counting("simulating", run.errors, simulated.STEPS) as show:
             result = whatif(
@@ -91,9 +76,8 @@ def main(arguments: Sequence[str]) -> int:
         print_faults("whatif", result.faults, run.errors)
         failures = [] if result.faults else cluster_command.failures_of(result.conditions, options.fail_on)
         status, cells = FAILED if result.faults else len(failures), row(result.answer.of_upgrade)
-        return Evaluated(
-            status, [*cells[3::-1], cells[4]], cells, _printed(result, run.output, timeline=options.timeline), failures
-        )
+        printed = _printed(result, run.output, timeline=options.timeline)
+        return Evaluated(status, [*cells[3::-1], cells[4]], cells, printed, failures)
 
     request = options.request(options)
     modules = ("sources.cluster", "render.whatif", "application.whatif")
@@ -126,11 +110,10 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
         return Printed([picture(answer)])
     printed = answer_in(
         output,
-        result.head,
-        lambda paint: whatif.render(answer, change, paint),
-        lambda: [result.to_dict(timeline=timeline)],
-        lambda: whatif.markdown(answer, change, [*runs, *result.notes]),
-        lambda: whatif_page(answer, change, [*runs, *result.notes]),
+        replace(result, timeline=answer.simulation.timeline.events) if timeline else result,
+        lambda _, paint: whatif.render(answer, change, paint),
+        lambda _: whatif.markdown(answer, change, [*runs, *result.notes]),
+        lambda _: whatif_page(answer, change, [*runs, *result.notes]),
     )
     if output.form != "text":
         return printed
@@ -166,8 +149,8 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
         "ResourceQuota, or a blocked drain or upgrade (repeatable)"
     )
     add("--fail-on", action="append", choices=(*HAPPENINGS, "quota", "blocked"), default=[], help=help_text)
-    add_autoscaling_options(add)
-    add_arrival_options(add)
+    autoscaling.add_autoscaling_options(add)
+    autoscaling.add_arrival_options(add)
     cluster_command.add_color_option(add)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from forewarn.policies.commands import cluster_command
@@ -34,12 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         cluster = settle(cluster_command.loaded(run, Cache(collect=evidence.collect)), release).snapshot()
         with counting("explaining", sys.stderr):
             result = explain(cluster, request, evidence, run.cluster)
-        answer_in(
-            run.output,
-            result.head,
-            lambda paint: lines(result, paint, verbose=options.verbose),
-            lambda: [result.to_dict()],
-        ).print()
+        answer_in(run.output, result, partial(lines, verbose=options.verbose)).print()
         return cluster_command.status_of_conditions(result.conditions, options.fail_on)
 
     return cluster_command.answered("why", run.output, answer)

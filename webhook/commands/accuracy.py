@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeGuard
@@ -11,7 +10,7 @@ from typing import Any, Final, TypeGuard
 from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.sources.files import reason
-from forewarn.policies.terminal import as_json, clean, complain
+from forewarn.policies.terminal import complain
 from forewarn.webhook.accuracy import path_of, request_table
 from forewarn.webhook.workload_accuracy import DIFFERING, EXAMPLES, RESULTS, UNKNOWN, WORKLOAD_RESULTS, headlines
 
@@ -46,11 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         table = read_table(given.health_port)
     except NoTable as why:
         return complain("webhook accuracy", f"{path_of(given.health_port)}: {why}", FAILED)
-    with given.output.redirected():
-        if given.output.form == "json":
-            sys.stdout.write(as_json(table, indent=2))
-        else:
-            sys.stdout.writelines(clean(line, color=False) + "\n" for line in _lines(table))
+    given.output.print(lambda: table, _lines(table), indent=2)
     return 0
 
 

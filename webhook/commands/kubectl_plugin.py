@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from forewarn.policies.cli import COMMANDS, TRACEBACK
 from forewarn.policies.cli import main as forewarn
-from forewarn.policies.commands.completion import arguments_of, changes, options_of
+from forewarn.policies.commands.completion import arguments_of, changes, first_words, options_of
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.terminal import as_kubectl_plugin, print_notice
 
@@ -190,10 +190,12 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
         return [name for name in names if name.startswith(word)], _FILES if before[-1] == "--kubeconfig" else _NO_FILES
     with suppress(WrongUsage):
         before = split(before).rest
+    groups = first_words(name for name in COMMANDS if name != "completion")
     if not before:
-        commands = _first_words()
-        return [f"{name}\t{text}" for name, text in commands.items() if name.startswith(word)], _NO_FILES
-    seconds = _second_words(before[0])
+        named = [name for name in groups if name.startswith(word)]
+        texts = (COMMANDS[name].help if name in COMMANDS else ", ".join(groups[name]) for name in named)
+        return [f"{name}\t{text}" for name, text in zip(named, texts, strict=True)], _NO_FILES
+    seconds = changes(COMMANDS["whatif"]) if before[0] == "whatif" else groups.get(before[0])
     if len(before) == 1 and seconds:
         return [name for name in seconds if name.startswith(word)], _NO_FILES
     options = _options(before)
@@ -202,22 +204,6 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
     every = sorted({*options, "--context", "--kubeconfig"})
     names = every if word.startswith("-") else list(_values(before, options))
     return [item for item in names if item.startswith(word)], _NO_FILES if names else _FILES
-
-
-def _first_words() -> dict[str, str]:
-    """Return the first words of all commands, each with its help text."""
-    result: dict[str, str] = {}
-    for name, command in COMMANDS.items():
-        first, _, second = name.partition(" ")
-        if first != "completion":
-            result.setdefault(first, ", ".join(_second_words(first)) if second else command.help)
-    return result
-
-
-def _second_words(first: str) -> list[str]:
-    if first == "whatif":
-        return changes(COMMANDS["whatif"])
-    return [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{first} ")]
 
 
 def _options(before: Sequence[str]) -> Mapping[str, Sequence[str]] | None:

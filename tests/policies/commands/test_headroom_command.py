@@ -362,11 +362,11 @@ def test_a_group_is_told_in_a_line_of_its_own(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("forewarn.policies.commands.autoscaling._groups", lambda _: groups)
+    monkeypatch.setattr("forewarn.policies.whatif.node_groups.load_node_groups", lambda _: groups)
     cluster, new = tmp_path / "cluster.json", tmp_path / "new.json"
     cluster.write_text(cluster_text([make_node("n1").has(cpu="4", memory="8Gi", pods="110").obj]))
     new.write_text(json.dumps(make_pod("new").request(cpu="2").obj))
-    asked = ("-f", str(new), "--cluster", str(cluster))
+    asked = ("-f", str(new), "--cluster", str(cluster), "--node-templates", str(new))
     assert f"\n    {line}\n" in run(capsys, *asked)[1]
     listed = re.search(r"^  - (.* group g.*)$", run(capsys, *asked, "-o", "markdown")[1], re.MULTILINE)
     assert listed is not None
