@@ -134,9 +134,13 @@ class Rendered(NamedTuple):
 
 
 class Input:
-    """The input of the linter: objects with their files, and data for the summary and excerpts."""
+    """The input of the linter: objects with their files, and data for the summary and excerpts.
 
-    def __init__(self) -> None:
+    `wanted`: the `group/Kind` of objects to read. `namespace`: of objects that name none.
+    """
+
+    def __init__(self, wanted: frozenset[str] = frozenset(), namespace: str = DEFAULT_NAMESPACE) -> None:
+        self.wanted, self.namespace = wanted, namespace
         self.members: list[Member] = []
         self.kustomizations: list[Kustomization] = []
         self.directories: dict[str, str] = {}
@@ -283,8 +287,7 @@ def files_of(request: LintRequest, omitted: Callable[[str, str], None]) -> Itera
 
 def read_input(request: LintRequest) -> Input:
     """Read all files. Unreadable files are recorded in the result."""
-    given, config = Input(), request.config
-    wanted, namespace, files = wanted_kinds(config), request.namespace or DEFAULT_NAMESPACE, []
+    given, files = Input(wanted_kinds(request.config), request.namespace or DEFAULT_NAMESPACE), []
     for file in files_of(request, given.leave_out):
         named = request.stdin_filename and file.path == "-"
         file = file._replace(data=request.changed.get(file.path, file.data))
@@ -293,22 +296,20 @@ def read_input(request: LintRequest) -> Input:
     if len(files) > 1:
         from forewarn.policies.lint.ahead import read_ahead
 
-        ahead = read_ahead(files, wanted, namespace)
+        ahead = read_ahead(files, given.wanted, given.namespace)
     for file in files:
-        _read(file, given, wanted, namespace, reported=True, reading=ahead.pop(file.path, None))
+        _read(file, given, reported=True, reading=ahead.pop(file.path, None))
     for file in find_files(request.definitions):
         if file.name not in given.sources:
-            _read(file, given, wanted, namespace, reported=False)
+            _read(file, given, reported=False)
     if request.schemas or given.defining:
-        read_by_schema(given, config, namespace, request.schemas, every=request.rendering is not None)
+        read_by_schema(given, request.config, request.schemas, every=request.rendering is not None)
     if given.with_names:
         _read_other_names(given)
     return given
 
 
-def _read(
-    file: File, given: Input, wanted: frozenset[str], namespace: str, *, reported: bool, reading: Reading | None = None
-) -> None:
+def _read(file: File, given: Input, *, reported: bool, reading: Reading | None = None) -> None:
     """Read a file into the input. `reading`: the contents if already known. `reported`: report findings on the file."""
     content = b""
     if reading is None:
@@ -317,14 +318,14 @@ def _read(
         except SourceError as fault:
             given.unreadable.append(fault)
             return
-        reading = read(content, file.name, wanted, namespace=namespace)
-        what = _no_manifest(reading, content, wanted) if file.tree else ""
+        reading = read(content, file.name, given.wanted, namespace=given.namespace)
+        what = _no_manifest(reading, content, given.wanted) if file.tree else ""
         given.class_names |= _listed_classes(content, file) if NO_KIND in reading.skipped else set()
         if what != UNTYPED and any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics):
             from forewarn.policies.lint.templates import engine_of
 
             given.engines[file.name] = engine_of(content)
-            _read_template(content, file, given, wanted, namespace, set(), set(), reading.subjects)
+            _read_template(content, file, given, set(), set(), reading.subjects)
         if what:
             given.leave_out(file.path, what)
             return
@@ -425,18 +426,17 @@ def read_templates(given: Input, request: LintRequest) -> None:
     Of templates with output, reads only what does not depend on values. Unreadable templates give one diagnostic per
     directory.
     """
-    wanted, exclude = wanted_kinds(request.config), request.config.options.exclude
-    namespace = request.namespace or DEFAULT_NAMESPACE
+    given.wanted = wanted_kinds(request.config)
     for directory in {os.path.realpath(path): path for path in reversed(given.chart_templates)}.values():
         used, defining, rendered = set[str](), set[str](), given.rendered_of(directory)
         for file in find_files([directory], (".yaml", ".yml", ".tpl"), as_git=request.gitignore):
             is_printed = rendered and os.path.normpath(file.path) in rendered.templates
-            if is_excluded(file.path, exclude) or (rendered and is_helper(file.path)):
+            if is_excluded(file.path, request.config.options.exclude) or (rendered and is_helper(file.path)):
                 continue
             if is_printed:
-                _read_unprinted(file, given, wanted, namespace)
+                _read_unprinted(file, given)
             else:
-                _read_chart_template(file, given, wanted, namespace, used, defining)
+                _read_chart_template(file, given, used, defining)
         for file in _values_of(os.path.dirname(directory), given):
             _read_values(file, given, used, defining, rendered.names if rendered else frozenset())
     if given.engines:
@@ -462,9 +462,7 @@ def _values_of(chart: str, given: Input) -> Iterator[File]:
             yield file
 
 
-def _read_chart_template(
-    file: File, given: Input, wanted: frozenset[str], namespace: str, used: set[str], defining: set[str]
-) -> None:
+def _read_chart_template(file: File, given: Input, used: set[str], defining: set[str]) -> None:
     """Read a file in a chart's templates directory; without braces, it is a plain manifest."""
     from forewarn.policies.lint.templates import HELM
 
@@ -476,19 +474,19 @@ def _read_chart_template(
     if b"{{" in content or is_helper(file.path):
         given.engines[file.name] = HELM
         given.sources[file.name] = file
-        _read_template(content, file, given, wanted, namespace, used, defining)
+        _read_template(content, file, given, used, defining)
     else:
-        _read(file, given, wanted, namespace, reported=True)
+        _read(file, given, reported=True)
 
 
-def _read_unprinted(file: File, given: Input, wanted: frozenset[str], namespace: str) -> None:
+def _read_unprinted(file: File, given: Input) -> None:
     """Add the certain problems and the known fields of a rendered template, for its parts that were not printed."""
     from forewarn.policies.manifests.templates import outline
 
     content = _content(file)
     if b"{{" not in content:
         return
-    found = outline(content, file.name, wanted, namespace)
+    found = outline(content, file.name, given.wanted, given.namespace)
     partial = [subject for subject in found.partial if group_kind(subject.object) != PRIORITY_CLASS]
     if found.diagnostics or partial:
         given.sources[file.name] = file
@@ -545,24 +543,17 @@ def _template_of(file: str) -> str:
 
 
 def _read_template(
-    content: bytes,
-    file: File,
-    given: Input,
-    wanted: frozenset[str],
-    namespace: str,
-    used: set[str],
-    defining: set[str],
-    read_before: Sequence[ReviewedObject] = (),
+    content: bytes, file: File, given: Input, used: set[str], defining: set[str], before: Sequence[ReviewedObject] = ()
 ) -> None:
     """Add the objects of an unrendered template.
 
     Adds to `used` the value keys that the template uses as class names, to `defining` those in definitions of
-    classes. `read_before`: objects of the file that are not templates.
+    classes. `before`: objects of the file that are not templates.
     """
     from forewarn.policies.lint.templates import definition_in, keys_of, literal_names
     from forewarn.policies.manifests.templates import outline
 
-    outlined = outline(content, file.name, wanted, namespace, read_before)
+    outlined = outline(content, file.name, given.wanted, given.namespace, before)
     given.diagnostics += outlined.diagnostics
     given.members += (Member(subject, file.path) for subject in (*outlined.complete, *outlined.partial))
     if b"riorityClass" not in content:
@@ -625,7 +616,7 @@ def as_update(subject: ReviewedObject, cluster: ClusterSnapshot | None) -> Revie
     return subject if old is None else subject._replace(operation=Operation.UPDATE, old=old)
 
 
-def read_by_schema(given: Input, config: Config, namespace: str, more: Sequence[str], *, every: bool) -> None:
+def read_by_schema(given: Input, config: Config, more: Sequence[str], *, every: bool) -> None:
     """Add the objects of custom kinds whose definition is in the input, or in `more` files and named sources.
 
     Kinds with built-in or configured paths are unchanged. `every`: also record the paths of kinds that no file uses.
@@ -644,7 +635,7 @@ def read_by_schema(given: Input, config: Config, namespace: str, more: Sequence[
             if paths and kind not in done and (every or texts.of(kind)):
                 given.class_paths[kind] = paths
     for name in dict.fromkeys(name for kind in given.class_paths for name in texts.of(kind)):
-        _add(given.sources[name], texts.found[name], given, namespace)
+        _add(given.sources[name], texts.found[name], given)
 
 
 def _add_paths(file: File, given: Input, done: set[str]) -> None:
@@ -702,9 +693,9 @@ def _definitions(file: File) -> Iterator[ApiObject]:
         yield from (subject.object for subject in read(content, file.name, frozenset((CRD,)), again=True).subjects)
 
 
-def _add(file: File, content: bytes, given: Input, namespace: str) -> None:
+def _add(file: File, content: bytes, given: Input) -> None:
     """Read a file again, only for the kinds whose definition was found."""
-    reading = read(content, file.name, given.class_paths, namespace=namespace, again=True)
+    reading = read(content, file.name, given.class_paths, namespace=given.namespace, again=True)
     place = file.called or file.path
     for subject in reading.subjects:
         given.members.append(Member.of(subject, place))

@@ -584,9 +584,8 @@ class _Renderer:
                 file = start + os.path.relpath(failure.file, os.path.realpath(os.curdir))
             place = Location(file, failure.line, 1, 2)
             directories = tuple(os.path.dirname(other) for other, _ in failures[1:])
-            self._given.diagnostics.append(
-                FileDiagnostic("parse-error", message, place, fix, severity=severity, others=directories)
-            )
+            found = FileDiagnostic("parse-error", message, place, fix, severity=severity, others=directories)
+            self._given.diagnostics.append(found)
 
     def take_charts(self, charts: dict[str, str], jobs: Sequence[tools.Job]) -> None:
         """Render charts and add their objects. `charts`: directory -> the file for findings about failures."""
@@ -722,8 +721,9 @@ def _take_overlays(given: Input, directories: _Found, jobs: Sequence[tools.Job],
             renderer.fail(file, result)
             continue
         used = reached(top.directory, by_directory)
-        renderer.take_overlay(job.directory, result, Origins(_parts(top, by_directory, by_file)))
-        replaced |= used
+        parts = (subject for path in used for subject in by_file.get(path, ()))
+        renderer.take_overlay(job.directory, result, Origins(parts))
+        replaced.update(used)
         rendered |= {top.directory, *(path for path in used if path in by_directory)}
     if rendered:
         _replace(given, real, replaced, rendered)
@@ -757,22 +757,6 @@ def _replace(given: Input, real: dict[str, str], replaced: set[str], rendered: s
     given.members = [m for m in given.members if m.file not in names]
     given.kustomizations = [k for k in given.kustomizations if k.directory not in rendered]
     given.suppressions = [s for s in given.suppressions if s.object is None or s.location.file not in names]
-
-
-def _parts(
-    top: Kustomization, parts: dict[str, Kustomization], by_file: dict[str, list[ReviewedObject]]
-) -> Iterator[ReviewedObject]:
-    """Yield the objects from which a kustomization is built: of its patches and resources, then of its bases."""
-    to_do, seen = [top.directory], set[str]()
-    while to_do:
-        current = to_do.pop(0)
-        if current in seen:
-            continue
-        seen.add(current)
-        for paths in (parts[current].patches, parts[current].resources):
-            for path in paths:
-                yield from by_file.get(path, ())
-        to_do += [path for path in parts[current].resources if path in parts]
 
 
 def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:

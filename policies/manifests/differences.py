@@ -33,25 +33,15 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     registry.RESOURCE_QUOTA: ("spec.hard", "spec.scopes", "spec.scopeSelector"),
     registry.LIMIT_RANGE: ("spec.limits",),
     registry.DISRUPTION_BUDGET: (
-        "spec.minAvailable",
-        "spec.maxUnavailable",
-        "spec.selector",
-        "spec.unhealthyPodEvictionPolicy",
+        *("spec.minAvailable", "spec.maxUnavailable"),
+        *("spec.selector", "spec.unhealthyPodEvictionPolicy"),
     ),
 }
 """Fields of kinds without Pods that affect priority, admission or preemption."""
 _OF_WORKLOADS: Final = ("replicas", "parallelism", "completions", "suspend", "schedule", "strategy", "updateStrategy")
 _OF_PODS: Final = (
-    "priorityClassName",
-    "priority",
-    "preemptionPolicy",
-    "schedulerName",
-    "nodeName",
-    "nodeSelector",
-    "affinity",
-    "tolerations",
-    "topologySpreadConstraints",
-    "terminationGracePeriodSeconds",
+    *("priorityClassName", "priority", "preemptionPolicy", "schedulerName", "nodeName", "nodeSelector", "affinity"),
+    *("tolerations", "topologySpreadConstraints", "terminationGracePeriodSeconds"),
 )
 TEMPLATE: Final = "template"
 """The name of the field of a workload that replaces its Pods with equal ones, because of an image for example."""

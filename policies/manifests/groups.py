@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -481,14 +481,14 @@ def _reached(
     return list(files), {current for current, _ in seen}, steps
 
 
-def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> set[str]:
-    """The real paths of all files of a kustomization, including those of its bases and patches."""
-    to_do, seen, paths = [directory], set[str](), set[str]()
+def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> Collection[str]:
+    """The real paths of all files of a kustomization: of its patches and resources, then of its bases."""
+    to_do, seen, paths = deque([directory]), set[str](), dict[str, None]()
     while to_do:
-        current = to_do.pop()
+        current = to_do.popleft()
         if current not in seen:
             seen.add(current)
-            paths.update(kustomizations[current].resources, kustomizations[current].patches)
+            paths |= dict.fromkeys((*kustomizations[current].patches, *kustomizations[current].resources))
             to_do += [path for path in kustomizations[current].resources if path in kustomizations]
     return paths
 

@@ -8,27 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from forewarn.policies.findings import Path, quote
-from forewarn.policies.kinds.class_paths import (
-    CONFIG_MAP,
-    CRD,
-    MANIFESTS,
-    PRESETS,
-    RELEASE_NAMESPACES,
-    TEXTS,
-    found_at,
-    is_class_key,
-)
+from forewarn.policies.kinds import class_paths
 from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS, is_namespaced, removed_version
 from forewarn.policies.light import later
 from forewarn.policies.objects.fields import at, group_kind, ref_of
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject, Source
-
-if TYPE_CHECKING:
-    from forewarn.policies.kinds.class_paths import ClassPath
-
 
 _VARIABLE: Final = later(r"\$\{\{?(?P<name>\w+)\}\}?|\$\([\w.\-]+\)|\{\{.*\}\}", re.DOTALL)
 """OpenShift: `${X}` in a string, `${{X}}` for any value; Tekton: `$(tt.params.x)`; OCM policies: `{{ … }}`."""
@@ -81,7 +68,7 @@ class Parameters:
                 return json.loads(default)
             except (ValueError, RecursionError):
                 return default
-        return text if isinstance(key, int) or is_class_key(key) or key in _NAME_KEYS else _UNKNOWN
+        return text if isinstance(key, int) or class_paths.is_class_key(key) or key in _NAME_KEYS else _UNKNOWN
 
 
 NO_KIND: Final = "objects without a kind"
@@ -156,9 +143,9 @@ class ObjectFinder:
         objects do.
         """
         group_and_kind = group_kind({"apiVersion": api_version, "kind": kind})
-        if group_and_kind in RELEASE_NAMESPACES or group_and_kind in (CONFIG_MAP, CRD):
-            return CLASS_WORD.encode() in data and (group_and_kind != CRD or group_and_kind in self._wanted)
-        wanted = kind.endswith("List") or group_and_kind in self._wanted or group_and_kind in MANIFESTS
+        if group_and_kind in (*class_paths.RELEASE_NAMESPACES, class_paths.CONFIG_MAP, class_paths.CRD):
+            return CLASS_WORD.encode() in data and (group_and_kind != class_paths.CRD or group_and_kind in self._wanted)
+        wanted = kind.endswith("List") or group_and_kind in self._wanted or group_and_kind in class_paths.MANIFESTS
         wanted = wanted or removed_version(api_version, kind) is not None
         return wanted or intended_type(api_version, kind) is not None
 
@@ -181,13 +168,13 @@ class ObjectFinder:
         self, value: Any, source: Callable[[Path], Source], prefix: Path, within: str
     ) -> Iterator[FileDiagnostic]:
         kind = group_kind(value) if isinstance(value, dict) else ""
-        if kind in RELEASE_NAMESPACES and kind in self._wanted:
+        if kind in class_paths.RELEASE_NAMESPACES and kind in self._wanted:
             self._release(value, kind, source(prefix), within)
         elif kind in self._wanted and _is_sync_patch(value):
             self.skip(value["kind"])
         elif kind in self._wanted:
             self._keep(value, kind, source(prefix), within)
-        elif (kind in MANIFESTS or kind == CONFIG_MAP) and len(prefix) < 2 * _NESTED_LISTS:
+        elif (kind in class_paths.MANIFESTS or kind == class_paths.CONFIG_MAP) and len(prefix) < 2 * _NESTED_LISTS:
             yield from self._nested(value, kind, source, prefix)
         elif (items := items_of(value)) is not None and len(prefix) < 2 * _NESTED_LISTS:
             for index, item in enumerate(items):
@@ -197,7 +184,7 @@ class ObjectFinder:
                 "parse-error", f"Lists nested more than {_NESTED_LISTS} deep", source(prefix).locate(()), "use one List"
             )
         else:
-            if kind == CRD:
+            if kind == class_paths.CRD:
                 self.defined.add(f"{at(value, 'spec', 'group')}/{at(value, 'spec', 'names', 'kind')}")
             if not within:
                 yield from self._incomplete(value, source(prefix))
@@ -214,7 +201,7 @@ class ObjectFinder:
     ) -> Iterator[FileDiagnostic]:
         before = len(self.subjects)
         within, parameters = str(ref_of(value, self._namespace)), Parameters(value)
-        for number, (where, manifest) in enumerate(_nested_at(value, MANIFESTS.get(kind, ()))):
+        for number, (where, manifest) in enumerate(_nested_at(value, class_paths.MANIFESTS.get(kind, ()))):
             if number >= _MAX_NESTED:
                 message = f"more than {_MAX_NESTED} objects in one: forewarn skips the rest"
                 yield FileDiagnostic("parse-error", message, source(prefix).locate(()), "split the object into several")
@@ -222,7 +209,7 @@ class ObjectFinder:
             applied = parameters.applied(manifest)
             if isinstance(applied, dict) and not _is_only_compared(value, where) and not _is_part_of_a_class(applied):
                 yield from self._take(applied, source, (*prefix, *where), within)
-        if self._texts is not None and self._depth < _NESTED_TEXTS and kind == CONFIG_MAP:
+        if self._texts is not None and self._depth < _NESTED_TEXTS and kind == class_paths.CONFIG_MAP:
             finder = ObjectFinder(self._wanted, self._namespace, self._texts, self._depth + 1, within)
             for where, text in _texts_of(value, kind):
                 self._texts.manifests(text, source(prefix), where, finder)
@@ -242,7 +229,7 @@ class ObjectFinder:
             chart_values, inner = self._texts.values(text, source, where)
             if isinstance(chart_values, dict):
                 value, sources[where] = _with(value, where, chart_values), inner
-        if any(True for path in PRESETS[kind] for _ in found_at(value, path.steps)):
+        if any(True for path in class_paths.PRESETS[kind] for _ in class_paths.found_at(value, path.steps)):
             self._keep(value, kind, ExpandedSource(source, sources) if sources else source, within)
         else:
             self.skip(value["kind"])
@@ -282,12 +269,12 @@ class ObjectFinder:
             yield FileDiagnostic("parse-error", "a list of objects: kubectl rejects it", source.locate(()), fix)
 
 
-def _nested_at(value: dict[str, Any], paths: Iterable[ClassPath]) -> Iterator[tuple[Path, Any]]:
-    return chain.from_iterable(found_at(value, path.steps) for path in paths)
+def _nested_at(value: dict[str, Any], paths: Iterable[class_paths.ClassPath]) -> Iterator[tuple[Path, Any]]:
+    return chain.from_iterable(class_paths.found_at(value, path.steps) for path in paths)
 
 
 def _texts_of(value: dict[str, Any], kind: str) -> Iterator[tuple[Path, str]]:
-    texts = _nested_at(value, TEXTS.get(kind, ()))
+    texts = _nested_at(value, class_paths.TEXTS.get(kind, ()))
     return (text for text in islice(texts, _MAX_NESTED) if isinstance(text[1], str) and CLASS_WORD in text[1])
 
 

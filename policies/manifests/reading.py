@@ -220,9 +220,8 @@ class _FileReader:
         else:
             return False
         message = f"the file has {what}: forewarn skips the rest"
-        self._diagnostics.append(
-            FileDiagnostic("parse-error", message, document.location(start), "split the file into several")
-        )
+        where, fix = document.location(start), "split the file into several"
+        self._diagnostics.append(FileDiagnostic("parse-error", message, where, fix))
         return True
 
     def _document(self, document: Document) -> None:
