@@ -23,7 +23,7 @@ from forewarn.policies.manifests import NO_KIND, NOT_TEXT, Fault, items_of, valu
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of
 from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.sources.files import MANIFESTS, STDIN, File, SourceError, find_files, open_file, unreadable
-from forewarn.policies.sources.json_stream import JsonFault, json_objects
+from forewarn.policies.sources.json_stream import JsonFault, flat, json_objects
 
 if TYPE_CHECKING:
     from codecs import IncrementalDecoder
@@ -402,16 +402,6 @@ class _Loading:
                 self._add(obj, name, line)
         else:
             for value, line in values(text.read(-1).encode(), name):
-                self._flat(value, name, line)
-
-    def _flat(self, value: Any, name: str, line: int) -> None:
-        """Add a value, or all items if it is a List."""
-        items = items_of(value)
-        if problem := registry.incomplete_list(value):
-            raise SourceError(name, problem, line)
-        if items is None or registry.listed_as_empty(value):
-            self._add(value, name, line)
-            return
-        self._found = True
-        for item in items:
-            self._flat(item, name, line)
+                self._found = self._found or items_of(value) is not None
+                for obj, _ in flat(value, line):
+                    self._add(obj, name, line)

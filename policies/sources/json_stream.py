@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from forewarn.policies.kinds.registry import incomplete_list, listed_as_empty
 from forewarn.policies.manifests import filled_in, items_of
 from forewarn.policies.manifests.json_text import problem_of
+from forewarn.policies.manifests.values import Value
 
 _CHUNK: Final = 1 << 20
 _LONGEST: Final = 64 << 20
@@ -34,14 +35,7 @@ class JsonFault(ValueError):
         self.problem, self.line = problem, line
 
 
-class Located(NamedTuple):
-    """An object, and the line (from 1) in which it begins."""
-
-    value: Any
-    line: int
-
-
-def json_objects(stream: Text) -> Iterator[Located]:
+def json_objects(stream: Text) -> Iterator[Value]:
     """The objects in a stream of JSON values, and the items of Lists and arrays. Raises JsonFault."""
     window = _Window(stream)
     while (first := window.next_character()) != "":
@@ -50,12 +44,12 @@ def json_objects(stream: Text) -> Iterator[Located]:
             yield from _object(window, line)
         elif first == "[":
             for value, item_line in _items(window):
-                yield from _flat(value, item_line)
+                yield from flat(value, item_line)
         else:
             raise JsonFault("a Kubernetes object must start with {", line)
 
 
-def _object(window: _Window, line: int) -> Iterator[Located]:
+def _object(window: _Window, line: int) -> Iterator[Value]:
     """Yield the items of an object while they are read; other objects and empty typed lists as a whole."""
     window.take("{")
     head: dict[str, Any] = {}
@@ -71,7 +65,7 @@ def _object(window: _Window, line: int) -> Iterator[Located]:
             for item, item_line in _items(window):
                 has_items = True
                 if "kind" in head or (isinstance(item, dict) and item.get("kind")):
-                    yield from _flat(filled_in(item, head), item_line)
+                    yield from flat(filled_in(item, head), item_line)
                 else:
                     untyped.append((window.text(), item_line))
         else:
@@ -79,11 +73,11 @@ def _object(window: _Window, line: int) -> Iterator[Located]:
         window.comma("}")
     window.take("}")
     for text, item_line in untyped:
-        yield from _flat(filled_in(json.loads(text), head), item_line)
+        yield from flat(filled_in(json.loads(text), head), item_line)
     if problem := incomplete_list(head):
         raise JsonFault(problem, line)
     if "items" not in head or (listed_as_empty(head) and not has_items):
-        yield Located(head, line)
+        yield Value(head, line)
 
 
 def _items(window: _Window) -> Iterator[tuple[Any, int]]:
@@ -96,14 +90,14 @@ def _items(window: _Window) -> Iterator[tuple[Any, int]]:
     window.take("]")
 
 
-def _flat(value: Any, line: int) -> list[Located]:
-    """Return a value, or the items of a List, recursively."""
+def flat(value: Any, line: int) -> list[Value]:
+    """Return a value, or the items of a List, recursively. Raises JsonFault for an incomplete List."""
     items = items_of(value)
     if problem := incomplete_list(value):
         raise JsonFault(problem, line)
     if items is None or listed_as_empty(value):
-        return [Located(value, line)]
-    return [located for item in items for located in _flat(item, line)]
+        return [Value(value, line)]
+    return [located for item in items for located in flat(item, line)]
 
 
 class _Window:
