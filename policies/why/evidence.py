@@ -125,8 +125,7 @@ def pod_record(obj: ApiObject) -> PodRecord:
     """The record of a Pod."""
     deadline = seconds(at(obj, "metadata", "deletionTimestamp"))
     grace = at(obj, "metadata", "deletionGracePeriodSeconds")
-    deleted = deadline - (grace if isinstance(grace, int) else 0) if deadline else None
-    priority = at(obj, "spec", "priority")
+    deleted = deadline - _number(grace) if deadline else None
     statuses = [*_objects(obj, "status", "initContainerStatuses"), *_objects(obj, "status", "containerStatuses")]
     conditions, message = conditions_of(obj), _text(obj, "status", "message", most=MAX_TEXT)
     node = _text(obj, "spec", "nodeName")
@@ -135,7 +134,7 @@ def pod_record(obj: ApiObject) -> PodRecord:
         name=_text(obj, "metadata", "name"),
         uid=_text(obj, "metadata", "uid"),
         node=node,
-        priority=priority if isinstance(priority, int) else 0,
+        priority=_number(at(obj, "spec", "priority")),
         phase=_text(obj, "status", "phase"),
         reason=_text(obj, "status", "reason"),
         message=message,
@@ -162,24 +161,19 @@ def pod_record(obj: ApiObject) -> PodRecord:
 def node_record(obj: ApiObject) -> NodeRecord:
     """Return the record of a Node's API object."""
     taints = (taint for taint in _objects(obj, "spec", "taints") if at(taint, "effect") == "NoExecute")
-    return NodeRecord(
-        _text(obj, "metadata", "name"),
-        conditions_of(obj),
-        tuple((_text(taint, "key"), seconds(at(taint, "timeAdded"))) for taint in taints),
-        at(obj, "spec", "unschedulable") is True,
-    )
+    added = tuple((_text(taint, "key"), seconds(at(taint, "timeAdded"))) for taint in taints)
+    is_cordoned = at(obj, "spec", "unschedulable") is True
+    return NodeRecord(_text(obj, "metadata", "name"), conditions_of(obj), added, is_cordoned)
 
 
 def job_record(obj: ApiObject) -> JobRecord:
     """Return the record of a Job's API object. Source: pkg/controller/job, pod_failure_policy.go."""
     ends = [c for c in conditions_of(obj) if c.status == "True" and c.type in ("Failed", "FailureTarget")]
     limit = at(obj, "spec", "backoffLimit")
-    return JobRecord(
-        _text(obj, "metadata", "name"),
-        min(ends, key=lambda condition: condition.type, default=None),
-        limit if isinstance(limit, int) else None,
-        any(map(_ignores_disruption, _objects(obj, "spec", "podFailurePolicy", "rules"))),
-    )
+    failed = min(ends, key=lambda condition: condition.type, default=None)
+    limit = limit if isinstance(limit, int) else None
+    ignores = any(map(_ignores_disruption, _objects(obj, "spec", "podFailurePolicy", "rules")))
+    return JobRecord(_text(obj, "metadata", "name"), failed, limit, ignores)
 
 
 def _ignores_disruption(rule: ApiObject) -> bool:
@@ -244,16 +238,9 @@ def _terminated(obj: ApiObject, statuses: list[ApiObject]) -> Iterator[Container
         for state in ("state", "lastState"):
             end = at(status, state, "terminated")
             if isinstance(end, dict):
-                code, restarts = end.get("exitCode"), status.get("restartCount")
-                yield Container(
-                    name,
-                    _text(end, "reason"),
-                    code if isinstance(code, int) else 0,
-                    seconds(end.get("startedAt")),
-                    seconds(end.get("finishedAt")),
-                    restarts if isinstance(restarts, int) else 0,
-                    limits.get(name, ""),
-                )
+                code, restarts = map(_number, (end.get("exitCode"), status.get("restartCount")))
+                times = seconds(end.get("startedAt")), seconds(end.get("finishedAt"))
+                yield Container(name, _text(end, "reason"), code, *times, restarts, limits.get(name, ""))
                 break
 
 
@@ -261,9 +248,8 @@ def _waiting(statuses: list[ApiObject]) -> Iterator[WaitingContainer]:
     for status in statuses:
         reason = _text(status, "state", "waiting", "reason")
         if reason and reason not in _USUAL:
-            yield WaitingContainer(
-                _text(status, "name"), reason, _text(status, "state", "waiting", "message", most=MAX_TEXT)
-            )
+            message = _text(status, "state", "waiting", "message", most=MAX_TEXT)
+            yield WaitingContainer(_text(status, "name"), reason, message)
 
 
 def _target_node(obj: ApiObject) -> str:
@@ -287,63 +273,26 @@ def _text(obj: ApiObject, *path: str | int, most: int = MAX_NAME) -> str:
     return _line(value, most) if isinstance(value, str) else ""
 
 
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
 def _line(value: str, most: int = MAX_NAME) -> str:
     return cut(one_line(value[: 4 * most]), most)
 
 
 STATES: Final = ("pending", "preempted", "terminating", "running", "ended", "gone")
 IDS: Final = (
-    "preempted",
-    "missing-lists",
-    "former-preempted",
-    "former-ended",
-    "being-deleted",
-    "gated",
-    "other-scheduler",
-    "class-gone",
-    "class-changed",
-    "not-predicted",
-    "not-tried-yet",
-    "will-preempt",
-    "nominated-node-gone",
-    "waits-for-termination",
-    "overtaken",
-    "never-preempts",
-    "fits-nowhere",
-    "cycle-error",
-    "daemonset-pod-pending",
-    "preempted-for-the-default",
-    "preempted-for-a-class-that-is-gone",
-    "preempted-before-lower",
-    "node-pressure-evicted",
-    "node-condition",
-    "storage-limit-exceeded",
-    "preempted-by-kubelet",
-    "node-shutdown",
-    "node-gone",
-    "node-not-ready",
-    "taint-evicted",
-    "device-taint-evicted",
-    "evicted-by-api",
-    "drain-blocked",
-    "rejected-by-kubelet",
-    "deadline-exceeded",
-    "disrupted",
-    "oom-killed",
-    "container-failed",
-    "completed",
-    "container-waiting",
-    "deleted-by-controller",
-    "scaled",
-    "deleted",
-    "stuck-terminating",
-    "job-failed",
-    "workload-fails",
-    "workload-interrupted",
-    "group-waits",
-    "group-unschedulable",
-    "group-will-preempt",
-    "group-not-tried-yet",
+    *("preempted", "missing-lists", "former-preempted", "former-ended", "being-deleted", "gated", "other-scheduler"),
+    *("class-gone", "class-changed", "not-predicted", "not-tried-yet", "will-preempt", "nominated-node-gone"),
+    *("waits-for-termination", "overtaken", "never-preempts", "fits-nowhere", "cycle-error", "daemonset-pod-pending"),
+    *("preempted-for-the-default", "preempted-for-a-class-that-is-gone", "preempted-before-lower"),
+    *("node-pressure-evicted", "node-condition", "storage-limit-exceeded", "preempted-by-kubelet", "node-shutdown"),
+    *("node-gone", "node-not-ready", "taint-evicted", "device-taint-evicted", "evicted-by-api", "drain-blocked"),
+    *("rejected-by-kubelet", "deadline-exceeded", "disrupted", "oom-killed", "container-failed", "completed"),
+    *("container-waiting", "deleted-by-controller", "scaled", "deleted", "stuck-terminating", "job-failed"),
+    *("workload-fails", "workload-interrupted", "group-waits", "group-unschedulable"),
+    *("group-will-preempt", "group-not-tried-yet"),
 )
 """The ids of all Troubles."""
 
@@ -409,11 +358,8 @@ _MAX_EVENTS: Final = 100
 """Maximum Events for a Pod about objects of one kind; the latest are recorded."""
 _MAX_WORKLOAD_EVENTS: Final = 5000
 _WHEN: Final = (
-    ("series", "lastObservedTime"),
-    ("lastTimestamp",),
-    ("deprecatedLastTimestamp",),
-    ("eventTime",),
-    ("metadata", "creationTimestamp"),
+    *(("series", "lastObservedTime"), ("lastTimestamp",), ("deprecatedLastTimestamp",)),
+    *(("eventTime",), ("metadata", "creationTimestamp")),
 )
 """The fields with the latest time of an Event; the first one that is set counts."""
 
@@ -725,9 +671,8 @@ class Evidence:
         if self.not_read:
             sentences.append(f"Events not read: {self.not_read}")
         elif self.lacks_events:
-            sentences.append(
-                "no Events in the cluster snapshot. Fix: add a cluster file with `kubectl get events -A -o json`"
-            )
+            fix = "add a cluster file with `kubectl get events -A -o json`"
+            sentences.append(f"no Events in the cluster snapshot. Fix: {fix}")
         if self.events.limit:
             sentences.append(
                 f"only the latest {self.events.limit} Events about Pods, and about their owners and nodes, count"

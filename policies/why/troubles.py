@@ -28,16 +28,7 @@ from forewarn.policies.objects.pod_loss import loss_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.recommended_classes import is_recommended
-from forewarn.policies.rules.support.predictions import (
-    CHECK_PROFILE,
-    CLASS_FOR_DAEMONS,
-    cycle_error,
-    fix_of,
-    is_placeholder,
-    needs_class,
-    reasons_of,
-    volume_fix,
-)
+from forewarn.policies.rules.support import predictions
 from forewarn.policies.rules.wording.phrases import violating
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.scheduling.preemption import Candidate, may_be_preempted, pick_nodes_for_preemption
@@ -91,13 +82,9 @@ def of_containers(evidence: Evidence, pod: PodRecord, *, explained: bool) -> Ite
 
 
 def _oom(container: Container) -> Trouble:
-    where = (
-        f"at its memory limit of {container.limit}"
-        if container.limit
-        else "without a memory limit: its node ran out of memory"
-    )
-    more = f"; {container.restarts} restarts" if container.restarts > 1 else ""
-    fix = "raise the memory limit, or use less memory" if container.limit else "set a memory request and limit"
+    limit, more = container.limit, f"; {container.restarts} restarts" if container.restarts > 1 else ""
+    where = f"at its memory limit of {limit}" if limit else "without a memory limit: its node ran out of memory"
+    fix = "raise the memory limit, or use less memory" if limit else "set a memory request and limit"
     return Trouble("oom-killed", f"container {container.name} was OOMKilled {where}{more}", fix, container.when)
 
 
@@ -111,12 +98,9 @@ def _failed(evidence: Evidence, pod: PodRecord, container: Container) -> Trouble
     more = f"; {container.restarts} restarts" if container.restarts > 1 else ""
     probe, in_this_run = _failed_probe(evidence, pod, container)
     if probe:
-        text = (
-            f"was killed because its {probe} failed (exit code {container.exit_code})"
-            if in_this_run
-            else f"exited with {container.exit_code}, after its {probe} failed in an earlier run"
-        )
-        fix = f"see the Event Unhealthy; check the {probe}"
+        killed = f"was killed because its {probe} failed (exit code {container.exit_code})"
+        ended = f"exited with {container.exit_code}, after its {probe} failed in an earlier run"
+        text, fix = killed if in_this_run else ended, f"see the Event Unhealthy; check the {probe}"
         return Trouble("container-failed", f"container {container.name} {text}{more}", fix, container.when)
     text = f"container {container.name} exited with {container.exit_code}{why}{more}"
     return Trouble("container-failed", text, f"see `kubectl logs -c {container.name} --previous`", container.when)
@@ -261,11 +245,8 @@ def _evicted(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
         by = f"{name} no longer exists, as after a drain (an upgrade, an autoscaler)"
     else:
         by = "the requester is only in the API server's audit log (pods/eviction)"
-    fix = (
-        ""
-        if node is not None and not node.cordoned
-        else "use a PodDisruptionBudget to limit Pods that a drain evicts at once"
-    )
+    is_drained = node is None or node.cordoned
+    fix = "use a PodDisruptionBudget to limit Pods that a drain evicts at once" if is_drained else ""
     yield Trouble("evicted-by-api", f"evicted{_on(name)} by the eviction API; {by}", fix, when)
 
 
@@ -326,13 +307,8 @@ def _scaled(evidence: Evidence, deletion: Event) -> Iterator[Trouble]:
     if not before:
         return
     scaling = before[-1]
-    up = [
-        event
-        for event in scalings
-        if event.message.startswith("Scaled up")
-        and abs(event.when - scaling.when) <= _ROLLOUT
-        and event.name == scaling.name
-    ]
+    own = [event for event in scalings if event.name == scaling.name and event.message.startswith("Scaled up")]
+    up = [event for event in own if abs(event.when - scaling.when) <= _ROLLOUT]
     others = [event for event in up if f"replica set {deletion.name} " not in event.message]
     why = "a rollout" if others else "a scale-down"
     yield Trouble("scaled", f"{why} of Deployment {scaling.name}: {cut(scaling.message, LONG)}", "", scaling.when)
@@ -410,21 +386,16 @@ def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Tr
     if pod.finalizers and (has_terminated or late or not pod.node):
         what = "finalizer" if len(pod.finalizers) == 1 else "finalizers"
         text = f"still exists because of {what} {listed([*pod.finalizers], _SHOWN)}"
-        yield Trouble(
-            "stuck-terminating", text, "the controller that set a finalizer must remove it", pod.deleted or 0.0
-        )
+        fix = "the controller that set a finalizer must remove it"
+        yield Trouble("stuck-terminating", text, fix, pod.deleted or 0.0)
     elif pod.node and not has_terminated and (node is None or node.not_ready is not None) and evidence.nodes:
         text = f"the kubelet on {pod.node} does not confirm that its containers stopped"
         fix = "delete the Node object, or set the taint node.kubernetes.io/out-of-service, if the node is shut down"
         yield Trouble("stuck-terminating", text, fix, pod.deleted or 0.0)
     elif late and not has_terminated:
         running = f": containers still run ({listed([*pod.still_running], _SHOWN)})" if pod.still_running else ""
-        yield Trouble(
-            "stuck-terminating",
-            f"still exists although {until.replace('ends', 'ended')}{running}",
-            "",
-            pod.deleted or 0.0,
-        )
+        text = f"still exists although {until.replace('ends', 'ended')}{running}"
+        yield Trouble("stuck-terminating", text, "", pod.deleted or 0.0)
 
 
 def _job(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
@@ -436,24 +407,14 @@ def _job(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
     if job is None or job.failed is None or pod.phase in ("Succeeded", "Running", "Pending"):
         return
     failure = job.failed
-    because = (
-        f" because of this Pod ({cut(failure.message, LONG)})"
-        if pod.key in failure.message.replace(",", " ").split()
-        else ""
-    )
-    limit = (
-        f" (backoffLimit {job.backoff_limit})"
-        if failure.reason == "BackoffLimitExceeded" and job.backoff_limit is not None
-        else ""
-    )
+    is_cause = pod.key in failure.message.replace(",", " ").split()
+    because = f" because of this Pod ({cut(failure.message, LONG)})" if is_cause else ""
+    is_limited = failure.reason == "BackoffLimitExceeded" and job.backoff_limit is not None
+    limit = f" (backoffLimit {job.backoff_limit})" if is_limited else ""
     fix = "" if job.ignores else "add a podFailurePolicy with the action Ignore for the condition DisruptionTarget"
     is_disrupted = pod.disruption is not None or pod.reason == "Evicted"
-    yield Trouble(
-        "job-failed",
-        f"Job {job.name} failed: {failure.reason}{limit}{because}",
-        fix if is_disrupted else "",
-        failure.when,
-    )
+    text = f"Job {job.name} failed: {failure.reason}{limit}{because}"
+    yield Trouble("job-failed", text, fix if is_disrupted else "", failure.when)
 
 
 def _finished(pod: PodRecord) -> float:
@@ -567,17 +528,11 @@ def of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> I
     preemptor = _preemptor(cluster, victim, event)
     if preemptor is None:
         by = by_preemptor(cluster, event)
-        yield Trouble(
-            "preempted",
-            f"kube-scheduler preempts it on {victim.node_name}{by or '; the preemptor is unknown'}",
-            f"use a class of higher priority than {victim.effective_priority}",
-        )
+        text = f"kube-scheduler preempts it on {victim.node_name}{by or '; the preemptor is unknown'}"
+        yield Trouble("preempted", text, f"use a class of higher priority than {victim.effective_priority}")
         return
-    yield Trouble(
-        "preempted",
-        f"preempted on {victim.node_name} by {preemptor.key} (priority {preemptor.effective_priority}; its own is "
-        f"{victim.effective_priority})",
-    )
+    priorities = f"priority {preemptor.effective_priority}; its own is {victim.effective_priority}"
+    yield Trouble("preempted", f"preempted on {victim.node_name} by {preemptor.key} ({priorities})")
     yield from _unnecessarily(cluster, preemptor)
     if not preemptor.node_name:
         yield from _before_lower(cluster, victim, preemptor)
@@ -605,17 +560,14 @@ def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble
     name = preemptor.priority_class_name
     priority_class = cluster.priority_classes.get(name) if name else None
     if priority_class is not None and priority_class.global_default:
-        yield Trouble(
-            "preempted-for-the-default",
-            f"{preemptor.key} has the priority of {name}, the default class of Pods without priorityClassName",
-            "set a low value or preemptionPolicy Never on the default class",
-        )
+        text = f"{preemptor.key} has the priority of {name}, the default class of Pods without priorityClassName"
+        fix = "set a low value or preemptionPolicy Never on the default class"
+        yield Trouble("preempted-for-the-default", text, fix)
     elif name and priority_class is None and PRIORITY_CLASS in cluster.objects.unlisted:
         yield class_not_listed(name)
     elif name and priority_class is None:
-        yield Trouble(
-            "preempted-for-a-class-that-is-gone", f"PriorityClass {name} of {preemptor.key} no longer exists", ""
-        )
+        text = f"PriorityClass {name} of {preemptor.key} no longer exists"
+        yield Trouble("preempted-for-a-class-that-is-gone", text)
 
 
 def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iterator[Trouble]:
@@ -636,18 +588,14 @@ def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iter
     chosen = candidates.get(victim.node_name)
     if chosen is not None and victim.key not in {pod.key for pod in chosen.victims}:
         others = listed([f"{pod.key} (priority {pod.effective_priority})" for pod in chosen.victims])
-        yield Trouble(
-            "preempted-before-lower",
-            f"kube-scheduler would now preempt {others} on {chosen.node_name} instead: the cluster has changed since",
-        )
+        now = f"kube-scheduler would now preempt {others} on {chosen.node_name} instead"
+        yield Trouble("preempted-before-lower", f"{now}: the cluster has changed since")
         return
     for node in sorted(lower, key=lambda name: (lower[name], name))[:_LOWER]:
         why = _why_not_there(prediction, chosen, candidates.get(node), node)
-        yield Trouble(
-            "preempted-before-lower",
-            f"a Pod of priority {lower[node]} on {node} is not preempted: {why}",
-            "check PDBs and constraints, which come first: only among candidate nodes, priorities are compared",
-        )
+        text = f"a Pod of priority {lower[node]} on {node} is not preempted: {why}"
+        fix = "check PDBs and constraints, which come first: only among candidate nodes, priorities are compared"
+        yield Trouble("preempted-before-lower", text, fix)
 
 
 def _as_it_was(cluster: ClusterSnapshot, node: str, preemptor: Pod) -> Prediction:
@@ -681,11 +629,8 @@ def _why_not_there(prediction: Prediction, chosen: Candidate | None, other: Cand
 
 def class_not_listed(name: str) -> Trouble:
     """Return the reason for an unknown PriorityClass if the cluster state has no list of PriorityClasses."""
-    return Trouble(
-        "missing-lists",
-        f"PriorityClass {name} is not in the cluster snapshot, which has no PriorityClasses: it may still exist",
-        "add a cluster file with `kubectl get priorityclasses -o json`",
-    )
+    text = f"PriorityClass {name} is not in the cluster snapshot, which has no PriorityClasses: it may still exist"
+    return Trouble("missing-lists", text, "add a cluster file with `kubectl get priorityclasses -o json`")
 
 
 _BACK_OFF: Final = "wait: kube-scheduler tries a PodGroup again only when its back-off ends"
@@ -831,11 +776,9 @@ def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trou
     info = snapshot.get(record.target_node)
     equal = sum(not may_be_preempted(other, mine, snapshot) for other in info.pods) if info else 0
     others = f": {plural(equal, 'Pod')} there of equal or higher priority" if equal else ""
-    yield Trouble(
-        "daemonset-pod-pending",
-        f"DaemonSet {record.owner[1]} creates it for {record.target_node} only{others}",
-        CLASS_FOR_DAEMONS if needs_class(prediction) else "",
-    )
+    text = f"DaemonSet {record.owner[1]} creates it for {record.target_node} only{others}"
+    fix = predictions.CLASS_FOR_DAEMONS if predictions.needs_class(prediction) else ""
+    yield Trouble("daemonset-pod-pending", text, fix)
 
 
 def _before_it(cluster: ClusterSnapshot, evidence: Evidence, name: str, uid: str, created: float) -> Iterator[Trouble]:
@@ -861,32 +804,22 @@ def _gates(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Troub
             what = f"kube-apiserver rejects its binding because of {by}; its profile disables SchedulingGates"
         yield Trouble("gated", what, "the controller that set a gate must remove it")
     elif not responsible_for_pod(pod, cluster.semantics.scheduler_names):
-        yield Trouble(
-            "other-scheduler",
-            f"spec.schedulerName is {pod.spec.scheduler_name}",
-            "check that this scheduler runs; add its configuration if it is a profile of kube-scheduler",
-        )
+        fix = "check that this scheduler runs; add its configuration if it is a profile of kube-scheduler"
+        yield Trouble("other-scheduler", f"spec.schedulerName is {pod.spec.scheduler_name}", fix)
 
 
 def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
     name = pod.priority_class_name
     priority_class = cluster.priority_classes.get(name) if name else None
+    keeps = f"the Pod keeps priority {pod.effective_priority}"
     if name and priority_class is None and PRIORITY_CLASS in cluster.objects.unlisted:
         yield class_not_listed(name)
     elif name and priority_class is None:
-        yield Trouble(
-            "class-gone",
-            f"PriorityClass {name} does not exist: the Pod keeps priority {pod.effective_priority}; admission will "
-            "reject a replacement Pod",
-            "recreate the PriorityClass, or change the template",
-        )
+        text = f"PriorityClass {name} does not exist: {keeps}; admission will reject a replacement Pod"
+        yield Trouble("class-gone", text, "recreate the PriorityClass, or change the template")
     elif priority_class is not None and priority_class.value != pod.effective_priority:
-        yield Trouble(
-            "class-changed",
-            f"PriorityClass {name} now has value {priority_class.value}; the Pod keeps priority "
-            f"{pod.effective_priority}",
-            "recreate the Pod",
-        )
+        text = f"PriorityClass {name} now has value {priority_class.value}; {keeps}"
+        yield Trouble("class-changed", text, "recreate the Pod")
 
 
 def _waiting(cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, now: float | None) -> Iterator[Trouble]:
@@ -898,18 +831,15 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, now:
     if pod.nominated_node_name:
         yield from _nominated(prediction, evidence, now)
     if prediction.outcome == "fits":
-        yield Trouble(
-            "not-tried-yet",
-            f"fits on {prediction.node} now: it waits in the scheduling queue, or kube-scheduler does not run",
-            queued.note,
-        )
+        text = f"fits on {prediction.node} now: it waits in the scheduling queue, or kube-scheduler does not run"
+        yield Trouble("not-tried-yet", text, queued.note)
     elif prediction.outcome == "preempts" and not all(victim.terminating for victim in prediction.victims):
         going = listed([victim.key for victim in prediction.victims], 5)
         text = f"its next scheduling attempt preempts {going} on {prediction.node}"
         text = ", ".join(filter(None, (text, violating(prediction.num_pdb_violations))))
         yield Trouble("will-preempt", text, queued.note)
     elif prediction.error:
-        yield Trouble("cycle-error", cycle_error(prediction), CHECK_PROFILE)
+        yield Trouble("cycle-error", predictions.cycle_error(prediction), predictions.CHECK_PROFILE)
     elif prediction.outcome == "pending" and not ending_on_nominated_node(prediction):
         yield _fits_nowhere(cluster, queued)
 
@@ -952,11 +882,8 @@ def _overtaken(prediction: Prediction) -> Iterator[Trouble]:
     newest = sorted(higher, key=lambda other: (other.start_time is not None, -(other.start_time or 0), other.key))
     if newest:
         by = listed([other.key for other in newest], 5)
-        yield Trouble(
-            "overtaken",
-            f"Pods on {node} were preempted for it, but Pods of equal or higher priority took the capacity: {by}",
-            "use a higher class, or free capacity on another node",
-        )
+        text = f"Pods on {node} were preempted for it, but Pods of equal or higher priority took the capacity: {by}"
+        yield Trouble("overtaken", text, "use a higher class, or free capacity on another node")
 
 
 def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
@@ -964,25 +891,20 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     prediction, pod = queued.prediction, queued.prediction.pod
     if prediction.pre_filter is not None:
         why = joined(prediction.pre_filter.reasons, "; ").short
-        return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix_of(reasons_of([prediction])))
+        fix = predictions.fix_of(predictions.reasons_of([prediction]))
+        return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix)
     if found := cause(prediction):
-        return Trouble("fits-nowhere", f"{found.short}{then}", fix_of([(found, 0)]))
+        return Trouble("fits-nowhere", f"{found.short}{then}", predictions.fix_of([(found, 0)]))
     nowhere = f"fits on no node{on_no_node(prediction)}"
-    reserves = is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
-    volumes = volume_fix(prediction)
+    reserves = predictions.is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
+    volumes = predictions.volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:
-        return Trouble(
-            "never-preempts",
-            f"{nowhere}, and its preemptionPolicy is Never: it waits for free capacity{then}",
-            volumes or ("add nodes" if reserves else "add nodes, or use a class that may preempt"),
-        )
-    return Trouble(
-        "fits-nowhere",
-        f"{nowhere}{then}",
-        ("" if reserves else _class_that_helps(cluster, queued))
-        or volumes
-        or "add nodes, lower the requests or relax the constraints (see nodes)",
-    )
+        text = f"{nowhere}, and its preemptionPolicy is Never: it waits for free capacity{then}"
+        fix = volumes or ("add nodes" if reserves else "add nodes, or use a class that may preempt")
+        return Trouble("never-preempts", text, fix)
+    fix = ("" if reserves else _class_that_helps(cluster, queued)) or volumes
+    fix = fix or "add nodes, lower the requests or relax the constraints (see nodes)"
+    return Trouble("fits-nowhere", f"{nowhere}{then}", fix)
 
 
 def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
