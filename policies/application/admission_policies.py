@@ -14,14 +14,9 @@ from forewarn.policies.config.model import Config, ConfigError, Exemption
 from forewarn.policies.findings import Action, Severity, cut, listed, quote
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, NAMESPACE, POD, PRIORITY_CLASS
 from forewarn.policies.kube_apiserver.priority import SYSTEM_NAMESPACE
+from forewarn.policies.objects import priority_class
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION
-from forewarn.policies.objects.priority_class import (
-    HIGHEST_USER_DEFINABLE_PRIORITY,
-    SYSTEM_CLASSES,
-    SYSTEM_NAMES,
-    SYSTEM_PRIORITY_CLASS_PREFIX,
-)
 from forewarn.policies.releases.minors import RECORDED_MINOR
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.rules import RULES
@@ -264,7 +259,7 @@ def _validations(config: Config, matched: _Matched) -> Iterator[tuple[str, str, 
         else:
             problem = "no PriorityClass, but the configuration requires one. Fix: use a PriorityClass"
         yield "class-required", _has_required(entry), quoted(problem)
-    names = ", ".join(map(quoted, sorted(SYSTEM_NAMES)))
+    names = ", ".join(map(quoted, sorted(priority_class.SYSTEM_NAMES)))
     outside = quoted('" outside kube-system: its Pods can preempt all your workloads. Fix: use a class of your own')
     message = f"""{quoted('class "')} + variables.className + {outside}"""
 
@@ -275,16 +270,17 @@ def _validations(config: Config, matched: _Matched) -> Iterator[tuple[str, str, 
 
 
 def _of_classes(config: Config) -> Iterator[tuple[str, str, str]]:
-    prefix = f"object.metadata.name.startsWith({quoted(SYSTEM_PRIORITY_CLASS_PREFIX)})"
-    most, cutoff = HIGHEST_USER_DEFINABLE_PRIORITY, config.options.autoscaler_cutoff
+    system = priority_class.SYSTEM_PRIORITY_CLASS_PREFIX
+    prefix = f"object.metadata.name.startsWith({quoted(system)})"
+    most, cutoff = priority_class.HIGHEST_USER_DEFINABLE_PRIORITY, config.options.autoscaler_cutoff
     problem = f"maximum value is {most}. Fix: use a value of {most} or less"
     yield "priority-value-too-high", f"oldObject != null || {prefix} || object.value <= {most}", quoted(problem)
     default = "(has({0}.globalDefault) && {0}.globalDefault)"
     own = [
         f"(object.metadata.name == {quoted(c.name)} && object.value == {c.value} && !{default.format('object')})"
-        for c in SYSTEM_CLASSES
+        for c in priority_class.SYSTEM_CLASSES
     ]
-    problem = f'prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}" is reserved for Kubernetes. Fix: use a name without the prefix'
+    problem = f'prefix "{system}" is reserved for Kubernetes. Fix: use a name without the prefix'
     yield "reserved-system-name", f"oldObject != null || !{prefix} || {_any(own)}", quoted(problem)
     same = "params.metadata.name == object.metadata.name"
     message = (

@@ -299,8 +299,7 @@ class ChangeClass:
         before, cache = start.cluster, start.cache
         selected = questions.workloads_of(before, self.workloads, self.namespace)
         class_change.apply_change(
-            cache,
-            class_change.Change(self.name, self.value, self.default, self.preemption_policy, self.delete),
+            cache, class_change.Change(self.name, self.value, self.default, self.preemption_policy, self.delete)
         )
         objects = start.read(self.manifests, self.namespace)
         simulated.admit_at_once(cache, objects)

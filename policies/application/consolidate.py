@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import Cache
 
     Collect = Callable[[ApiObject], bool | None]
+    _Predicted = tuple[Disruption, Sequence[Sequence[str]], bool, str, str]
+    """A round, alternatives to its nodes, whether there may be others, `waits` and `not_predicted`."""
 
 _LONGEST: Final = 300
 """Maximum characters of the reason for which a node stays."""
@@ -171,21 +173,13 @@ def consolidate(
     return _answer(head_of(snapshot, _ASSUMES), state, predicted)
 
 
-class _Predicted(NamedTuple):
-    disruption: Disruption
-    alternatives: Sequence[Sequence[str]]
-    arbitrary: bool
-    waits: str
-    not_predicted: str
-
-
 def _predicted(state: ClusterState, disruption_of: Callable[[Choices], Disruption]) -> _Predicted:
     """Return one round of Karpenter, and others with another order of equal nodes."""
     choices, cut_short, alternatives = Choices(), "", set[tuple[str, ...]]()
     disruption = disruption_of(choices)
     round_ = disruption.round
     if state.unsynced:
-        return _Predicted(disruption, (), False, _WAITS, "")
+        return disruption, (), False, _WAITS, ""
     try:
         with metered(lambda: False):
             disruption.run()
@@ -195,15 +189,13 @@ def _predicted(state: ClusterState, disruption_of: Callable[[Choices], Disruptio
                 choices.arbitrary = bool(alternatives)
     except CutShort as reason:
         cut_short = "" if round_.command else str(reason)
-    return _Predicted(
-        disruption, sorted(alternatives), choices.arbitrary, round_.error, round_.not_predicted or cut_short
-    )
+    return disruption, sorted(alternatives), choices.arbitrary, round_.error, round_.not_predicted or cut_short
 
 
 def _answer(head: AnswerHead, state: ClusterState, predicted: _Predicted) -> Consolidation:
-    disruption, round_ = predicted.disruption, predicted.disruption.round
-    command, removed = round_.command, _names(round_.command)
-    unknown = _NOT_CHECKED if command else predicted.waits or "not predicted"
+    disruption, alternatives, arbitrary, waits, not_predicted = predicted
+    command, removed = disruption.round.command, _names(disruption.round.command)
+    unknown = _NOT_CHECKED if command else waits or "not predicted"
     return Consolidation(
         head,
         reason=command.reason if command else "",
@@ -211,7 +203,7 @@ def _answer(head: AnswerHead, state: ClusterState, predicted: _Predicted) -> Con
         added=[_added(claim) for claim in command.new] if command else [],
         moves=sorted(_moves(command)) if command else [],
         kept=sorted(
-            KeptNode(node.name, _pool(node), cut(one_line(round_.kept.get(node.name, unknown)), _LONGEST))
+            KeptNode(node.name, _pool(node), cut(one_line(disruption.round.kept.get(node.name, unknown)), _LONGEST))
             for node in state.nodes
             if node.claim is not None and node.name not in removed
         ),
@@ -219,11 +211,11 @@ def _answer(head: AnswerHead, state: ClusterState, predicted: _Predicted) -> Con
             AllowedDisruptions(pool.name, pool.nodes, *map(pool.limit, (EMPTY, DRIFTED, UNDERUTILIZED)))
             for _, pool in sorted(disruption.pools.items())
         ],
-        alternatives=predicted.alternatives,
-        arbitrary=predicted.arbitrary,
+        alternatives=alternatives,
+        arbitrary=arbitrary,
         drifting=sorted(disruption.drifting()),
-        waits=predicted.waits,
-        not_predicted=predicted.not_predicted,
+        waits=waits,
+        not_predicted=not_predicted,
     )
 
 

@@ -18,16 +18,8 @@ from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
 from forewarn.policies.findings import described, listed, one_line, plural
 from forewarn.policies.kinds import registry
+from forewarn.policies.lint import versions
 from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded, is_in
-from forewarn.policies.lint.versions import (
-    Owners,
-    check_paths,
-    manifests,
-    may_differ,
-    not_compared,
-    read_version,
-    versions,
-)
 from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
 from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
 from forewarn.policies.manifests.differences import changed_fields, differences, of_kinds, supporting
@@ -266,11 +258,11 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
     """
     paths = [fspath(path) for path in request.paths]
     lint = LintRequest(paths, request.config, request.namespace, rendering=request.rendering)
-    with versions(fspath(request.base), fspath(request.head)) as both:
+    with versions.versions(fspath(request.base), fspath(request.head)) as both:
         base, head, changed = both
-        check_paths(paths, base, head)
-        (before, notes), (after, more) = (read_version(side, lint, changed) for side in (base, head))
-        differs = may_differ(both)
+        versions.check_paths(paths, base, head)
+        (before, notes), (after, more) = (versions.read_version(side, lint, changed) for side in (base, head))
+        differs = versions.may_differ(both)
         differing = [
             difference
             for difference in differences(before, after, differs)
@@ -279,9 +271,9 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         beside = [difference for difference in supporting(before, after) if differs(difference.changed.directory)]
         scalers = of_kinds(after, {registry.AUTOSCALER})
         exclude = request.config.options.exclude
-        others = not_compared(base, head, (p for p in changed if not is_excluded(p, exclude)), paths)
-        places = deployed(manifests(head.root) if differing else (), clusters)
-        owners = Owners(after, partial(places.namespace, default=request.namespace))
+        others = versions.not_compared(base, head, (p for p in changed if not is_excluded(p, exclude)), paths)
+        places = deployed(versions.manifests(head.root) if differing else (), clusters)
+        owners = versions.Owners(after, partial(places.namespace, default=request.namespace))
     differing = [_in_namespace(difference, places, request.namespace) for difference in differing]
     beside = [_in_namespace(difference, places, request.namespace) for difference in beside]
     scalers = [_in_namespace(difference, places, request.namespace) for difference in scalers]
@@ -289,25 +281,18 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
         _on_cluster(name, load, (differing, beside, scalers), places, clusters, request, owners)
         for name, load in clusters.items()
     ]
-    return Diff(
-        base.name,
-        head.name,
-        [difference.changed for difference in differing],
-        results if differing else [],
-        list(_notes({base.name: notes, head.name: more})),
-        others,
-        request.prune,
-        with_clusters=bool(clusters),
-    )
+    objects, notes = [difference.changed for difference in differing], [*_notes({base.name: notes, head.name: more})]
+    answers, has_clusters = results if differing else [], bool(clusters)
+    return Diff(base.name, head.name, objects, answers, notes, others, request.prune, has_clusters)
 
 
 def _notes(of_versions: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield each note once, with the name of the version that alone has it."""
-    versions = defaultdict[str, list[str]](list)
+    found = defaultdict[str, list[str]](list)
     for name, notes in of_versions.items():
         for note in notes:
-            versions[note].append(name)
-    for note, names in versions.items():
+            found[note].append(name)
+    for note, names in found.items():
         yield f"{names[0]}: {note}" if len(names) == 1 else note
 
 
@@ -318,7 +303,7 @@ def _on_cluster(
     places: Deployed,
     clusters: Container[str],
     request: DiffRequest,
-    owners: Owners,
+    owners: versions.Owners,
 ) -> OnCluster:
     concerned, beside, scalers = (
         concerning(differences, name, clusters, places.clusters, request.config.options.clusters)
@@ -348,25 +333,11 @@ def _on_cluster(
         lasting = [item for item in scaled_down if item.workload not in names]
         affected = _affected(answer, lasting, pruned, lambda namespace: labels.get(namespace) or owners.of(namespace))
         rejected, of_pods, unpredicted = _reasons([*answer.faults, *without_class])
-        return OnCluster(
-            name,
-            rejected,
-            affected,
-            absent,
-            answer.answer.placeholders,
-            scaled_down,
-            rejected_pods=of_pods,
-            unpredicted=unpredicted,
-            differing=differing,
-            autoscaled=autoscaled,
-            passed=_passed(answer.answer.new_pods, cluster.snapshot),
-            drifted_pdbs=[*_drifted_pdbs(answer, concerned, scaled_down, cluster.snapshot)],
-            pruned=pruned,
-            not_predicted=not_predicted,
-            answer=answer,
-            applied=applied,
-            omitted=omitted,
-        )
+        passed = _passed(answer.answer.new_pods, cluster.snapshot)
+        pdbs = [*_drifted_pdbs(answer, concerned, scaled_down, cluster.snapshot)]
+        admitted = rejected, affected, absent, answer.answer.placeholders, scaled_down, of_pods, unpredicted
+        differences = differing, autoscaled, passed, pruned, pdbs, not_predicted
+        return OnCluster(name, *admitted, *differences, "", answer, applied, omitted)
     except Rejected as fault:
         rejected, of_pods, unpredicted = _reasons(fault.faults)
         return OnCluster(name, rejected, [], rejected_pods=of_pods, unpredicted=unpredicted)
@@ -417,12 +388,8 @@ def _distinct(differences: Iterable[Difference]) -> list[Difference]:
 
 def _content(obj: ApiObject) -> ApiObject:
     """What matters of an object: of its metadata, the order in which it is applied, and what selects a Pod."""
-    metadata = (
-        {key: at(obj, "metadata", key) for key in ("labels", "annotations")}
-        if group_kind(obj) == registry.POD
-        else NOTHING
-    )
-    return {**obj, "metadata": metadata, "order": position_of(obj)}
+    kept = ("labels", "annotations") if group_kind(obj) == registry.POD else ()
+    return {**obj, "metadata": {key: at(obj, "metadata", key) for key in kept}, "order": position_of(obj)}
 
 
 def _reasons(faults: Iterable[Exception]) -> tuple[list[str], list[str], list[str]]:
@@ -583,16 +550,10 @@ def _pruned(concerned: Iterable[Difference], cluster: Cluster) -> Iterator[Prune
         if changed.operation == "deleted" and old is not None and group_kind(old.object) == registry.PRIORITY_CLASS:
             cache = cluster.cache.copy()
             cache.remove(old.object)
-            left = [
-                of for of in class_change.ranked(before, cache.snapshot(), templates) if of.before and of.after is None
-            ]
-            if left:
-                yield Pruned(
-                    changed.name,
-                    len(left),
-                    sum(sum(of.running.values()) for of in left),
-                    [of.workload for of in left],
-                )
+            ranked = class_change.ranked(before, cache.snapshot(), templates)
+            if left := [of for of in ranked if of.before and of.after is None]:
+                running = sum(sum(of.running.values()) for of in left)
+                yield Pruned(changed.name, len(left), running, [of.workload for of in left])
 
 
 def _passed(new_pods: Sequence[Ranked], snapshot: ClusterSnapshot) -> list[Passed]:

@@ -10,18 +10,10 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
 from forewarn.policies.findings import Finding, described, plural
 from forewarn.policies.light import NamedTuple
+from forewarn.policies.lint import input as lint_input
 from forewarn.policies.lint.charts import Charts
-from forewarn.policies.lint.input import (
-    LintRequest,
-    as_updates,
-    of_values,
-    once,
-    read_input,
-    read_templates,
-    with_schemas,
-)
 from forewarn.policies.objects.fields import InvalidInput
-from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.sources.files import MissingFile, PathLike, SourceError, fspath, read_file
 
 if TYPE_CHECKING:
@@ -31,7 +23,6 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot
     from forewarn.policies.config.model import Config
     from forewarn.policies.lint.fixes import Edit
-    from forewarn.policies.lint.input import Input
     from forewarn.policies.manifests.groups import Grouping
 
 _CACHE_SIZE: Final = 8
@@ -50,7 +41,7 @@ class Lint(NamedTuple):
     findings: list[Finding]
     suppressed: int
     head: AnswerHead | None
-    given: Input
+    given: lint_input.Input
     grouping: Grouping
     unchecked: int
     cluster: ClusterSnapshot | None
@@ -121,24 +112,24 @@ def lint(
     if not given:
         raise InvalidInput("no path given")
     others = [fspath(path) for path in definitions]
-    result = checked(LintRequest(given, settings, namespace, others, one_apply=one_apply), snapshot)
+    result = checked(lint_input.LintRequest(given, settings, namespace, others, one_apply=one_apply), snapshot)
     for fault in result.faults:
         if isinstance(fault, MissingFile):
             raise fault
     return result
 
 
-def checked(request: LintRequest, cluster: ClusterSnapshot | None = None) -> Lint:
+def checked(request: lint_input.LintRequest, cluster: ClusterSnapshot | None = None) -> Lint:
     """Read the input and evaluate all rules. Raises SourceError."""
     options = request.config.options._replace(namespace=request.namespace or "")
     request = request._replace(config=request.config._replace(options=options))
-    given = read_input(request)
-    request = request._replace(config=with_schemas(request.config, given))
+    given = lint_input.read_input(request)
+    request = request._replace(config=lint_input.with_schemas(request.config, given))
     if request.rendering is not None:
         from forewarn.policies.lint.rendering import render
 
         render(given, request, request.rendering)
-    read_templates(given, request)
+    lint_input.read_templates(given, request)
     if request.before:
         from forewarn.policies.lint.versions import update
 
@@ -156,7 +147,9 @@ def checked(request: LintRequest, cluster: ClusterSnapshot | None = None) -> Lin
     return evaluated(given, grouping, config, cluster)
 
 
-def evaluated(given: Input, grouping: Grouping, config: Config, cluster: ClusterSnapshot | None = None) -> Lint:
+def evaluated(
+    given: lint_input.Input, grouping: Grouping, config: Config, cluster: ClusterSnapshot | None = None
+) -> Lint:
     """Return the findings on an input that are not suppressed."""
     findings, unchecked = findings_on(grouping, given, cluster, config)
     findings, suppressed = _unsuppressed(findings, given, config, with_cluster=cluster is not None)
@@ -164,36 +157,26 @@ def evaluated(given: Input, grouping: Grouping, config: Config, cluster: Cluster
 
 
 def findings_on(
-    grouping: Grouping, given: Input, cluster: ClusterSnapshot | None, config: Config
+    grouping: Grouping, given: lint_input.Input, cluster: ClusterSnapshot | None, config: Config
 ) -> tuple[list[Finding], int]:
     """Return the sorted findings of all groups without duplicates, and the number of objects that class-not-allowed
     cannot evaluate.
     """
     now = datetime.now(UTC)
-    findings = {f.order: f for f in _evaluate(ChangeSet((), tuple(given.diagnostics)), cluster, config, now)}
-    unchecked = 0
+    request = EvaluationRequest(ChangeSet((), tuple(given.diagnostics)), cluster, config, phase=Phase.LINT, now=now)
+    findings, unchecked = {f.order: f for f in evaluate(request)}, 0
     for group in grouping.groups:
-        sent = as_updates(group, cluster)
-        change_set = ChangeSet(sent.subjects)
-        findings |= {f.order: f for f in _evaluate(change_set, cluster, config, now, sent.evaluated)}
-        unchecked += count_open(change_set, config, cluster, now, sent.evaluated)
+        sent = lint_input.as_updates(group, cluster)
+        request = request._replace(change_set=ChangeSet(sent.subjects), evaluated=sent.evaluated)
+        findings |= {f.order: f for f in evaluate(request)}
+        unchecked += count_open(request.change_set, config, cluster, now, sent.evaluated)
     ordered = Charts().lowered(findings.values())
-    ordered = once(ordered, given) if given.read_twice else ordered
-    return of_values(ordered, given), unchecked
-
-
-def _evaluate(
-    change_set: ChangeSet,
-    cluster: ClusterSnapshot | None,
-    config: Config,
-    now: datetime,
-    subjects: Sequence[ReviewedObject] | None = None,
-) -> list[Finding]:
-    return evaluate(EvaluationRequest(change_set, cluster, config, phase=Phase.LINT, now=now, evaluated=subjects))
+    ordered = lint_input.once(ordered, given) if given.read_twice else ordered
+    return lint_input.of_values(ordered, given), unchecked
 
 
 def _unsuppressed(
-    findings: list[Finding], given: Input, config: Config, *, with_cluster: bool
+    findings: list[Finding], given: lint_input.Input, config: Config, *, with_cluster: bool
 ) -> tuple[list[Finding], int]:
     """The findings that are not suppressed, and the number of suppressed ones."""
     if not given.suppressions and not config.options.ignored:
@@ -201,16 +184,9 @@ def _unsuppressed(
     from forewarn.policies.evaluation.suppressions import of_configuration, suppress
 
     suppressions = [*given.suppressions, *of_configuration(config.options.ignored)]
-    today = datetime.now(UTC).date()
-    return suppress(
-        findings,
-        suppressions,
-        config.linter_severity,
-        today,
-        with_cluster=with_cluster,
-        with_release=config.options.minor is not None,
-        read=given.reported,
-    )
+    inputs = {"with_cluster": with_cluster, "with_release": config.options.minor is not None}
+    today, severity = datetime.now(UTC).date(), config.linter_severity
+    return suppress(findings, suppressions, severity, today, read=given.reported, **inputs)
 
 
 def _head(cluster: ClusterSnapshot | None, findings: Sequence[Finding]) -> AnswerHead | None:
@@ -224,7 +200,7 @@ def _head(cluster: ClusterSnapshot | None, findings: Sequence[Finding]) -> Answe
 class SourceLines:
     """Source lines for excerpts, from files with findings, which are read again."""
 
-    def __init__(self, given: Input) -> None:
+    def __init__(self, given: lint_input.Input) -> None:
         self._given = given
         self._lines: dict[str, list[str]] = {}
 

@@ -12,14 +12,7 @@ from forewarn.policies.application.places import API_OBJECT, Places, Rejected, i
 from forewarn.policies.application.simulated import is_deleted_first, rejected, with_classes
 from forewarn.policies.controllers.applied import later_quotas, with_applied
 from forewarn.policies.controllers.new_pods import check_template
-from forewarn.policies.kinds.registry import (
-    APPLIED,
-    DEFAULT_NAMESPACE,
-    LINTED,
-    NODE,
-    POD_TEMPLATE_PATHS,
-    PRIORITY_CLASS,
-)
+from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.validation.decode import Plain, Struct, decode_fault
 from forewarn.policies.kube_apiserver.validation.strict import type_of, unknown_fields
 from forewarn.policies.manifests import NO_KIND, UNUSABLE, Reading, only_found, read
@@ -93,7 +86,7 @@ def applied(
     for manifest in manifests:
         skipped, count = Counter[str](), 0
         for file in files_of([manifest]):
-            reading = reading_of(file, (NODE, *LINTED, *POD_TEMPLATE_PATHS), namespace)
+            reading = reading_of(file, (registry.NODE, *registry.LINTED, *registry.POD_TEMPLATE_PATHS), namespace)
             skipped += Counter(reading.skipped)
             count += len(reading.subjects)
             for subject in reading.subjects:
@@ -138,7 +131,7 @@ def arrivals_of(cluster: ClusterSnapshot, obj: ApiObject, before: ApiObject = NO
     A Job with changed immutable fields that Argo CD or Flux recreates is deleted first. `before`: the previous
     manifest. Raises ValueError for too many Pods.
     """
-    ref = ref_of(obj, DEFAULT_NAMESPACE)
+    ref = ref_of(obj, registry.DEFAULT_NAMESPACE)
     stored = cluster.workload(group_kind(obj), ref.namespace, ref.name)
     if is_deleted_first(cluster, obj):
         stored = None
@@ -166,12 +159,12 @@ def with_manifests(
     skipped, manifests = Counter[str](), given_manifests(given)
     for file in files_of(manifests):
         try:
-            reading = reading_of(file, (*LINTED, *POD_TEMPLATE_PATHS), namespace)
+            reading = reading_of(file, (*registry.LINTED, *registry.POD_TEMPLATE_PATHS), namespace)
             skipped += Counter(reading.skipped)
             for subject in reading.subjects:
                 places.add(subject)
                 kind = group_kind(subject.object)
-                named = classes if kind == PRIORITY_CLASS else others if kind in APPLIED else objects
+                named = classes if kind == registry.PRIORITY_CLASS else others if kind in registry.APPLIED else objects
                 try:
                     check_decodes(subject)
                 except InvalidObject as fault:

@@ -125,13 +125,10 @@ def node_pressure(cache: Cache, node_pods: NodePods, request: PressureRequest) -
         problem = "order not predicted: the kubelet ranks Pods by their usage"
         raise SourceError(request.node, f"{problem}. {_FIX_OF_STATS}")
     pods = [read_pod(obj) for _, obj in sorted(node_pods.stored.items())]
-    return NodePressure(
-        head,
-        request.node,
-        _evicted(request, pods) if request.signal else None,
-        _kubelet_admission(request, cache, pods) if request.admit else None,
-        shutdown_groups(request.shutdown, pods) if request.shutdown else None,
-    )
+    order = _evicted(request, pods) if request.signal else None
+    admission = _kubelet_admission(request, cache, pods) if request.admit else None
+    shutdown = shutdown_groups(request.shutdown, pods) if request.shutdown else None
+    return NodePressure(head, request.node, order, admission, shutdown)
 
 
 _FIX_OF_STATS: Final = "Fix: pass --stats with the output of kubectl get --raw /api/v1/nodes/NODE/proxy/stats/summary"

@@ -224,9 +224,8 @@ def _pending(cluster: ClusterSnapshot, namespace: str, name: str) -> Applied:
     if node := cluster.node_of(pod):
         raise InvalidInput(f"{namespace}/{name}: not Pending: it is bound to node {node}. Fix: use `forewarn why`")
     before = before_in_queue(cluster, pod)
-    return Applied(
-        (Placement(pod.key, place_pods(cluster, [pod]), ahead=None if before is None else len(before.pods)),)
-    )
+    ahead = None if before is None else len(before.pods)
+    return Applied((Placement(pod.key, place_pods(cluster, [pod]), ahead=ahead),))
 
 
 def _groups(applied: Applied) -> Iterator[GroupForecast]:

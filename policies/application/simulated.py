@@ -24,19 +24,7 @@ from forewarn.policies.kinds.registry import (
     VOLUME,
 )
 from forewarn.policies.manifests.deploy_order import is_recreated
-from forewarn.policies.objects.fields import (
-    InvalidInput,
-    InvalidObject,
-    at,
-    group_kind,
-    int32,
-    mapping,
-    ref_of,
-    string_map,
-    text,
-    text_at,
-    timestamp,
-)
+from forewarn.policies.objects import fields
 from forewarn.policies.objects.workload import Workload, applied_to
 from forewarn.policies.sources.files import SourceError, read_file
 from forewarn.policies.whatif import MAX_UNTIL
@@ -45,12 +33,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.scenario import Arrival, World
 
-_IN_TURN: Final = (DISRUPTION_BUDGET, POD_GROUP, CLAIM, VOLUME, RESOURCE_QUOTA)
+_IN_TURN: Final = (
+    DISRUPTION_BUDGET,
+    POD_GROUP,
+    CLAIM,
+    VOLUME,
+    RESOURCE_QUOTA,
+)
 AT_ONCE: Final = (PRIORITY_CLASS, *(kind for kind in APPLIED if kind not in _IN_TURN))
 """Kinds that count from time 0 regardless of their arrival: no component reacts to them later in a simulation."""
 _CREATED: Final = (POD, "apps/ReplicaSet", "batch/Job")
@@ -72,14 +65,14 @@ def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> W
     from forewarn.policies.simulation.dump import world_of
 
     if not 0 < until <= MAX_UNTIL:
-        raise InvalidInput(f"until must be above 0 and at most {MAX_UNTIL:.0f} seconds")
+        raise fields.InvalidInput(f"until must be above 0 and at most {MAX_UNTIL:.0f} seconds")
     admit_at_once(cache, arrivals)
     return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
 
 
 def with_classes(
-    cluster: ClusterSnapshot, objects: Iterable[ApiObject]
-) -> tuple[dict[str, PriorityClass], list[InvalidObject]]:
+    cluster: ClusterSnapshot, objects: Iterable[fields.ApiObject]
+) -> tuple[dict[str, PriorityClass], list[fields.InvalidObject]]:
     """Return the PriorityClasses by name after the creation of these, and the errors of those that kube-apiserver
     rejects (invalid, changed value or policy, second default).
 
@@ -92,7 +85,7 @@ def with_classes(
         try:
             new = PriorityClass.from_api(obj)
             _check_class(new, obj, classes)
-        except InvalidObject as fault:
+        except fields.InvalidObject as fault:
             faults.append(fault)
         else:
             classes[new.name] = new
@@ -105,7 +98,7 @@ def new_classes(before: ClusterSnapshot, after: ClusterSnapshot) -> list[str]:
     return [f"{name} (value {new[name].value})" for name in sorted(new.keys() - old.keys())]
 
 
-def _check_class(new: PriorityClass, obj: ApiObject, classes: Mapping[str, PriorityClass]) -> None:
+def _check_class(new: PriorityClass, obj: fields.ApiObject, classes: Mapping[str, PriorityClass]) -> None:
     """Raise InvalidObject if kube-apiserver rejects a PriorityClass."""
     from forewarn.policies.kube_apiserver.priority import check_default
     from forewarn.policies.kube_apiserver.validation.priority_class import (
@@ -113,20 +106,22 @@ def _check_class(new: PriorityClass, obj: ApiObject, classes: Mapping[str, Prior
         validate_priority_class_update,
     )
 
-    old, ref = classes.get(new.name), ref_of(obj)
+    old, ref = classes.get(new.name), fields.ref_of(obj)
     if new.global_default and (why := check_default(new.name, old is not None, classes.values())):
-        raise InvalidObject(f"rejected: {why}. Fix: set globalDefault: false in one of them", ("globalDefault",), ref)
+        raise fields.InvalidObject(
+            f"rejected: {why}. Fix: set globalDefault: false in one of them", ("globalDefault",), ref
+        )
     if old is None:
         for error in validate_priority_class(obj)[:1]:
-            raise InvalidObject(f"rejected: {error.text}", error.path, ref)
+            raise fields.InvalidObject(f"rejected: {error.text}", error.path, ref)
         return
     for error in validate_priority_class_update(new, old)[:1]:
         kept = old.value if error.path == ("value",) else old.preemption_policy
         fix = "delete and recreate the class (forewarn whatif class)"
-        raise InvalidObject(f"rejected: immutable, stays {kept}. Fix: {fix}", error.path, ref)
+        raise fields.InvalidObject(f"rejected: immutable, stays {kept}. Fix: {fix}", error.path, ref)
 
 
-def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[ApiObject, InvalidObject]]:
+def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[fields.ApiObject, fields.InvalidObject]]:
     """Add created objects of the kinds AT_ONCE to the cache, and remove PriorityClasses that are deleted at the start.
 
     Skips PriorityClasses that kube-apiserver rejects, and returns these with the errors. Raises InvalidObject.
@@ -134,10 +129,10 @@ def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[A
     from forewarn.policies.controllers.applied import applied_views
 
     problem = []
-    objects = [each.object for each in arrivals if each.op == "create" and group_kind(each.object) in AT_ONCE]
-    others = [obj for obj in objects if group_kind(obj) != PRIORITY_CLASS]
+    objects = [each.object for each in arrivals if each.op == "create" and fields.group_kind(each.object) in AT_ONCE]
+    others = [obj for obj in objects if fields.group_kind(obj) != PRIORITY_CLASS]
     for obj in objects:
-        if group_kind(obj) == PRIORITY_CLASS:
+        if fields.group_kind(obj) == PRIORITY_CLASS:
             faults = with_classes(cache.snapshot(), [obj])[1]
             problem += [(obj, fault) for fault in faults]
             if not faults:
@@ -145,7 +140,7 @@ def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[A
     for arrival in filter(_deletes_class, arrivals):
         cache.remove(arrival.object)
     if others:
-        unreadable: list[InvalidObject] = []
+        unreadable: list[fields.InvalidObject] = []
         cache.put_views(applied_views(cache.snapshot(), others, unreadable))
         for fault in unreadable:
             raise fault
@@ -153,21 +148,21 @@ def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[A
 
 
 def _deletes_class(arrival: Arrival) -> bool:
-    return arrival.op == "delete" and arrival.at == 0 and group_kind(arrival.object) == PRIORITY_CLASS
+    return arrival.op == "delete" and arrival.at == 0 and fields.group_kind(arrival.object) == PRIORITY_CLASS
 
 
-def checked(arrivals: Iterable[Arrival]) -> tuple[list[ApiObject], dict[int, ApiObject | None]]:
+def checked(arrivals: Iterable[Arrival]) -> tuple[list[fields.ApiObject], dict[int, fields.ApiObject | None]]:
     """Return what to pass to `rejected`: created objects and updated Jobs, and the objects that earlier events create
     or delete.
     """
-    objects: list[ApiObject] = []
-    latest: dict[ObjectRef, ApiObject | None] = {}
-    before: dict[int, ApiObject | None] = {}
+    objects: list[fields.ApiObject] = []
+    latest: dict[ObjectRef, fields.ApiObject | None] = {}
+    before: dict[int, fields.ApiObject | None] = {}
     for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
-        ref = ref_of(arrival.object, "default")
+        ref = fields.ref_of(arrival.object, "default")
         if arrival.op == "delete":
             latest[ref] = None
-        elif arrival.op == "create" or (arrival.op == "update" and group_kind(arrival.object) == JOB):
+        elif arrival.op == "create" or (arrival.op == "update" and fields.group_kind(arrival.object) == JOB):
             objects.append(arrival.object)
             if ref in latest:
                 before[id(arrival.object)] = latest[ref]
@@ -177,37 +172,37 @@ def checked(arrivals: Iterable[Arrival]) -> tuple[list[ApiObject], dict[int, Api
 
 
 def rejected(
-    cluster: ClusterSnapshot, objects: Iterable[ApiObject], before: Mapping[int, ApiObject | None] = {}
-) -> list[tuple[ApiObject, InvalidObject]]:
+    cluster: ClusterSnapshot, objects: Iterable[fields.ApiObject], before: Mapping[int, fields.ApiObject | None] = {}
+) -> list[tuple[fields.ApiObject, fields.InvalidObject]]:
     """Return PodGroups that the Priority plugin rejects, objects whose new Pods it rejects, and then objects whose Pods
     name a rejected PodGroup, with the errors. `before`: `id` of an object -> the object that an earlier event created,
     None if it deleted the object.
     """
     faults = [(obj, not_admitted(cluster, obj, before)) for obj in objects]
     found = [(obj, fault) for obj, fault in faults if fault is not None]
-    groups = {_key(obj) for obj, _ in found if group_kind(obj) == POD_GROUP}
+    groups = {_key(obj) for obj, _ in found if fields.group_kind(obj) == POD_GROUP}
     left = [obj for obj, fault in faults if fault is None] if groups else []
     return found + [(obj, fault) for obj in left if (fault := _of_group(obj, groups))]
 
 
-def _key(obj: ApiObject) -> tuple[str, str]:
-    ref = ref_of(obj, "default")
+def _key(obj: fields.ApiObject) -> tuple[str, str]:
+    ref = fields.ref_of(obj, "default")
     return ref.namespace, ref.name
 
 
-def _of_group(obj: ApiObject, rejected_groups: Collection[tuple[str, str]]) -> InvalidObject | None:
+def _of_group(obj: fields.ApiObject, rejected_groups: Collection[tuple[str, str]]) -> fields.InvalidObject | None:
     from forewarn.policies.objects.workload import pod_template_of
 
-    template, ref = pod_template_of(obj, POD_TEMPLATE_PATHS), ref_of(obj, "default")
-    name = text_at(template.object, "spec", "schedulingGroup", "podGroupName") if template else ""
+    template, ref = pod_template_of(obj, POD_TEMPLATE_PATHS), fields.ref_of(obj, "default")
+    name = fields.text_at(template.object, "spec", "schedulingGroup", "podGroupName") if template else ""
     if (ref.namespace, name) not in rejected_groups:
         return None
-    return InvalidObject(f"kube-apiserver rejects PodGroup {name}. Fix: correct the PodGroup", (), ref)
+    return fields.InvalidObject(f"kube-apiserver rejects PodGroup {name}. Fix: correct the PodGroup", (), ref)
 
 
 def not_admitted(
-    cluster: ClusterSnapshot, obj: ApiObject, before: Mapping[int, ApiObject | None] = {}
-) -> InvalidObject | None:
+    cluster: ClusterSnapshot, obj: fields.ApiObject, before: Mapping[int, fields.ApiObject | None] = {}
+) -> fields.InvalidObject | None:
     """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, if an apply
     changes immutable fields of a Job, or if a number of Pods or the selector is invalid; otherwise None.
 
@@ -220,12 +215,16 @@ def not_admitted(
     from forewarn.policies.objects.workload import pod_template_of
     from forewarn.policies.rules.support.names import suggested
 
-    ref, classes, is_group = ref_of(obj, "default"), cluster.priority_classes, group_kind(obj) == POD_GROUP
+    ref, classes, is_group = (
+        fields.ref_of(obj, "default"),
+        cluster.priority_classes,
+        fields.group_kind(obj) == POD_GROUP,
+    )
     try:
         template = pod_template_of(obj, POD_TEMPLATE_PATHS)
         job = cluster.workload(JOB, ref.namespace, ref.name)
         old = before.get(id(obj), job and job.object)
-        if old and group_kind(obj) == JOB:
+        if old and fields.group_kind(obj) == JOB:
             check_job_update(applied_to(old, obj), old, ref, cluster.semantics)
         stored: Mapping[tuple[str, str], object] = cluster.objects.pod_groups if is_group else cluster.pods
         where = template.path if template else ()
@@ -233,59 +232,59 @@ def not_admitted(
             return None
         if where:
             _check_workload(obj, where, ref)
-        spec = mapping(obj, *where, "spec")
-        int32(obj, *where, "spec", "priority")
+        spec = fields.mapping(obj, *where, "spec")
+        fields.int32(obj, *where, "spec", "priority")
         for field in ("priorityClassName", "preemptionPolicy"):
-            text(obj, *where, "spec", field)
+            fields.text(obj, *where, "spec", field)
         if is_group:
             _admit_group(obj, cluster)
         else:
             admit_pod(spec, classes)
-    except InvalidObject as fault:
+    except fields.InvalidObject as fault:
         return fault
     except Forbidden as fault:
         path = (*where, *fault.path)
         if path[-1] == "priorityClassName":
             require_lists(cluster, [PRIORITY_CLASS], ())
-            fix = suggested(text(obj, *path), classes)
+            fix = suggested(fields.text(obj, *path), classes)
         else:
-            fix = f". Fix: {'set' if at(obj, *path) is None else 'remove'} {path[-1]}"
-        return (PodsRejected if where and _is_valid(spec) else InvalidObject)(f"{fault}{fix}", path, ref)
+            fix = f". Fix: {'set' if fields.at(obj, *path) is None else 'remove'} {path[-1]}"
+        return (PodsRejected if where and _is_valid(spec) else fields.InvalidObject)(f"{fault}{fix}", path, ref)
     return None
 
 
-def _check_workload(obj: ApiObject, template: Path, ref: ObjectRef) -> None:
+def _check_workload(obj: fields.ApiObject, template: Path, ref: ObjectRef) -> None:
     """Raise InvalidObject for a negative number of Pods, or a selector that does not match the labels of the template.
 
     `template`: path of the Pod template. Source: `ValidateDeploymentSpec` and its counterparts of other workloads.
     """
     for field in ("replicas", "parallelism", "completions"):
         path = (*template[:-1], field)
-        if (number := int32(obj, *path) or 0) < 0:
-            raise InvalidObject(f"Invalid value: {number}: must be greater than or equal to 0", path, ref)
+        if (number := fields.int32(obj, *path) or 0) < 0:
+            raise fields.InvalidObject(f"Invalid value: {number}: must be greater than or equal to 0", path, ref)
     labels = (*template, "metadata", "labels")
-    if not selector_of(obj).matches(string_map(obj, *labels)):
+    if not selector_of(obj).matches(fields.string_map(obj, *labels)):
         problem = "`selector` does not match template `labels`"
-        raise InvalidObject(f"{problem}. Fix: add the labels of the selector", labels, ref)
+        raise fields.InvalidObject(f"{problem}. Fix: add the labels of the selector", labels, ref)
 
 
-def _is_valid(spec: ApiObject) -> bool:
+def _is_valid(spec: fields.ApiObject) -> bool:
     """Report whether kube-apiserver accepts the priority fields of a Pod template (`ValidatePodSpec`)."""
     from forewarn.policies.kube_apiserver.validation.priority_class import name_faults, policy_fault
 
-    name = text(spec, "priorityClassName")
+    name = fields.text(spec, "priorityClassName")
     return not (policy_fault(spec.get("preemptionPolicy")) or (name and name_faults(name)))
 
 
-def is_deleted_first(cluster: ClusterSnapshot, obj: ApiObject) -> bool:
+def is_deleted_first(cluster: ClusterSnapshot, obj: fields.ApiObject) -> bool:
     """Report whether Helm, Argo CD or Flux deletes a Job, because immutable fields change. Raises InvalidObject."""
     from forewarn.policies.kube_apiserver.validation.job import validate_job_update
 
-    job = cluster.workload(JOB, *_key(obj)) if group_kind(obj) == JOB and is_recreated(obj) else None
+    job = cluster.workload(JOB, *_key(obj)) if fields.group_kind(obj) == JOB and is_recreated(obj) else None
     return job is not None and any(validate_job_update(applied_to(job.object, obj), job.object, cluster.semantics))
 
 
-def _admit_group(group: ApiObject, cluster: ClusterSnapshot) -> None:
+def _admit_group(group: fields.ApiObject, cluster: ClusterSnapshot) -> None:
     """Raise Forbidden if the Priority plugin rejects a new PodGroup."""
     from forewarn.policies.kube_apiserver.priority import admit_pod_group
     from forewarn.policies.kube_apiserver.validation.pod import (
@@ -308,9 +307,9 @@ def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
     `admit_at_once` does not apply.
     """
     changes = Counter(
-        (group_kind(arrival.object).rpartition("/")[2], arrival.op)
+        (fields.group_kind(arrival.object).rpartition("/")[2], arrival.op)
         for arrival in arrivals
-        if group_kind(arrival.object) in AT_ONCE and arrival.op != "create" and not _deletes_class(arrival)
+        if fields.group_kind(arrival.object) in AT_ONCE and arrival.op != "create" and not _deletes_class(arrival)
     )
     for (kind, operation), count in sorted(changes.items()):
         what = f"{operation}s of {kind}" if count > 1 else f"{operation} of a {kind}"
@@ -331,8 +330,8 @@ def events_without_effect(cluster: ClusterSnapshot, arrivals: Sequence[Arrival])
 
 
 def _named(arrival: Arrival) -> str:
-    ref = ref_of(arrival.object, "default")
-    return f"node {ref.name}" if group_kind(arrival.object) == NODE else f"{ref.kind} {ref.namespace}/{ref.name}"
+    ref = fields.ref_of(arrival.object, "default")
+    return f"node {ref.name}" if fields.group_kind(arrival.object) == NODE else f"{ref.kind} {ref.namespace}/{ref.name}"
 
 
 def _unresolved(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
@@ -341,7 +340,7 @@ def _unresolved(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterat
 
     made = set[tuple[str, str, str]]()
     for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
-        kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
+        kind, ref = fields.group_kind(arrival.object), fields.ref_of(arrival.object, "default")
         key = kind, ref.namespace, ref.name
         if arrival.op == "create":
             made.add(key)
@@ -356,22 +355,19 @@ def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: S
 
     every = [*created, *events]
     owners = {(key[1], f"{key[2]}-") for key in cluster.workloads}
-    refs = (ref_of(arrival.object, "default") for arrival in every if arrival.op == "create")
+    refs = (fields.ref_of(arrival.object, "default") for arrival in every if arrival.op == "create")
     owners.update((ref.namespace, f"{ref.name}-") for ref in refs)
     unresolved = {id(arrival) for arrival in _unresolved(cluster, every)}
     for number, event in enumerate(events, 1):
-        kind, ref = group_kind(event.object), ref_of(event.object, "default")
+        kind, ref = fields.group_kind(event.object), fields.ref_of(event.object, "default")
         owned = kind in _CREATED and any(ns == ref.namespace and ref.name.startswith(name) for ns, name in owners)
-        if (
-            id(event) not in unresolved
-            or owned
-            or kind not in (NODE, DISRUPTION_BUDGET, *_CREATED, *POD_TEMPLATE_PATHS)
-        ):
+        must_exist = kind in (NODE, DISRUPTION_BUDGET, *_CREATED, *POD_TEMPLATE_PATHS)
+        if id(event) not in unresolved or owned or not must_exist:
             continue
         try:
             if kind == NODE:
                 node_named(cluster, ref.name)
-        except InvalidInput as fault:
+        except fields.InvalidInput as fault:
             raise EntryFault(number, f"event {number}: {fault}") from None
         near = elsewhere(cluster, kind, ref.namespace, ref.name)
         raise EntryFault(number, f"event {number}: {_named(event)} not found in the cluster{near}")
@@ -391,8 +387,8 @@ def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -
     if len(data) > MAX_BYTES:
         raise SourceError(name, f"larger than {MAX_BYTES // 2**20} MiB, the limit for an events file")
 
-    def invalid(problem: str, *place: int) -> InvalidInput:
-        return InvalidInput(str(SourceError(name, problem, *place)))
+    def invalid(problem: str, *place: int) -> fields.InvalidInput:
+        return fields.InvalidInput(str(SourceError(name, problem, *place)))
 
     try:
         events = list(read_events(value for value, _ in values(data, name)))
@@ -415,14 +411,14 @@ def with_run_times(cluster: ClusterSnapshot, events: Sequence[Arrival]) -> tuple
     """
     if not any(map(_lacks_run_time, events)):
         return list(events), []
-    created = {ref_of(event.object, "default"): event.object for event in events if event.op == "create"}
+    created = {fields.ref_of(event.object, "default"): event.object for event in events if event.op == "create"}
     known, notes = _run_times(cluster), dict[str, None]()
     results: list[Arrival] = []
     for event in events:
         results.append(event)
         if not _lacks_run_time(event):
             continue
-        ref = ref_of(event.object, "default")
+        ref = fields.ref_of(event.object, "default")
         job = cluster.workload(JOB, ref.namespace, ref.name)
         if job is None and ref in created:
             job = Workload.from_api(created[ref])
@@ -453,11 +449,11 @@ def _run_times(cluster: ClusterSnapshot) -> dict[tuple[str, str], list[float]]:
     for (kind, namespace, _), workload in cluster.workloads.items():
         if kind != JOB or workload.controller[0] != CRON_JOB:
             continue
-        with suppress(InvalidObject):
+        with suppress(fields.InvalidObject):
             job = workload.object
-            started, ended = (timestamp(job, "status", name) for name in ("startTime", "completionTime"))
-            pods, at_once = (int32(job, "spec", name) or 1 for name in ("completions", "parallelism"))
-            failed = int32(job, "status", "failed")
+            started, ended = (fields.timestamp(job, "status", name) for name in ("startTime", "completionTime"))
+            pods, at_once = (fields.int32(job, "spec", name) or 1 for name in ("completions", "parallelism"))
+            failed = fields.int32(job, "status", "failed")
             if started is not None and ended is not None and ended >= started and pods <= at_once and not failed:
                 found.setdefault((namespace, workload.controller[1]), []).append(float(ended - started))
     return found

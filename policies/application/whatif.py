@@ -12,19 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
+from forewarn.policies.application import simulated
 from forewarn.policies.application.changes import Apply, Change, ChangeClass, Events, MaxReplicas, Restart, Scale, Start
 from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, counted_results, require_nodes
 from forewarn.policies.application.places import Places, Rejected, is_rejection, refs_of, rejections_of
-from forewarn.policies.application.simulated import (
-    DEFAULT_UNTIL,
-    admit_at_once,
-    checked,
-    events_without_effect,
-    new_classes,
-    passed_over,
-    rejected,
-    world_with,
-)
 from forewarn.policies.cluster.cache import Result, head_of
 from forewarn.policies.documents import Hidden, Inlined, optional_in_json, to_dict
 from forewarn.policies.findings import described, listed, quote
@@ -39,17 +30,10 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Outcome, Summary, explore, names_in, summarize
 from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.sources.files import SourceError
-from forewarn.policies.whatif import MAX_UNTIL, class_change
+from forewarn.policies.whatif import MAX_UNTIL, class_change, questions
 from forewarn.policies.whatif.arrivals import Branch, Worst, with_new_nodes
 from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_workloads, typical
 from forewarn.policies.whatif.occupancy import Occupancy
-from forewarn.policies.whatif.questions import (
-    Question,
-    each_node_lost,
-    each_zone_lost,
-    namespace_not_found,
-    nothing_to_lose,
-)
 from forewarn.policies.whatif.risk import Risks, Tried, risks
 from forewarn.policies.whatif.sweep import RunningAndPending, Sweep, Tally, row_of, worst_first
 
@@ -197,9 +181,12 @@ def whatif(
         if not autoscaling.groups and all(group_kind(arrival.object) != NODE for arrival in question.arrivals):
             require_nodes(cache.snapshot())
         question, faults = _without_rejected(question, cache, places)
-        notes = [*passed_over(question.arrivals), *events_without_effect(cache.snapshot(), question.arrivals)]
+        notes = [
+            *simulated.passed_over(question.arrivals),
+            *simulated.events_without_effect(cache.snapshot(), question.arrivals),
+        ]
         notes += [*question.notes, *_of_faults(faults)]
-        world = world_with(cache, question.arrivals, _horizon(question) if until is None else until)
+        world = simulated.world_with(cache, question.arrivals, _horizon(question) if until is None else until)
         watch, runs = Occupancy if nodes_over_time else None, change.runs if isinstance(change, Events) else 0
         after = autoscaling.after(question.lost)
         with Branch(question, after, Worst.of) as branch:
@@ -223,11 +210,11 @@ def whatif(
     return WhatIf(head, change, answer, notes, faults, question.class_change, outcomes)
 
 
-def _horizon(question: Question) -> float:
+def _horizon(question: questions.Question) -> float:
     """Return the simulated seconds that a question needs at most: a DaemonSet replaces its Pods node by node."""
     slow = question.restarts or any(group_kind(arrival.object) == DAEMON_SET for arrival in question.arrivals)
     most = question.upgrade.horizon if question.upgrade else _A_DAY if slow else 0.0
-    return max(DEFAULT_UNTIL, min(most, MAX_UNTIL))
+    return max(simulated.DEFAULT_UNTIL, min(most, MAX_UNTIL))
 
 
 def _placeholders(answer: Answer, cluster: Cluster) -> list[str]:
@@ -239,7 +226,7 @@ def _placeholders(answer: Answer, cluster: Cluster) -> list[str]:
     return sorted({*map(names.of, workloads)} & found)
 
 
-def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: Question) -> list[Ranked]:
+def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: questions.Question) -> list[Ranked]:
     """Return the workloads whose new Pods change priority although the question does not change the workloads."""
     if question.class_change is not None or before.priority_classes == after.priority_classes:
         return []
@@ -262,15 +249,17 @@ def _of_faults(faults: Sequence[Exception]) -> list[str]:
     return [f"not simulated: {fault}" for fault in faults]
 
 
-def _without_rejected(question: Question, cache: DumpCache, places: Places) -> tuple[Question, list[Exception]]:
+def _without_rejected(
+    question: questions.Question, cache: DumpCache, places: Places
+) -> tuple[questions.Question, list[Exception]]:
     """Return the question without PriorityClasses that kube-apiserver rejects and objects whose Pods admission rejects
     because of their PriorityClass, and the errors.
 
     Adds created objects that admission reads to `cache` (`admit_at_once`). Raises Rejected if no object is left.
     """
     before = cache.snapshot()
-    entries = admit_at_once(cache, question.arrivals)
-    entries += rejected(cache.snapshot(), *checked(question.arrivals))
+    entries = simulated.admit_at_once(cache, question.arrivals)
+    entries += simulated.rejected(cache.snapshot(), *simulated.checked(question.arrivals))
     faults, left_out = [places.located(fault) for _, fault in entries], {id(obj) for obj, _ in entries}
     left = [arrival for arrival in question.arrivals if id(arrival.object) not in left_out]
     updates = {id(arrival.object) for arrival in question.arrivals if arrival.op == "update"}
@@ -282,7 +271,7 @@ def _without_rejected(question: Question, cache: DumpCache, places: Places) -> t
     without = f"; rejected: {listed(omitted)}" if omitted else ""
     not_predicted = refs_of(fault for _, fault in entries if not is_rejection(fault))
     without += f"; not predicted: {listed(not_predicted)}" if not_predicted else ""
-    created = new_classes(before, cache.snapshot())
+    created = simulated.new_classes(before, cache.snapshot())
     noun = "PriorityClass" if len(created) == 1 else "PriorityClasses"
     classes = f" with new {noun} {listed(created, 1)}" if created else ""
     return question._replace(title=f"{question.title}{classes}{without}", arrivals=left), faults
@@ -295,13 +284,13 @@ if TYPE_CHECKING:
 class Counting(Protocol):
     """Measures a simulation; created from a simulation of the same cluster before it runs."""
 
-    def of(self, simulation: Simulation, question: Question) -> dict[str, Any]:
+    def of(self, simulation: Simulation, question: questions.Question) -> dict[str, Any]:
         """Run the simulation of the question, and return the measured values as JSON data."""
 
 
 def counted(
     world: World,
-    asked: Sequence[Question],
+    asked: Sequence[questions.Question],
     counting: Callable[[Simulation], Counting],
     report: Callable[..., None] | None = None,
 ) -> Iterator[Mapping[str, Any]]:
@@ -322,14 +311,14 @@ def counted(
         report()
     prepare_for_all(simulation.cache.snapshot())  # which those after a loss go on from
 
-    def in_shared_simulation(question: Question) -> Mapping[str, Any]:
+    def in_shared_simulation(question: questions.Question) -> Mapping[str, Any]:
         simulation.expect(question.arrivals)
         values = losses.of(simulation, question)
         if ahead and not simulation.is_as_if_new:
             raise ValueError("a new simulation has to tell")
         return values
 
-    def in_new_simulation(question: Question) -> Mapping[str, Any]:
+    def in_new_simulation(question: questions.Question) -> Mapping[str, Any]:
         return losses.of(Simulation(world._replace(arrivals=question.arrivals), progress=report), question)
 
     yield from mapped(asked, in_shared_simulation, in_new_simulation, report)
@@ -352,7 +341,7 @@ def whatif_each(
     cluster: Cluster,
     kind: Kind,
     *,
-    until: float = DEFAULT_UNTIL,
+    until: float = simulated.DEFAULT_UNTIL,
     autoscaling: Autoscaling | None = None,
     part: Callable[[Sequence[str]], Sequence[str]] = lambda names: names,
     progress: Progress | None = None,
@@ -365,17 +354,17 @@ def whatif_each(
     autoscaling = autoscaling_for(cluster, autoscaling)
     cluster.require(NODE, POD, has_groups=bool(autoscaling.groups))
     cache = cluster.cache
-    questions = _losses(cluster, kind)
-    if not questions:
-        raise nothing_to_lose(kind)
-    names, tallies, world = part([*questions]), list[Tally](), world_with(cache, [], until)
+    losses = _losses(cluster, kind)
+    if not losses:
+        raise questions.nothing_to_lose(kind)
+    names, tallies, world = part([*losses]), list[Tally](), simulated.world_with(cache, [], until)
 
     def counting(simulation: Simulation) -> Tally:
         pods = cluster.snapshot.pods.values()
         tallies.append(Tally(simulation, autoscaling, placeholder_workloads(simulation, pods, cluster.config.options)))
         return tallies[0]
 
-    asked, unchanged = [Question(_NOTHING), *(questions[name] for name in names)], list["Mapping[str, Any]"]()
+    asked, unchanged = [questions.Question(_NOTHING), *(losses[name] for name in names)], list["Mapping[str, Any]"]()
 
     def results(report: Callable[..., None]) -> Iterator[Mapping[str, Any]]:
         values = counted(world, asked, counting, report)
@@ -402,8 +391,8 @@ def names_of(cluster: Cluster, kind: Kind) -> list[str]:
     return [*_losses(cluster, kind)]
 
 
-def _losses(cluster: Cluster, kind: Kind) -> dict[str, Question]:
-    loss = {"node": each_node_lost, "zone": each_zone_lost}.get(kind)
+def _losses(cluster: Cluster, kind: Kind) -> dict[str, questions.Question]:
+    loss = {"node": questions.each_node_lost, "zone": questions.each_zone_lost}.get(kind)
     if loss is None:
         raise InvalidInput(f"{quote(kind)}: not a kind of cases; known: node, zone")
     return {question.title: question for question in loss(cluster.snapshot)}
@@ -428,7 +417,7 @@ class Workloads:
 
     def require(self, cluster: ClusterSnapshot) -> None:
         """Raise InvalidInput for an unknown namespace or class."""
-        unknown = namespace_not_found(cluster, self.namespace) if self.namespace is not None else ""
+        unknown = questions.namespace_not_found(cluster, self.namespace) if self.namespace is not None else ""
         if (name := self.priority_class) and name not in cluster.priority_classes:
             unknown += f"; PriorityClass {quote(name)} not found{suggested(name, cluster.priority_classes)}"
         if unknown:
@@ -443,7 +432,7 @@ def risk(
     workloads: Workloads = _ALL,
     *,
     most: int = 100,
-    until: float = DEFAULT_UNTIL,
+    until: float = simulated.DEFAULT_UNTIL,
     autoscaling: Autoscaling | None = None,
     progress: Progress | None = None,
 ) -> Risks:
@@ -456,9 +445,9 @@ def risk(
     check_numbers(0, most=most)
     autoscaling = autoscaling_for(cluster, autoscaling)
 
-    def lose(world: World, questions: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
+    def lose(world: World, asked: Sequence[questions.Question]) -> Iterator[Mapping[str, Any]]:
         tried = partial(Tried, autoscaling=autoscaling)
-        return counted_results(partial(counted, world, questions, tried), len(questions), progress)
+        return counted_results(partial(counted, world, asked, tried), len(asked), progress)
 
     cluster.require(NODE, POD)
     snapshot = cluster.snapshot
@@ -467,7 +456,7 @@ def risk(
         workloads.require(snapshot)
         most = 0
     options = cluster.config.options
-    answer = risks(snapshot, world_with(cluster.cache, [], until), most, lose, options, autoscaling)
+    answer = risks(snapshot, simulated.world_with(cluster.cache, [], until), most, lose, options, autoscaling)
     selected = [entry for entry in answer.workloads if workloads.has(entry.namespace, entry.priority_class)]
     head = head_of(snapshot, (*answer.head.assumes, *unknown_owners(cluster.cache)))
     return replace(answer, workloads=selected, head=head)

@@ -158,16 +158,11 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
             raise SourceError(key, "; ".join([near, *evidence.missing()]))
         raise InvalidInput(f"{key}: {near}")
     prediction = diagnosis.prediction
-    return PodWhy(
-        head_of(cluster, prediction.assumes if prediction is not None else ()),
-        key,
-        diagnosis,
-        list(starmap(CountedReason, why_not(prediction)))
-        if prediction is not None and prediction.outcome == "pending"
-        else [],
-        _messages(evidence, pod.uid if pod is not None else ""),
-        evidence.missing() if diagnosis.state != "pending" or evidence.not_read else [],
-    )
+    reasons = why_not(prediction) if prediction is not None and prediction.outcome == "pending" else ()
+    missing = evidence.missing() if diagnosis.state != "pending" or evidence.not_read else []
+    messages = _messages(evidence, pod.uid if pod is not None else "")
+    head = head_of(cluster, prediction.assumes if prediction is not None else ())
+    return PodWhy(head, key, diagnosis, list(starmap(CountedReason, reasons)), messages, missing)
 
 
 def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:

@@ -12,26 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from forewarn.policies import options
 from forewarn.policies.config.model import Annotate, Budget, Config, ConfigError, Exemption, RepeatedWarnings
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import Action, Severity, cut, listed
 from forewarn.policies.kinds.class_paths import ITEMS, VALUES, BadPath, ClassPath, parse_path
 from forewarn.policies.kinds.registry import BY_GROUP_KIND
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES
-from forewarn.policies.options import (
-    KUSTOMIZE_FLAGS,
-    NETWORK,
-    AllowedClasses,
-    BreakGlass,
-    Ignored,
-    LimitedResource,
-    NamedGroup,
-    Permission,
-    Promise,
-    Rendering,
-    RequiredClasses,
-    ScopeSelector,
-)
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import linter_severity
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, PodPattern, parse_label_selector
@@ -50,7 +37,7 @@ _INNER: Final[Mapping[str, str]] = {
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
-def load_limited_resources(path: Path | str) -> tuple[LimitedResource, ...]:
+def load_limited_resources(path: Path | str) -> tuple[options.LimitedResource, ...]:
     """The limitedResources of an AdmissionConfiguration, whose `path` is relative to it. Raises ConfigError."""
     file = Path(path)
     entry = parse(contents(file), str(path))
@@ -65,7 +52,7 @@ def load_limited_resources(path: Path | str) -> tuple[LimitedResource, ...]:
     return ()
 
 
-def _plugin(given: Mapping[str, ConfigNode], folder: Path) -> tuple[LimitedResource, ...]:
+def _plugin(given: Mapping[str, ConfigNode], folder: Path) -> tuple[options.LimitedResource, ...]:
     """The limitedResources of the ResourceQuota plugin: its inline `configuration`, otherwise the file at `path`."""
     if "configuration" in given:
         return _configuration(given["configuration"])
@@ -75,7 +62,7 @@ def _plugin(given: Mapping[str, ConfigNode], folder: Path) -> tuple[LimitedResou
     return ()
 
 
-def _configuration(entry: ConfigNode) -> tuple[LimitedResource, ...]:
+def _configuration(entry: ConfigNode) -> tuple[options.LimitedResource, ...]:
     fields = dict(entry.items())
     version = _expect(entry, fields, "apiVersion", tuple(_INNER))
     _expect(entry, fields, "kind", (_INNER[version],))
@@ -83,13 +70,13 @@ def _configuration(entry: ConfigNode) -> tuple[LimitedResource, ...]:
     return tuple(map(limited_resource, fields["limitedResources"].elements())) if "limitedResources" in fields else ()
 
 
-def limited_resource(entry: ConfigNode) -> LimitedResource:
+def limited_resource(entry: ConfigNode) -> options.LimitedResource:
     """Parse one entry of limitedResources. Raises ConfigError."""
     fields = entry.fields(("apiGroup", "resource", "matchContains", "matchScopes"))
     resource = fields["resource"].text() if "resource" in fields else ""
     if not resource:
         raise entry.fault("resource is missing. Fix: set the limited resource, such as pods")
-    return LimitedResource(
+    return options.LimitedResource(
         resource,
         match_contains=fields["matchContains"].texts() if "matchContains" in fields else (),
         match_scopes=tuple(map(_scope, fields["matchScopes"].elements())) if "matchScopes" in fields else (),
@@ -97,9 +84,9 @@ def limited_resource(entry: ConfigNode) -> LimitedResource:
     )
 
 
-def _scope(entry: ConfigNode) -> ScopeSelector:
+def _scope(entry: ConfigNode) -> options.ScopeSelector:
     fields = entry.fields(("scopeName", "operator", "values"), required=("scopeName", "operator"))
-    return ScopeSelector(
+    return options.ScopeSelector(
         fields["scopeName"].text(),
         fields["operator"].word(_OPERATORS, "operator"),
         fields["values"].texts() if "values" in fields else (),
@@ -344,9 +331,8 @@ _NAMES_RULES: Final = "rules"
 def _rules(config: Config, entry: ConfigNode) -> Config:
     for element in entry.elements():
         if not _FOREIGN.fullmatch(element.text()):
-            raise element.fault(
-                f'must be the id of a rule of another package, PACKAGE.RULE, not "{element.text()[:80]}"'
-            )
+            form = "must be the id of a rule of another package, PACKAGE.RULE"
+            raise element.fault(f'{form}, not "{element.text()[:80]}"')
     return config._replace(rules=tuple(dict.fromkeys(entry.texts())))
 
 
@@ -396,8 +382,8 @@ def _template_paths(config: Config, entry: ConfigNode) -> Config:
 
     Several paths, and paths into lists or maps, are only for the linter. `predict` and simulations ignore these kinds.
     """
-    options = config.options
-    templates, parts = dict(options.pod_template_paths), dict(options.class_paths)
+    given = config.options
+    templates, parts = dict(given.pod_template_paths), dict(given.class_paths)
     for kind, value in entry.items():
         class_paths = _class_paths(_kind(kind, value), value, is_name=False)
         named = tuple(path for path in parts.get(kind, ()) if path.is_name)
@@ -405,7 +391,7 @@ def _template_paths(config: Config, entry: ConfigNode) -> Config:
             templates[kind] = class_paths[0].steps
             class_paths = ()
         parts[kind] = (*class_paths, *named)
-    return config._replace(options=options._replace(pod_template_paths=templates, class_paths=parts))
+    return config._replace(options=given._replace(pod_template_paths=templates, class_paths=parts))
 
 
 def _name_paths(config: Config, entry: ConfigNode) -> Config:
@@ -485,11 +471,11 @@ def _exemption(entry: ConfigNode) -> Exemption:
     return Exemption(**given)
 
 
-def _break_glass(entry: ConfigNode) -> BreakGlass:
+def _break_glass(entry: ConfigNode) -> options.BreakGlass:
     given: dict[str, Any] = {}
     for key, value in entry.items(("groups", "maxDuration")):
         given |= {"groups": value.texts()} if key == "groups" else {"max_duration": _duration(value)}
-    return BreakGlass(**given)
+    return options.BreakGlass(**given)
 
 
 def _duration(entry: ConfigNode) -> timedelta:
@@ -503,31 +489,31 @@ _DURATION: Final = re.compile(r"([0-9]{1,6})([dhm])", re.ASCII)
 _UNITS: Final = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 
 
-def _allowed_classes(entry: ConfigNode) -> AllowedClasses:
+def _allowed_classes(entry: ConfigNode) -> options.AllowedClasses:
     given = _conditions(entry, "classes")
     classes = given.pop("classes").texts() if "classes" in given else ()
     if not classes:
         raise entry.fault("classes is missing. Fix: list the PriorityClasses")
     if not given:
         raise entry.fault("allows them to all. Fix: set namespaces, a namespaceSelector, users or groups")
-    return AllowedClasses(classes, **given)
+    return options.AllowedClasses(classes, **given)
 
 
-def _required_classes(entry: ConfigNode) -> RequiredClasses:
-    given = {key: value.texts() for key, value in entry.items(RequiredClasses._fields)}
+def _required_classes(entry: ConfigNode) -> options.RequiredClasses:
+    given = {key: value.texts() for key, value in entry.items(options.RequiredClasses._fields)}
     if not given.get("namespaces") and not given.get("kinds"):
         raise entry.fault("applies to all Pods. Fix: set namespaces or kinds")
-    return RequiredClasses(**given)
+    return options.RequiredClasses(**given)
 
 
-def _promises(entry: ConfigNode) -> tuple[Promise, ...]:
+def _promises(entry: ConfigNode) -> tuple[options.Promise, ...]:
     promises = tuple(_promise(element, number) for number, element in enumerate(entry.elements(), 1))
     if len(promises) > _MAX_PROMISES:
         raise entry.fault(f"more than {_MAX_PROMISES} expectations")
     return promises
 
 
-def _promise(entry: ConfigNode, number: int) -> Promise:
+def _promise(entry: ConfigNode, number: int) -> options.Promise:
     """Parse one expectation of the configuration. `number`: its position, from 1. Raises ConfigError."""
     given = dict(entry.items(("name", "when", "expect")))
     if "when" in given:
@@ -545,7 +531,7 @@ def _promise(entry: ConfigNode, number: int) -> Promise:
     if "noPreemption" not in expected:
         raise given["expect"].fault("noPreemption is missing")
     by = _pods(expected["by"]) if "by" in expected else PodPattern()
-    return Promise(name, number, _pods(expected["noPreemption"]), by)
+    return options.Promise(name, number, _pods(expected["noPreemption"]), by)
 
 
 _MAX_PROMISES: Final = 100
@@ -585,13 +571,13 @@ def _selector(entry: ConfigNode) -> LabelSelector | None:
     return selector
 
 
-def _groups(entry: ConfigNode) -> tuple[NamedGroup, ...]:
-    keys = NamedGroup._fields
+def _groups(entry: ConfigNode) -> tuple[options.NamedGroup, ...]:
+    keys = options.NamedGroup._fields
     given = (element.fields(keys, required=keys) for element in entry.elements())
-    return tuple(NamedGroup(fields["name"].text(), fields["paths"].texts()) for fields in given)
+    return tuple(options.NamedGroup(fields["name"].text(), fields["paths"].texts()) for fields in given)
 
 
-def _rendered(entry: ConfigNode) -> Rendering:
+def _rendered(entry: ConfigNode) -> options.Rendering:
     keys = ("paths", "namespace", "release", "values", "set", "kustomizeFlags", "network")
     given = entry.fields(keys, required=("paths",))
     fields: dict[str, Any] = {key: given[key].texts() for key in ("paths", "values", "set") if key in given}
@@ -600,10 +586,10 @@ def _rendered(entry: ConfigNode) -> Rendering:
             raise given[key].fault("must be a name of lowercase letters, digits and dashes, at most 63 characters")
     fields |= {key: given[key].text() for key in ("namespace", "release") if key in given}
     flags = given["kustomizeFlags"].elements() if "kustomizeFlags" in given else ()
-    allowed = [Permission(flag.word(KUSTOMIZE_FLAGS, "flag"), flag.file, flag.line) for flag in flags]
+    allowed = [options.Permission(flag.word(options.KUSTOMIZE_FLAGS, "flag"), flag.file, flag.line) for flag in flags]
     if "network" in given and given["network"].boolean():
-        allowed.append(Permission(NETWORK, entry.file, given["network"].line))
-    return Rendering(**fields, permissions=tuple(allowed))
+        allowed.append(options.Permission(options.NETWORK, entry.file, given["network"].line))
+    return options.Rendering(**fields, permissions=tuple(allowed))
 
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -614,7 +600,7 @@ def _suppressions(config: Config, entry: ConfigNode) -> Config:
     return config._replace(options=config.options._replace(ignored=ignored))
 
 
-def _ignored(entry: ConfigNode, foreign: tuple[str, ...]) -> Ignored:
+def _ignored(entry: ConfigNode, foreign: tuple[str, ...]) -> options.Ignored:
     given = entry.fields(("rules", "paths", "objects", "reason", "until"), required=("rules", "reason"))
     for rule in given["rules"].elements():
         rule.word((*_RULES, *foreign), "rule")
@@ -623,8 +609,8 @@ def _ignored(entry: ConfigNode, foreign: tuple[str, ...]) -> Ignored:
     lists = {key: given[key].texts() for key in ("paths", "objects") if key in given}
     if not any(lists.values()):
         raise entry.fault("suppresses the rules everywhere. Fix: set paths or objects, or use actions: {RULE: off}")
-    until = given["until"].date() if "until" in given else ""
-    return Ignored(given["rules"].texts(), given["reason"].text(), until, file=entry.file, line=entry.line, **lists)
+    until, rules = given["until"].date() if "until" in given else "", given["rules"].texts()
+    return options.Ignored(rules, given["reason"].text(), until, file=entry.file, line=entry.line, **lists)
 
 
 READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
