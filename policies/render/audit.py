@@ -128,9 +128,8 @@ def of_risks(risks: Risks, previous: Mapping[str, Any]) -> list[ReportChange]:
     grew, grows = (any("withNewNodes" in each for each in rows.values()) for rows in (before, now))
     if before and now and grew != grows:
         which = "this report" if grows else "the earlier report"
-        changes.append(
-            ReportChange("changed", "new nodes", f"only {which} simulates them, lasting losses not compared")
-        )
+        why = f"only {which} simulates them, lasting losses not compared"
+        changes.append(ReportChange("changed", "new nodes", why))
     return sorted(changes, key=lambda each: (_ORDER.index(each.change), each.what))
 
 

@@ -12,18 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
     from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Option
+    from forewarn.policies.whatif import autoscalers
     from forewarn.policies.whatif.answer import Answer
-    from forewarn.policies.whatif.autoscalers import (
-        Autoscalers,
-        Considered,
-        Launches,
-        NoScaleUp,
-        RemovedNode,
-        ScaleDowns,
-        ScaleUp,
-        ScaleUps,
-        WorkloadBack,
-    )
 
 MAX_LINES: Final = 20
 _LIMITS: Final = ("exceed", "limit", "max node group size")
@@ -32,16 +22,16 @@ _ARRIVED: Final = ("workload", "before", "worst", "with new nodes", "last Pod sc
 _TEXTS: Final = (_ARRIVED[0], _ARRIVED[-1])
 
 
-def lines(autoscalers: Autoscalers, *, over_time: bool = False) -> Iterator[str]:
+def lines(reaction: autoscalers.Autoscalers, *, over_time: bool = False) -> Iterator[str]:
     """The text lines; none without Pending Pods and scale-down. `over_time`: nodes have arrived, also for Pods that are
     not Pending at the end. An autoscaler without known groups is not mentioned beside one with.
     """
-    if autoscalers.scale_down is not None:
-        yield from _scaled_down(autoscalers.scale_down)
-    of_ca, of_karpenter = autoscalers.cluster_autoscaler, autoscalers.karpenter
+    if reaction.scale_down is not None:
+        yield from _scaled_down(reaction.scale_down)
+    of_ca, of_karpenter = reaction.cluster_autoscaler, reaction.karpenter
     if not of_ca.pending:
         return
-    plan, launches = autoscalers.node_groups, autoscalers.node_pools
+    plan, launches = reaction.node_groups, reaction.node_pools
     if plan is not None or launches is not None:
         yield from [_as_planned(of_ca, plan, over_time=over_time)] if plan else []
         yield from [_as_launched(of_karpenter, launches, over_time=over_time)] if launches else []
@@ -62,9 +52,9 @@ def lines_of(answer: Answer) -> Iterator[str]:
         yield "needed nodes not predicted without node groups"
 
 
-def _scaled_down(down: ScaleDowns) -> Iterator[str]:
+def _scaled_down(down: autoscalers.ScaleDowns) -> Iterator[str]:
     """Yield lines about the nodes that cluster-autoscaler removes, and about the others."""
-    by_group: dict[str, list[RemovedNode]] = {}
+    by_group: dict[str, list[autoscalers.RemovedNode]] = {}
     for removed in down.removed:
         by_group.setdefault(removed.group, []).append(removed)
     for group, nodes in list(by_group.items())[:MAX_LINES]:
@@ -92,11 +82,11 @@ def _all(pending: int) -> str:
     return {1: "the Pending Pod", 2: "both Pending Pods"}.get(pending, f"all {pending} Pending Pods")
 
 
-def _considered(name: str, counted: Considered) -> str:
+def _considered(name: str, counted: autoscalers.Considered) -> str:
     return f"{name} would try to scale up for {_some(counted.considered, counted.pending, counted.ignored)}"
 
 
-def _as_planned(counted: Considered, plan: ScaleUps, *, over_time: bool) -> str:
+def _as_planned(counted: autoscalers.Considered, plan: autoscalers.ScaleUps, *, over_time: bool) -> str:
     """The sentence about cluster-autoscaler, if the plan for its node groups is known."""
     if not plan.scale_ups and (plan.truncated or plan.not_predicted):
         return _considered("cluster-autoscaler", counted)
@@ -105,7 +95,7 @@ def _as_planned(counted: Considered, plan: ScaleUps, *, over_time: bool) -> str:
     return f"cluster-autoscaler would scale up for {_some(plan.pods, counted.pending, others, over_time=over_time)}"
 
 
-def _as_launched(counted: Considered, launches: Launches, *, over_time: bool) -> str:
+def _as_launched(counted: autoscalers.Considered, launches: autoscalers.Launches, *, over_time: bool) -> str:
     """The sentence about Karpenter, if its NodePools and instance types are known."""
     if launches.not_predicted:
         return _considered("Karpenter", counted)
@@ -114,7 +104,7 @@ def _as_launched(counted: Considered, launches: Launches, *, over_time: bool) ->
     return f"Karpenter would add nodes for {helped}"
 
 
-def _launched(launches: Launches) -> Iterator[str]:
+def _launched(launches: autoscalers.Launches) -> Iterator[str]:
     """Yield lines about the nodes that Karpenter adds, and about Pods for which no NodePool helps."""
     for launch in launches.launches[:MAX_LINES]:
         which = listed([f"{workload} ({plural(pods, 'Pod')})" for workload, pods in launch.workloads])
@@ -137,7 +127,7 @@ def _some(count: int, pending: int, others: Mapping[str, int], *, over_time: boo
     return which + (f" ({beside})" if beside else "")
 
 
-def _planned(plan: ScaleUps) -> Iterator[str]:
+def _planned(plan: autoscalers.ScaleUps) -> Iterator[str]:
     """Yield lines about the node groups that would be scaled up, and about Pods for which no node group helps."""
     for scale_up in plan.scale_ups[:MAX_LINES]:
         yield _scaled_up(scale_up)
@@ -145,7 +135,7 @@ def _planned(plan: ScaleUps) -> Iterator[str]:
         yield f"and {len(plan.scale_ups) - MAX_LINES} more scale-ups"
     if plan.lost and not plan.no_scale_up:
         yield f"node groups not used, because their nodes would be in what is lost: {listed([*plan.lost])}"
-    by_why: dict[str, list[NoScaleUp]] = {}
+    by_why: dict[str, list[autoscalers.NoScaleUp]] = {}
     for left in plan.no_scale_up:
         by_why.setdefault(_why_not(left), []).append(left)
     for why, workloads in list(by_why.items())[:MAX_LINES]:
@@ -160,7 +150,7 @@ def _planned(plan: ScaleUps) -> Iterator[str]:
         yield "estimate incomplete (limit reached): more nodes may be needed"
 
 
-def _scaled_up(scale_up: ScaleUp) -> str:
+def _scaled_up(scale_up: autoscalers.ScaleUp) -> str:
     """Return a line such as `scale-up: 2 nodes of group spot-large`, with the workloads and the reason for the choice
     of this group.
     """
@@ -184,7 +174,7 @@ def _scaled_up(scale_up: ScaleUp) -> str:
     return f"{line}; {scale_up.expander}: {', '.join([*how, f'instead of {listed(others)}'])}{lots}"
 
 
-def limits_of(reaction: Autoscalers) -> list[str]:
+def limits_of(reaction: autoscalers.Autoscalers) -> list[str]:
     """Return the limits of node groups and NodePools that leave Pods Pending, with the names of groups."""
     plan, launches = reaction.node_groups, reaction.node_pools
     groups: dict[str, dict[str, None]] = {}
@@ -228,7 +218,7 @@ def arrived_table(answer: Answer) -> TitledTable | None:
     return TitledTable(title, _ARRIVED, cells, _TEXTS, more)
 
 
-def _back_at(row: WorkloadBack, explained: Container[str]) -> str:
+def _back_at(row: autoscalers.WorkloadBack, explained: Container[str]) -> str:
     if row.pending:
         why = f": {in_short(row.message)}" if row.message and row.workload not in explained else ""
         return f"{row.pending} Pending{why}"
@@ -237,11 +227,11 @@ def _back_at(row: WorkloadBack, explained: Container[str]) -> str:
     return "-" if row.at is None else duration(row.at)
 
 
-def _idle(option: Option | ScaleUp) -> str:
+def _idle(option: Option | autoscalers.ScaleUp) -> str:
     return f"{option.waste / 2:.1%}"
 
 
-def _why_not(not_helped: NoScaleUp) -> str:
+def _why_not(not_helped: autoscalers.NoScaleUp) -> str:
     """Return the reasons with their node groups, for example `Insufficient memory (small, large)`."""
     by_reason: dict[str, list[str]] = {}
     for group, reason in not_helped.reasons.items():

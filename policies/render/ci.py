@@ -33,10 +33,7 @@ def gitlab(report: Report) -> Iterator[str]:
             "check_name": finding.rule,
             "fingerprint": mark,
             "severity": _GITLAB[finding.severity],
-            "location": {
-                "path": path_of(finding.location.file),
-                "lines": {"begin": max(finding.location.line, 1)},
-            },
+            "location": {"path": path_of(finding.location.file), "lines": {"begin": max(finding.location.line, 1)}},
         }
         for finding, mark in zip(report.findings, marks, strict=True)
     )

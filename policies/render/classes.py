@@ -23,16 +23,8 @@ if TYPE_CHECKING:
 MAX_COLUMNS: Final = 16
 """Maximum levels of a matrix in text."""
 HEADS: Final = (
-    "",
-    "PriorityClass",
-    "value",
-    "running",
-    "Pending",
-    "cpu",
-    "memory",
-    "may preempt",
-    "their cpu",
-    "their memory",
+    *("", "PriorityClass", "value", "running", "Pending", "cpu", "memory", "may preempt"),
+    *("their cpu", "their memory"),
 )
 _TEXTS: Final = ("PriorityClass",)
 _OLD: Final = "old value"
@@ -107,16 +99,8 @@ def _percent(part: int, whole: int) -> int:
 def rows(levels: Classes) -> list[list[str | int]]:
     """Return the cells below HEADS."""
     return [
-        [
-            number,
-            _name(level),
-            level.value,
-            level.running.pods,
-            level.pending,
-            *_capacity(level.running),
-            *_reach(level),
-        ]
-        for number, level in enumerate(levels.classes, 1)
+        [number, _name(each), each.value, each.running.pods, each.pending, *_capacity(each.running), *_reach(each)]
+        for number, each in enumerate(levels.classes, 1)
     ]
 
 
@@ -196,9 +180,8 @@ def plan_markdown(plan: Plan) -> str:
 
 
 def _plan_title(plan: Plan) -> str:
-    absent = (
-        f"; ignored, because no workload of the cluster: {listed(list(plan.ignored), _NAMED)}" if plan.ignored else ""
-    )
+    ignored = f"ignored, because no workload of the cluster: {listed(list(plan.ignored), _NAMED)}"
+    absent = f"; {ignored}" if plan.ignored else ""
     if not plan.steps:
         return f"nothing to change{absent}"
     losers = named(key[2] for step in plan.steps for key, _ in pairs(step.preemptions))
@@ -211,15 +194,8 @@ def _plan_title(plan: Plan) -> str:
 
 def _step_rows(plan: Plan) -> list[list[str | int]]:
     return [
-        [
-            number,
-            len(step.preemptions),
-            step.pending,
-            step.new_pods,
-            duration(step.ended_at - step.started_at),
-            step_text(step.step),
-        ]
-        for number, step in enumerate(plan.steps, 1)
+        [number, len(s.preemptions), s.pending, s.new_pods, duration(s.ended_at - s.started_at), step_text(s.step)]
+        for number, s in enumerate(plan.steps, 1)
     ]
 
 
@@ -258,10 +234,8 @@ def _details(plan: Plan) -> Iterator[str]:
             names = listed(list(step.unfinished), _NAMED)
             yield f"step {number}: no progress for 10 min in the rollout of {names}. {_ROLLOUT_FIX}"
     if plan.rejected:
-        count, names = (
-            plural(len(plan.rejected), "workload"),
-            listed([workload.workload for workload in plan.rejected], _MAX_PAIRS),
-        )
+        count = plural(len(plan.rejected), "workload")
+        names = listed([workload.workload for workload in plan.rejected], _MAX_PAIRS)
         yield f"admission rejects new Pods of {count}, because their PriorityClass does not exist then: {names}"
         yield "Fix: also pass these workloads with another priorityClassName (-f)"
     pdbs = sorted(plan.summary.violated_pdbs.items())
@@ -280,11 +254,8 @@ def _plan_notes(plan: Plan) -> Iterator[str]:
     other = plan.alternative
     if other is not None:
         preempted = plural(other.preempted, "Pod") if other.preempted else "no Pods"
-        yield (
-            f"if new classes get preemptionPolicy Never first, the steps preempt {preempted}{_stuck(other)}"
-            if other.never_first
-            else f"new classes get preemptionPolicy Never first: without this, the steps preempt {preempted}"
-        )
+        first, steps = "new classes get preemptionPolicy Never first", f"the steps preempt {preempted}"
+        yield f"if {first}, {steps}{_stuck(other)}" if other.never_first else f"{first}: without this, {steps}"
     pods = sum(sum(kept.running.values()) for kept in plan.keep_priority)
     if pods:
         names = listed([kept.workload for kept in plan.keep_priority], _NAMED)

@@ -204,9 +204,5 @@ def sarif(outcomes: Sequence[Outcome], version: str) -> str:
 
 def openreports(outcomes: Sequence[Outcome]) -> str:
     """Return a List with a ClusterReport for each cluster, as JSON."""
-    return as_list(
-        [
-            of_cluster(without_answer(outcome.reason) if outcome.reason else outcome.report["items"][0], outcome.name)
-            for outcome in outcomes
-        ]
-    )
+    reports = (without_answer(each.reason) if each.reason else each.report["items"][0] for each in outcomes)
+    return as_list([of_cluster(report, each.name) for report, each in zip(reports, outcomes, strict=True)])

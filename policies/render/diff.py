@@ -470,9 +470,8 @@ class _Explanation:
         large = sum(each.pending for each in answer.workloads if _IS_TOO_LARGE in _reason(each))
         of = {"placeholder Pods": reserved, "too large for every node": large}
         rest = "".join(f"; {name}: {count}" for name, count in of.items() if count)
-        yield from _told(
-            f"Autoscalers, if the cluster has any{limit}: ", autoscalers.lines_of(answer), "reaction", rest
-        )
+        text = f"Autoscalers, if the cluster has any{limit}: "
+        yield from _told(text, autoscalers.lines_of(answer), "reaction", rest)
 
     def _surging(self, *, is_pending: bool) -> Iterator[_Told]:
         """Yield a sentence about rollouts that preempt only because they delete no old Pod first."""
@@ -773,9 +772,8 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
     `details`: of each cluster, with names.
     """
     clusters = _most_affected_first(diff)
-    parts = chain(
-        _summary(diff, clusters, details=details), (_details_of(diff, cluster, details=details) for cluster in clusters)
-    )
+    of_each = (_details_of(diff, cluster, details=details) for cluster in clusters)
+    parts = chain(_summary(diff, clusters, details=details), of_each)
     return "\n\n".join(fitting(filter(None, parts), MAX_BYTES, "part"))
 
 
@@ -900,6 +898,5 @@ def _affected(diff: Diff, *, is_whole: bool) -> tuple[list[str], list[tuple[str 
     sums = {key: [sum(getattr(each, name) for _, each in of) for name in names] for key, of in alike.items()}
     keys = sorted((key for key in sums if any(sums[key])), key=lambda key: ([-number for number in sums[key]], key))
     clusters = {key: listed([name for name, _ in of]) if diff.clusters[1:] else "" for key, of in alike.items()}
-    return not_empty(
-        [*_TEXTS[2:], *(_COLUMNS[name][0] for name in names)], [(*key, clusters[key], *sums[key]) for key in keys]
-    )
+    rows = [(*key, clusters[key], *sums[key]) for key in keys]
+    return not_empty([*_TEXTS[2:], *(_COLUMNS[name][0] for name in names)], rows)

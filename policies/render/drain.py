@@ -94,11 +94,9 @@ def _by_pool(answer: Answer, pools: Sequence[UpgradedPool]) -> list[list[str | i
 def _needs(blocker: DrainBlocker) -> str:
     if blocker.overlaps:
         return "another PDB selects the same Pods"
-    return (
-        f"needs all {blocker.expected}"
-        if blocker.never
-        else f"{blocker.healthy}, needs {blocker.desired} of {blocker.expected}"
-    )
+    if blocker.never:
+        return f"needs all {blocker.expected}"
+    return f"{blocker.healthy}, needs {blocker.desired} of {blocker.expected}"
 
 
 def _fix_of(answer: Answer) -> str:
@@ -130,9 +128,8 @@ def _not_emptied(answer: Answer) -> list[str]:
 def _blocking(pods: Iterable[str], answer: Answer) -> tuple[list[str], list[str]]:
     """The PDBs that alone block the eviction of one of these Pods, and those that share a Pod, which blocks it."""
     found = [answer.eviction_blocked_by.get(pod, ()) for pod in pods]
-    return sorted({pdb for pdbs in found if len(pdbs) == 1 for pdb in pdbs}), sorted(
-        {pdb for pdbs in found if len(pdbs) > 1 for pdb in pdbs}
-    )
+    shared = {pdb for pdbs in found if len(pdbs) > 1 for pdb in pdbs}
+    return sorted({pdb for pdbs in found if len(pdbs) == 1 for pdb in pdbs}), sorted(shared)
 
 
 def _reason(pods: Iterable[str], answer: Answer) -> str:

@@ -48,9 +48,8 @@ def on_page(page: Page, head: AnswerHead) -> Page:
     from forewarn.policies.render.html.elements import display_text, element
 
     header, *parts = page.parts
-    return page._replace(
-        parts=[header, element("p", "; ".join(map(display_text, _clauses(head))), class_="dim"), *parts]
-    )
+    shown = element("p", "; ".join(map(display_text, _clauses(head))), class_="dim")
+    return page._replace(parts=[header, shown, *parts])
 
 
 def merged(documents: Iterable[Any]) -> AnswerHead:

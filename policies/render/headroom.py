@@ -246,10 +246,9 @@ def _buffers(buffers: Buffers, paint: Painter) -> Iterator[str]:
     yield from left_out(len(buffers.buffers), _MAX_GROUPS, "CapacityBuffer")
     if buffers.needed is not None:
         provided, needed = buffers.provisioned, plural(buffers.needed, "needed replica")
-        which = f"the {needed}" if provided >= buffers.needed else f"{provided} of {needed}"
-        yield paint(
-            f"CapacityBuffers of this object provide {which}", "good" if provided >= buffers.needed else "warning"
-        )
+        is_all = provided >= buffers.needed
+        which, style = (f"the {needed}", "good") if is_all else (f"{provided} of {needed}", "warning")
+        yield paint(f"CapacityBuffers of this object provide {which}", style)
     if buffers.others.buffers:
         other, more = (plural(*of) for of in zip(buffers.others, ("CapacityBuffer", "replica"), strict=True))
         yield f"{other} of other workloads or PodTemplates: {more} provisioned"

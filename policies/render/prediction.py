@@ -189,9 +189,8 @@ def _counted(predictions: Sequence[Prediction], result: PredictResult, applied: 
     lost = {id(p) for p in predictions if applied and applied.attempts_of(p).preempted_by}
     kept = [p for p in predictions if id(p) not in lost]
     text = _counts_text({**outcomes(kept), **({"refused": rejected} if rejected else {})}, kept, result)
-    return (
-        ", ".join([*([text] if text else []), *([f"{len(lost)} would be preempted again"] if lost else [])]) or "none"
-    )
+    again = f"{len(lost)} would be preempted again" if lost else ""
+    return ", ".join(filter(None, (text, again))) or "none"
 
 
 OUTCOMES: Final = {

@@ -61,15 +61,8 @@ def _summary_row(risk: WorkloadRisk) -> list[str | int]:
     preemptors = [preemptor.class_ for preemptor in risk.may_be_preempted_by if _size(preemptor)]
     evicted_first, nodes = risk.evicted_first_on
     first = f"{evicted_first} of {plural(nodes, 'node')}" if evicted_first else "-"
-    return [
-        risk.workload,
-        risk.priority_class or "-",
-        risk.priority,
-        risk.pods,
-        loss,
-        first,
-        listed(preemptors, 2) or "-",
-    ]
+    named = risk.priority_class or "-"
+    return [risk.workload, named, risk.priority, risk.pods, loss, first, listed(preemptors, 2) or "-"]
 
 
 def worst_loss(risks: Sequence[WorkloadRisk]) -> str:
@@ -214,14 +207,8 @@ def preempted_by(risk: WorkloadRisk) -> str:
 
 
 HEADS: Final = (
-    "workload",
-    "class",
-    "priority",
-    "pods",
-    "loses replicas with",
-    "may be preempted by",
-    "lowest priority on nodes",
-    "loss of one Pod",
+    *("workload", "class", "priority", "pods", "loses replicas with", "may be preempted by"),
+    *("lowest priority on nodes", "loss of one Pod"),
 )
 
 
@@ -246,18 +233,9 @@ def cells(risk: WorkloadRisk) -> list[str | int]:
     losses = _counted(risk.loses_replicas_with) + _rejected(risk)
     preemptors = preempted_by(risk) or "-"
     effects = listed([loss.sentence for loss in risk.pod_losses], 1) or "-"
-    named = risk.priority_class or "-"
-    return [
-        risk.workload,
-        named,
-        risk.priority,
-        risk.pods,
-        losses or "-",
-        preemptors,
-        risk.evicted_first_on.nodes,
-        effects,
-        *([] if risk.with_new_nodes is None else [_left_with(risk) or "-"]),
-    ]
+    named, nodes = risk.priority_class or "-", risk.evicted_first_on.nodes
+    left = [] if risk.with_new_nodes is None else [_left_with(risk) or "-"]
+    return [risk.workload, named, risk.priority, risk.pods, losses or "-", preemptors, nodes, effects, *left]
 
 
 def notes(risks: Risks) -> Iterator[str]:

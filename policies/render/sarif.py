@@ -91,12 +91,8 @@ def _result(finding: Finding, index: int, mark: str) -> dict[str, Any]:
 
 
 def _region(place: Location) -> dict[str, int]:
-    return {
-        "startLine": max(place.line, 1),
-        "startColumn": max(place.column, 1),
-        "endLine": max(place.line, 1),
-        "endColumn": max(place.end_column, place.column, 1),
-    }
+    line, end = max(place.line, 1), max(place.end_column, place.column, 1)
+    return {"startLine": line, "startColumn": max(place.column, 1), "endLine": line, "endColumn": end}
 
 
 def _fix(edit: Edit) -> dict[str, Any]:

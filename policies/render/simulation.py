@@ -53,9 +53,8 @@ def cascade(summary: Summary) -> str:
     counts = [f"{victims} preempted"]
     counts += [f"{plural(pending, 'more Pod')} Pending"] if pending else []
     counts += [plural(violations, "violation of a PDB", "violations of PDBs")] if violations else []
-    return f"with the cascade: {', '.join(counts)}" + (
-        "" if summary.settled else f", no steady state after {duration(summary.settled_at)}"
-    )
+    counts += [] if summary.settled else [f"no steady state after {duration(summary.settled_at)}"]
+    return f"with the cascade: {', '.join(counts)}"
 
 
 def _counted(victims: Mapping[str, int]) -> str:

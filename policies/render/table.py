@@ -47,12 +47,7 @@ _LONGEST_IN_FILES: Final = 1_000
 
 
 def table(
-    heads: Sequence[str],
-    rows: Rows,
-    paint: Painter = plain,
-    *,
-    texts: Collection[str] = (),
-    longest: int = 200,
+    heads: Sequence[str], rows: Rows, paint: Painter = plain, *, texts: Collection[str] = (), longest: int = 200
 ) -> Iterator[str]:
     """The lines of a table with aligned columns, indented by two spaces.
 

@@ -30,10 +30,7 @@ _PLURALS: Final = {
 
 
 def render(
-    findings: Sequence[Finding],
-    line_of: Callable[[str, int], str | None],
-    paint: Painter = plain,
-    most: int = 0,
+    findings: Sequence[Finding], line_of: Callable[[str, int], str | None], paint: Painter = plain, most: int = 0
 ) -> Iterator[str]:
     """The report as text lines.
 

@@ -307,12 +307,11 @@ def _preempted(answer: Answer, losers: Sequence[str], *, is_brief: bool) -> str:
 def lost_replicas(lost: int, losers: Sequence[str], causes: Causes, before: int = 0) -> str:
     """The lost replicas of these workloads, and why they are lost; "" for none. `before`: replicas of one workload."""
     jobs, every = plural(causes.failed_jobs, "failed Job"), "all " if lost > 1 else ""
+    rejected = every if causes.rejected == lost else f"{causes.rejected} "
     why = [
         f"{every if causes.pending == lost else f'{causes.pending} '}Pending" if causes.pending else "",
         jobs if causes.of_failed_jobs == lost else f"{causes.of_failed_jobs} of {jobs}" if causes.failed_jobs else "",
-        f"{every if causes.rejected == lost else f'{causes.rejected} '}rejected by ResourceQuotas"
-        if causes.rejected
-        else "",
+        f"{rejected}rejected by ResourceQuotas" if causes.rejected else "",
     ]
     reasons = ", ".join(filter(None, why))
     of, whose = f"{lost} of " if before > 1 else "", f" of {named(losers)}" if losers else ""
@@ -894,9 +893,8 @@ def class_change(change: ClassChange, paint: Painter = plain) -> Iterator[str]:
     if rejected:
         count = sum(sum(each.running.values()) for each in rejected)
         names = listed([each.workload for each in rejected], _NAMED)
-        yield paint(
-            f"not replaced once deleted: {plural(count, 'Pod')} of {names} (admission rejects new Pods)", "warning"
-        )
+        pods = f"{plural(count, 'Pod')} of {names} (admission rejects new Pods)"
+        yield paint(f"not replaced once deleted: {pods}", "warning")
 
 
 def _new_pods(changed: Iterable[Ranked]) -> Iterator[str]:

@@ -112,9 +112,8 @@ def _header(answer: Answer, title: str) -> Element:
         *([("cascade depth", depth, True)] if depth > 1 else ()),
     ]
     tiles.sort(key=lambda each: (not each[2], each[1] == 0))
-    return page_header(
-        title.removesuffix("."), tiles, f"{answer.title}. {whatif.times(answer)}", whatif.without_it(answer)
-    )
+    lead = f"{answer.title}. {whatif.times(answer)}"
+    return page_header(title.removesuffix("."), tiles, lead, whatif.without_it(answer))
 
 
 def _change(change: ClassChange | None) -> Iterator[Element]:
@@ -191,13 +190,9 @@ def _moment(line: str) -> Element:
 
 
 def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
-    lines = [
-        *whatif.rejected_by_quota(answer),
-        *whatif.fix_of_failures(answer),
-        *whatif.new_node_lines(answer),
-        *whatif.affected(answer.pod_losses),
-    ]
-    lines += [*(f"not simulated: {problem}" for problem in answer.not_simulated), *answer.not_modelled]
+    lines = [*whatif.rejected_by_quota(answer), *whatif.fix_of_failures(answer), *whatif.new_node_lines(answer)]
+    lines += [*whatif.affected(answer.pod_losses), *(f"not simulated: {problem}" for problem in answer.not_simulated)]
+    lines += answer.not_modelled
     yield from _listed("Notes", "also-title", [*lines, *notes])
 
 
@@ -256,11 +251,8 @@ def _headroom_header(headroom: Headroom, clauses: Sequence[str]) -> Element:
     size = size_of(pod)
     first = " and ".join(headroom.stranded[0].insufficient) if headroom.stranded else "-"
     tiles = ((name, _number(count), not count.pods) for name, count in zip(_TILES, headroom.pods, strict=True))
-    return page_header(
-        "; ".join([f"{answer_of(headroom)}: {headroom.name}", *clauses]),
-        (*tiles, ("runs out on most nodes", first, False)),
-        f"{named}priority {pod.effective_priority}, {size}",
-    )
+    title, lead = f"{answer_of(headroom)}: {headroom.name}", f"{named}priority {pod.effective_priority}, {size}"
+    return page_header("; ".join([title, *clauses]), (*tiles, ("runs out on most nodes", first, False)), lead)
 
 
 def _number(count: Count) -> str:
@@ -376,24 +368,11 @@ def preemptions_of(
     preempting = [(p.pod.key, placement.name.rpartition(" ")[2], p.pod, p.victims) for placement, p in every]
     preempting += [(group.id, group.group.key, group.pods[0], group.victims) for group in groups]
     for by, by_workload, pod, victims in preempting:
+        preemptor = by, by_workload, pod.namespace, pod.priority_class_name, pod.effective_priority
         for victim in victims:
-            if victim.terminating:
-                continue
-            yield Preemption(
-                t=AT,
-                cascade_depth=1,
-                node=victim.node_name,
-                by=by,
-                by_workload=by_workload,
-                by_namespace=pod.namespace,
-                by_class=pod.priority_class_name,
-                by_priority=pod.effective_priority,
-                victim=victim.key,
-                workload=cluster.top_workload_of(victim),
-                namespace=victim.namespace,
-                priority_class=victim.priority_class_name,
-                priority=victim.effective_priority,
-            )
+            if not victim.terminating:
+                own = victim.key, cluster.top_workload_of(victim), victim.namespace, victim.priority_class_name
+                yield Preemption(AT, 1, victim.node_name, *preemptor, *own, victim.effective_priority)
 
 
 def pressure_page(answer: NodePressure) -> Page:
@@ -419,14 +398,9 @@ def _tiles(answer: NodePressure) -> Iterator[tuple[str, object, bool]]:
         yield "usage unknown", len(answer.order.places) - len(usages), False
         yield "never evicted", len(answer.order.never), False
     if answer.admission:
-        ends = (
-            f"preempts {plural(len(answer.admission.preempted), 'Pod')}"
-            if answer.admission.preempted
-            else "no preemption"
-        )
-        rejected = answer.admission.rejection is not None
-        is_bad = rejected or bool(answer.admission.preempted)
-        yield "kubelet admission", "rejects it" if rejected else ends, is_bad
+        rejected, preempted = answer.admission.rejection is not None, len(answer.admission.preempted)
+        ends = f"preempts {plural(preempted, 'Pod')}" if preempted else "no preemption"
+        yield "kubelet admission", "rejects it" if rejected else ends, rejected or preempted > 0
     if answer.shutdown is not None:
         yield "shutdown groups", len(answer.shutdown), False
 
@@ -444,9 +418,8 @@ def _places(order: Order) -> Iterator[Sequence[Cell]]:
     for number, place in enumerate(order.places, 1):
         used = Amount(node_pressure.uses(place, order.amount), place.usage.used if place.usage else -1)
         counts = place.usage is not None and place.usage.exceeds is not None
-        requested = Amount(
-            node_pressure.requests(place, order.amount), place.usage.requested if place.usage and counts else -1
-        )
+        number_requested = place.usage.requested if place.usage and counts else -1
+        requested = Amount(node_pressure.requests(place, order.amount), number_requested)
         yield place.pod.key, number, place.pod.priority, used, requested, node_pressure.reason(number, place)
 
 
