@@ -32,26 +32,10 @@ from forewarn.webhook.admission.replies import Gate
 from forewarn.webhook.admission.review import BadTokens, Callers, Grants, Tokens, no_grants, none, read_tokens
 from forewarn.webhook.commands.state_source import StateSource, context_of, from_files, from_watches
 from forewarn.webhook.health import Health
+from forewarn.webhook.http import server
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.asgi import Limits, Routes
 from forewarn.webhook.http.listening import bind
-from forewarn.webhook.http.server import (
-    Demands,
-    SwappingContext,
-    TlsError,
-    TlsServer,
-    TooFewDescriptors,
-    distrust,
-    divide,
-    handling,
-    open_files,
-    raise_limit,
-    read_authorities,
-    read_certificate,
-    reserve,
-    serve_health,
-    untimely,
-)
 from forewarn.webhook.logs import count_dropped, is_in_a_pod, log_cannot_start, log_event, log_to_stderr, use_level
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import Settings, configuration, parse_settings, unknown_variables
@@ -64,7 +48,6 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.admitted_pods import AdmittedPods
     from forewarn.webhook.admission.global_default import Reserve
     from forewarn.webhook.controllers.audit import Process
-    from forewarn.webhook.http.server import Shares
     from forewarn.webhook.informer.informer import Changed
 
 T = TypeVar("T")
@@ -159,7 +142,7 @@ class InCluster(NamedTuple):
 def in_cluster(
     settings: Settings,
     state: StateSource,
-    contexts: SwappingContext,
+    contexts: server.SwappingContext,
     metrics: Metrics,
     config: Callable[[], Config],
     fork: Callable[[Callable[[Any], Any]], Process],
@@ -169,7 +152,7 @@ def in_cluster(
     `fork`: creates a process for the audit. Raises CannotStart if there is a namespace but no API server.
     """
     if not settings.namespace:
-        return InCluster(fault=lambda: distrust(contexts.rejection(contexts.certificate)))
+        return InCluster(fault=lambda: server.distrust(contexts.rejection(contexts.certificate)))
     if state.api is None:
         raise CannotStart("--namespace needs a watched cluster. Fix: remove --namespace, or --cluster FILE", USAGE)
     from forewarn.webhook.apiserver.typed_client import TypedApi
@@ -177,23 +160,17 @@ def in_cluster(
     from forewarn.webhook.controllers.replica import ReplicaControllers
 
     installation = Installation(settings.namespace, settings.identity or socket.gethostname())
-    auditor = None
+    api, auditor = TypedApi(state.api), None
     if settings.audit_interval:
         from forewarn.webhook.controllers.audit import Auditor
 
         def on_time() -> ClusterSnapshot | None:
             return None if state.staleness() else state.cluster()
 
-        api = TypedApi(state.api)
         auditor = Auditor(api, installation, metrics, on_time, config, fork, settings.audit_interval)
+    from_files = settings.tls_cert is not None
     upkeep = ReplicaControllers(
-        TypedApi(state.api),
-        installation,
-        metrics,
-        contexts,
-        state.cluster,
-        auditor=auditor,
-        from_files=settings.tls_cert is not None,
+        api, installation, metrics, contexts, state.cluster, auditor=auditor, from_files=from_files
     )
 
     def changed(delta: Changed) -> None:
@@ -273,15 +250,9 @@ USAGE, FAILED = 2, 3
 _SWITCH_SECONDS = 0.001
 """The switch interval for the evaluating thread while the event loop waits; Python's default is 5 ms."""
 _ASKED_FOR_LATE = (
-    "policies.kube_apiserver.defaults",
-    "policies.controllers.changes",
-    "policies.objects.extent",
-    "policies.controllers.new_pods",
-    "policies.kube_apiserver.quota",
-    "policies.rules.support.quota_use",
-    "policies.scheduling.bulk",
-    "policies.forecast.forecast",
-    "policies.forecast.rehearsal",
+    *("policies.kube_apiserver.defaults", "policies.controllers.changes", "policies.objects.extent"),
+    *("policies.controllers.new_pods", "policies.kube_apiserver.quota", "policies.rules.support.quota_use"),
+    *("policies.scheduling.bulk", "policies.forecast.forecast", "policies.forecast.rehearsal"),
 )
 """Modules that the linter imports on demand, and numpy.ma; imported early, so that the first request is fast."""
 
@@ -309,14 +280,11 @@ def main(arguments: Sequence[str]) -> int:
 def _started(settings: Settings) -> int:
     use_level(settings.log_level)
     for name in unknown_variables(os.environ):
-        log_event(
-            "unknown environment variable",
-            {"variable": name, "reason": "no flag has this name; ignored"},
-            logging.WARNING,
-        )
+        fields = {"variable": name, "reason": "no flag has this name; ignored"}
+        log_event("unknown environment variable", fields, logging.WARNING)
     try:
         # Before the server starts, and after it has stopped; while it runs, its own handler drains it.
-        with handling(lambda *_: sys.exit(0), signal.SIGTERM):
+        with server.handling(lambda *_: sys.exit(0), signal.SIGTERM):
             return _run(settings)
     except CannotStart as fault:
         log_cannot_start(fault)
@@ -366,19 +334,13 @@ def _run(settings: Settings) -> int:
             callers=Callers(tokens, own.grants, proven=settings.client_ca is not None),
         )
         state.listen(partial(_forget_deleted, endpoint.admitted_pods))
-        plain, secure = (
-            stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)
-        )
-        looks = [
-            look_at_config,
-            look_at_certificate,
-            look_at_tokens,
-            accuracy.settle,
-            _scheduler(settings, state, metrics),
-        ]
+        ports = settings.health_port, settings.port
+        plain, secure = (stack.enter_context(_bound(settings.host, port)) for port in ports)
+        look_at_scheduler = _scheduler(settings, state, metrics)
+        looks = [look_at_config, look_at_certificate, look_at_tokens, accuracy.settle, look_at_scheduler]
         stack.callback(check_regularly(looks).set)
         pages = _pages(settings, recent, accuracy, stack) if recent else None
-        stack.callback(serve_health(plain, create_health_app(health, metrics), pages, shares.health))
+        stack.callback(server.serve_health(plain, create_health_app(health, metrics), pages, shares.health))
         if state.api:
             _serve_accuracy(plain.getsockname()[1], accuracy, stack)
         _announce("https", secure.getsockname(), "listening")
@@ -386,16 +348,17 @@ def _run(settings: Settings) -> int:
         limits = Limits(connections=shares.tls, keep_alive=settings.keep_alive, drain=settings.drain)
         routes = Routes(endpoint, health, limits, workers)
         names = frozenset(settings.client_names)
-        TlsServer(routes, certificates.listening, gate, health, limits, names, metrics.reject_by_status).run([secure])
+        served = routes, certificates.listening, gate, health, limits, names
+        server.TlsServer(*served, metrics.reject_by_status).run([secure])
         log_event("stopped", {"in_flight": gate.inside})
     return 0
 
 
-def _shares(settings: Settings, kinds: Collection[str]) -> Shares:
+def _shares(settings: Settings, kinds: Collection[str]) -> server.Shares:
     """Raise the limit on open files, and divide it. Raises CannotStart."""
     try:
-        shares = divide(raise_limit(), open_files() + reserve(settings, kinds))
-    except TooFewDescriptors as fault:
+        shares = server.divide(server.raise_limit(), server.open_files() + server.reserve(settings, kinds))
+    except server.TooFewDescriptors as fault:
         raise CannotStart(fault, FAILED) from None
     if shares.is_low:
         log_event("limit on open files is low", {**shares._asdict()}, logging.WARNING)
@@ -501,13 +464,13 @@ def _emptied(current: _Read, new: _Read) -> str:
     return "the configuration is empty and was not before. Fix: write {} to use the defaults" if empty else ""
 
 
-def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext, Callable[[], object]]:
+def _certificates(settings: Settings, metrics: Metrics) -> tuple[server.SwappingContext, Callable[[], object]]:
     """Return the TLS contexts, and a function that reloads the certificate and the client CAs. Raises CannotStart."""
     try:
         demands, new_demands = _demands(settings, metrics)
         certificate, new_certificate = _certificate(settings, metrics, lambda new: contexts.worse(new))
-        contexts = SwappingContext(certificate, demands)
-    except TlsError as fault:
+        contexts = server.SwappingContext(certificate, demands)
+    except server.TlsError as fault:
         raise CannotStart(fault, status_of(fault.__cause__)) from None
     metrics.certificate_expiry.set_function(lambda: contexts.certificate.not_after.timestamp())
 
@@ -528,14 +491,9 @@ def _certificate(
         generated = self_signed(datetime.now(UTC))
         _write_ca(settings, generated.ca)
         return generated, lambda: None
-    reloaded = Reloaded(
-        "certificate",
-        [chain, key],
-        lambda: read_certificate(chain, key),
-        metrics,
-        refuses=lambda _held, new: refuses(new),
-    )
-    if why := untimely(reloaded.current, datetime.now(UTC)):
+    load = partial(server.read_certificate, chain, key)
+    reloaded = Reloaded("certificate", [chain, key], load, metrics, refuses=lambda _held, new: refuses(new))
+    if why := server.untimely(reloaded.current, datetime.now(UTC)):
         message = f"{why}; forewarn serves it until the files change"
         log_event("serving certificate not valid", {"file": str(chain), "reason": message}, logging.WARNING)
     return reloaded.current, lambda: reloaded.current if reloaded.check() else None
@@ -553,12 +511,12 @@ def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], 
     return lambda: reloaded.current, reloaded.check
 
 
-def _demands(settings: Settings, metrics: Metrics) -> tuple[Demands, Callable[[], Demands | None]]:
+def _demands(settings: Settings, metrics: Metrics) -> tuple[server.Demands, Callable[[], server.Demands | None]]:
     """Return the requirements for client certificates, and a function that returns reloaded ones; None if unchanged."""
     path, minimum = settings.client_ca, settings.tls_min_version
     if path is None:
-        return Demands(minimum), lambda: None
-    reloaded = Reloaded("client-ca", [path], lambda: Demands(minimum, read_authorities(path)), metrics)
+        return server.Demands(minimum), lambda: None
+    reloaded = Reloaded("client-ca", [path], lambda: server.Demands(minimum, server.read_authorities(path)), metrics)
     return reloaded.current, lambda: reloaded.current if reloaded.check() else None
 
 

@@ -39,26 +39,15 @@ if TYPE_CHECKING:
 
 
 _READ_GROUPS: Final = (
-    "forewarn.dev/",
-    "deployment.kubernetes.io/",
-    "cluster.x-k8s.io/",
-    "machine.openshift.io/",
-    "capacity.cluster-autoscaler.kubernetes.io/",
-    "cluster-autoscaler.kubernetes.io/",
-    "delay-deletion.cluster-autoscaler.kubernetes.io/",
-    "karpenter.sh/",
+    *("forewarn.dev/", "deployment.kubernetes.io/", "cluster.x-k8s.io/", "machine.openshift.io/"),
+    *("capacity.cluster-autoscaler.kubernetes.io/", "cluster-autoscaler.kubernetes.io/"),
+    *("delay-deletion.cluster-autoscaler.kubernetes.io/", "karpenter.sh/"),
 )
 """Prefixes of annotations that forewarn reads: its own, and those of Deployments and autoscalers."""
 _READ: Final = frozenset(
     (
-        storage.BETA_STORAGE_CLASS,
-        storage.BIND_COMPLETED,
-        CONFIG_SOURCE,
-        devices.EXTENDED_RESOURCE_CLAIM,
-        storage.MIGRATED_PLUGINS,
-        MIRROR_ANNOTATION,
-        POD_DELETION_COST,
-        storage.SELECTED_NODE,
+        *(storage.BETA_STORAGE_CLASS, storage.BIND_COMPLETED, storage.MIGRATED_PLUGINS, storage.SELECTED_NODE),
+        *(CONFIG_SOURCE, devices.EXTENDED_RESOURCE_CLAIM, MIRROR_ANNOTATION, POD_DELETION_COST),
         *storage.DEFAULT_CLASS,
     )
 )

@@ -47,15 +47,8 @@ OK: Final = 0
 _MAX_NAMES: Final = 5000
 """Suggestions for an input."""
 _NAMED: Final = (
-    "--cluster",
-    "--context",
-    "--kubeconfig",
-    "--as",
-    "--as-group",
-    "--as-uid",
-    "--kubernetes-version",
-    "--feature-gates",
-    "--scheduler-config",
+    *("--cluster", "--context", "--kubeconfig", "--as", "--as-group", "--as-uid", "--kubernetes-version"),
+    *("--feature-gates", "--scheduler-config"),
 )
 """The options that the commands on the pages have, too."""
 

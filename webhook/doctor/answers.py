@@ -113,19 +113,16 @@ def _answer_for_class(client: Client, registered: Registered) -> Line:
         "value": 1,
         "description": "dry run of forewarn webhook doctor",
     }
-    check = "dry run of a PriorityClass"
-    seen = client.create(
-        "/apis/scheduling.k8s.io/v1/priorityclasses", probe, "the dry run of a PriorityClass", dry_run=True
-    )
+    check, path = "dry run of a PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses"
+    seen = client.create(path, probe, f"the {check}", dry_run=True)
     if (line := _of_webhook(check, seen)) is not None:
         return line
     if not seen.exists:
         return RESPONSES.unknown(check, seen.why)
     webhook = registered.webhooks.get("classes.validate.forewarn.dev")
     if webhook is None or webhook.fields.get("failurePolicy") != "Fail":
-        return RESPONSES.unknown(
-            check, "accepted, but failurePolicy is not Fail, so this does not show that forewarn responds"
-        )
+        text = "accepted, but failurePolicy is not Fail, so this does not show that forewarn responds"
+        return RESPONSES.unknown(check, text)
     return RESPONSES.ok(check, "forewarn responds to API servers")
 
 
@@ -144,18 +141,14 @@ def _answer_for_workload(
         return RESPONSES.ok(check, f"forewarn warns: {warned[0]}")
     text = f"no warning about its missing PriorityClass in the namespace {namespace}"
     if config is None:
-        return RESPONSES.unknown(
-            check, f"{text}; forewarn's configuration was not read, so it may be configured not to warn"
-        )
+        text += "; forewarn's configuration was not read, so it may be configured not to warn"
+        return RESPONSES.unknown(check, text)
     if why := _why_silent(client, registered, namespace, config, now):
-        return RESPONSES.warning(
-            check, f"{text}: {why}", "pass another namespace with --namespace, or another kubeconfig"
-        )
-    return RESPONSES.problem(
-        check,
-        f"{text}: nothing exempts it, so API servers do not call forewarn or get no response",
-        "fix the other problems; if there are none, check the logs of forewarn and kube-apiserver",
-    )
+        fix = "pass another namespace with --namespace, or another kubeconfig"
+        return RESPONSES.warning(check, f"{text}: {why}", fix)
+    text = f"{text}: nothing exempts it, so API servers do not call forewarn or get no response"
+    fix = "fix the other problems; if there are none, check the logs of forewarn and kube-apiserver"
+    return RESPONSES.problem(check, text, fix)
 
 
 def _why_silent(client: Client, registered: Registered, namespace: str, config: Config, now: datetime) -> str:
@@ -309,15 +302,13 @@ def clocks(replicas: Sequence[Replica], server: float | None) -> Iterator[Line]:
     """Compare the clocks of the replicas and of this machine with the API server's, which is `server` seconds ahead."""
     if server is None:
         return
-    skews = {"this machine": -server} | {
-        replica.name: replica.ahead - server for replica in replicas if replica.ahead is not None
-    }
+    own = {replica.name: replica.ahead - server for replica in replicas if replica.ahead is not None}
+    skews = {"this machine": -server, **own}
     wrong = {name: skew for name, skew in skews.items() if abs(skew) > _MAX_SKEW}
     for name, skew in wrong.items():
         text = f"the clock of {name} is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the API server's"
-        yield RESPONSES.warning(
-            "clocks", f"{text}: certificates and exemptions expire at another time", "synchronize it"
-        )
+        text += ": certificates and exemptions expire at another time"
+        yield RESPONSES.warning("clocks", text, "synchronize it")
     if not wrong:
         yield RESPONSES.ok("clocks", f"{listed([*skews])}: as the API server's")
 
@@ -352,10 +343,8 @@ def _versions(replicas: Sequence[Replica]) -> Iterator[Line]:
         fix = "complete the rollout: kubectl -n forewarn rollout status deployment/forewarn"
         yield PREDICTED.warning("version", f"replicas run different versions: {listed(versions)}", fix)
     elif versions != [VERSION]:
-        fix = "install the same version of both"
-        yield PREDICTED.warning(
-            "version", f"the webhook is {versions[0]}, this command is {VERSION}; their results may differ", fix
-        )
+        text = f"the webhook is {versions[0]}, this command is {VERSION}; their results may differ"
+        yield PREDICTED.warning("version", text, "install the same version of both")
     else:
         yield PREDICTED.ok("version", f"webhook and command: {VERSION}")
 
@@ -377,11 +366,8 @@ def _counted(replicas: Sequence[Replica]) -> Iterator[Line]:
     text = ", ".join(f"{count:.0f} {outcome}" for outcome, count in words.items() if count) or "none yet"
     yield PREDICTED.ok("predictions", f"{requests:.0f} requests answered, {made - shed:.0f} predictions ({text})")
     if shed:
-        yield PREDICTED.warning(
-            "predictions",
-            f"{shed:.0f} skipped because the queue was full",
-            "see ForewarnPredictionsSkipped in docs/guides/troubleshoot.md",
-        )
+        fix = "see ForewarnPredictionsSkipped in docs/guides/troubleshoot.md"
+        yield PREDICTED.warning("predictions", f"{shed:.0f} skipped because the queue was full", fix)
     results = {
         result: int(sum(replica.total("forewarn_prediction_results_total", result=result) or 0 for replica in replicas))
         for result in COMPARED
@@ -404,10 +390,8 @@ def _health(replica: Replica, now: float) -> Iterator[Line]:
         yield PREDICTED.problem("files", text, "see its log for the error, and fix the ConfigMap or Secret")
     ends = replica.total("forewarn_certificate_expiry_timestamp_seconds")
     if ends and ends < now:
-        text = f"{replica.name} serves an expired certificate"
-        yield PREDICTED.problem(
-            "certificate", text, "see ForewarnCertificateExpiringSoon in docs/guides/troubleshoot.md"
-        )
+        fix = "see ForewarnCertificateExpiringSoon in docs/guides/troubleshoot.md"
+        yield PREDICTED.problem("certificate", f"{replica.name} serves an expired certificate", fix)
 
 
 def _last(client: Client) -> Line:
@@ -506,9 +490,8 @@ def read_configuration(client: Client, installed: Installed) -> tuple[Config | N
     phrases = [f"off: {listed(off)}"] if off else []
     phrases += [f"audit only: {plural(quiet, 'rule')}"] if quiet else []
     phrases += [plural(len(config.exemptions), "exemption")] if config.exemptions else []
-    return config, [
-        CONFIG.ok("configuration", f"the ConfigMap forewarn: {'; '.join(phrases) or 'all rules at their defaults'}")
-    ]
+    text = f"the ConfigMap forewarn: {'; '.join(phrases) or 'all rules at their defaults'}"
+    return config, [CONFIG.ok("configuration", text)]
 
 
 def _rights(client: Client, installed: Installed) -> Iterator[Line]:
@@ -580,10 +563,8 @@ def _objects(client: Client, installed: Installed, config: Config, now: datetime
         text = f"{finding.object}: {finding.message} [{finding.rule}]"
         yield make(finding.object.kind, text, finding.remediation or f"forewarn explain {finding.rule}")
     if not problems:
-        some = "" if whole else " (not all were read)"
-        yield CONFIG.ok(
-            "objects", f"no problems in {len(subjects)} PriorityClasses, ResourceQuotas and Namespaces{some}"
-        )
+        kinds = f"PriorityClasses, ResourceQuotas and Namespaces{'' if whole else ' (not all were read)'}"
+        yield CONFIG.ok("objects", f"no problems in {len(subjects)} {kinds}")
 
 
 def _reserved(cluster: ClusterSnapshot) -> Iterator[Line]:
@@ -591,9 +572,8 @@ def _reserved(cluster: ClusterSnapshot) -> Iterator[Line]:
     for name in sorted({*cluster.priority_classes} - SYSTEM_NAMES):
         if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
             text = f"PriorityClass {name}: the name is reserved for the two system classes [reserved-system-name]"
-            yield CONFIG.problem(
-                "PriorityClass", text, "create a PriorityClass with another name, move its Pods to it, delete this one"
-            )
+            fix = "create a PriorityClass with another name, move its Pods to it, delete this one"
+            yield CONFIG.problem("PriorityClass", text, fix)
 
 
 def _added(cache: Cache, spec: KindSpec, objects: list[dict[str, Any]]) -> Iterator[Line]:

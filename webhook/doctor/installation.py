@@ -108,9 +108,8 @@ def check_registration(client: Client) -> Registered:
         names = [str(webhook.fields.get("name") or "") for webhook in configuration]
         ours = {name: webhook for name, webhook in zip(names, configuration, strict=True) if name.endswith(SUFFIX)}
         webhooks |= ours
-        others[kind] = [
-            (w.configuration, w.fields) for name, w in zip(names, configuration, strict=True) if name not in ours
-        ]
+        named = zip(names, configuration, strict=True)
+        others[kind] = [(webhook.configuration, webhook.fields) for name, webhook in named if name not in ours]
         lines += _configuration(client, kind, ours)
     registered = Registered(webhooks, is_known, lines)
     lines += _elsewhere(registered)
@@ -386,9 +385,8 @@ def check_installation(client: Client, registered: Registered) -> Installed:
         lines += _deployment(seen.object, namespace)
     elif seen.is_missing and registered.webhooks and registered.service:
         text = f"Deployment {NAME} not found in namespace {quote(namespace)}"
-        lines.append(
-            OBJECTS.warning("replicas", text, "none if the webhook runs elsewhere; else apply the manifests again")
-        )
+        fix = "none if the webhook runs elsewhere; else apply the manifests again"
+        lines.append(OBJECTS.warning("replicas", text, fix))
     elif not seen.is_missing:
         lines.append(OBJECTS.unknown("replicas", seen.why))
     pods = _pods(client, installation)
@@ -500,9 +498,8 @@ def _ports(service: ApiObject, installation: Installed, registered: Registered) 
             {"name": "health", "port": _HEALTH, "targetPort": "health"},
         ]
         what = f"service {installation.service} -n {installation.namespace}"
-        yield OBJECTS.problem(
-            "Service", text, kubectl_patch(what, {"op": "replace", "path": "/spec/ports", "value": wanted})
-        )
+        fix = kubectl_patch(what, {"op": "replace", "path": "/spec/ports", "value": wanted})
+        yield OBJECTS.problem("Service", text, fix)
     for webhook_name, webhook in sorted(registered.webhooks.items()):
         called = webhook.service
         if called is None:
@@ -618,10 +615,9 @@ def _network_policies(client: Client, installation: Installed) -> Iterator[Line]
     port = installation.port
     if selecting and not any(_admits_api_servers(rule, port) for rule in rules):
         text = f"{names} select the Pods and admit no API server on port {port}, if the network plugin enforces them"
-        fix = (
-            f"allow port {port} from everywhere, or from the addresses of the API servers: kubectl -n {namespace} edit "
-        )
-        yield OBJECTS.warning("NetworkPolicy", text, f"{fix}networkpolicy {names}")
+        edit = f"kubectl -n {namespace} edit networkpolicy {names}"
+        fix = f"allow port {port} from everywhere, or from the addresses of the API servers: {edit}"
+        yield OBJECTS.warning("NetworkPolicy", text, fix)
     else:
         yield OBJECTS.ok("NetworkPolicy", f"{names or 'none selects the Pods'}: API servers reach port {port}")
 
@@ -656,9 +652,8 @@ def _lease(client: Client, installation: Installed) -> Iterator[Line]:
     seen = client.get(lease_path(part(installation.namespace), _DEFAULT), f"the Lease {_DEFAULT}")
     if seen.is_missing:
         text = f"{_DEFAULT} not found: forewarn denies a new global default"
-        yield OBJECTS.problem(
-            "Lease", text, f"a replica creates it in 5 s, if it runs and its Role allows it; else {AGAIN}"
-        )
+        fix = f"a replica creates it in 5 s, if it runs and its Role allows it; else {AGAIN}"
+        yield OBJECTS.problem("Lease", text, fix)
     elif seen.exists:
         holder = at(seen.object, "spec", "holderIdentity")
         yield OBJECTS.ok("Lease", f"{_DEFAULT}: {f'held for PriorityClass {holder}' if holder else 'free'}")
@@ -713,10 +708,8 @@ def _injector(client: Client, installed: Installed, now: datetime) -> Iterator[L
             text = "it has stopped and released its Lease" if stopped else "none has run yet"
             yield TRUST.problem("CA injector", f"{text}: no certificate is issued or renewed", fix)
         elif now - renewed > _SILENT:
-            text = (
-                f"{holder} has not renewed its Lease since {renewed:%Y-%m-%d %H:%M:%S}Z: certificates are not renewed"
-            )
-            yield TRUST.problem("CA injector", text, fix)
+            text = f"{holder} has not renewed its Lease since {renewed:%Y-%m-%d %H:%M:%S}Z"
+            yield TRUST.problem("CA injector", f"{text}: certificates are not renewed", fix)
         else:
             yield TRUST.ok("CA injector", f"{holder} is the leader")
 

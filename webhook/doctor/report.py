@@ -96,18 +96,14 @@ def bounded(lines: Iterable[Line]) -> list[Line]:
             kept.append(line)
     for key, place in last.items():
         if (more := counts[key] - MAX_PER_CHECK) > 0:
-            kept[place] = kept[place]._replace(
-                message=f"{kept[place].message} (and {plural(more, 'more check')} like this)"
-            )
+            message = f"{kept[place].message} (and {plural(more, 'more check')} like this)"
+            kept[place] = kept[place]._replace(message=message)
     return kept
 
 
 def summary(lines: Sequence[Line]) -> str:
     """Summary of the results in one line."""
-    words = {
-        Status.PROBLEM: "problem",
-        Status.WARNING: "warning",
-    }
+    words = {Status.PROBLEM: "problem", Status.WARNING: "warning"}
     counts = {status: sum(line.status is status for line in lines) for status in Status}
     phrases = [plural(counts[status], word) for status, word in words.items() if counts[status]] or ["no problems"]
     if counts[Status.UNKNOWN]:

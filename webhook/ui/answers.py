@@ -291,16 +291,11 @@ def _editable(obj: dict[str, Any]) -> EditableObject:
     replicas = at(obj, "spec", field) if field else None
     requests = at(_container(obj), "resources", "requests")
     requests = requests if isinstance(requests, dict) else {}
-    return EditableObject(
-        str(obj.get("kind")),
-        str(at(obj, "metadata", "namespace") or "default"),
-        str(at(obj, "metadata", "name") or at(obj, "metadata", "generateName") or ""),
-        (replicas if isinstance(replicas, int) else 1) if field else None,
-        str(_spec(obj).get("priorityClassName") or ""),
-        str(_container(obj).get("name") or ""),
-        str(requests.get("cpu", "")),
-        str(requests.get("memory", "")),
-    )
+    name = str(at(obj, "metadata", "name") or at(obj, "metadata", "generateName") or "")
+    ref = str(obj.get("kind")), str(at(obj, "metadata", "namespace") or "default"), name
+    number = (replicas if isinstance(replicas, int) else 1) if field else None
+    own = str(_spec(obj).get("priorityClassName") or ""), str(_container(obj).get("name") or "")
+    return EditableObject(*ref, number, *own, str(requests.get("cpu", "")), str(requests.get("memory", "")))
 
 
 _MAX_LINES: Final = 500
@@ -349,53 +344,38 @@ class State(NamedTuple):
         if text := fields.get("manifests"):
             words = (question["change"].lower(), "-f", "-", "-n", fields.get("namespace", "default"))
             command = on_standard_input(CommandLine("whatif", words), self.named, text)
-        result = whatif(
+        cluster, change = (
             Cluster(self.cache, self.config, self.sources),
             CHANGES[question["change"]](**_with_files(fields)),
-            autoscaling=self.autoscaling,
-            nodes_over_time=True,
-            progress=_progress_of(print_notice),
         )
+        settings: dict[str, Any] = {"autoscaling": self.autoscaling, "progress": _progress_of(print_notice)}
+        result = whatif(cluster, change, nodes_over_time=True, **settings)
         page = pages.whatif_page(result.answer, result.class_change, result.notes)
         return _answer(self._on_page(page, result.head), result.to_dict(), command)
 
     def each(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the results of the separate losses of all zones or nodes."""
         progress = _counting("preparing the simulations", "losses", print_notice)
-        sweep = whatif_each(
-            Cluster(self.cache, self.config), question["change"], autoscaling=self.autoscaling, progress=progress
-        )
+        cluster = Cluster(self.cache, self.config)
+        sweep = whatif_each(cluster, question["change"], autoscaling=self.autoscaling, progress=progress)
         return _answer(self._on_page(pages.sweep_page(sweep), sweep.head), sweep.to_dict())
 
     def risk(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the risks of workloads."""
         fields = {"most": 100, **question["fields"]}
         most, workloads = fields.pop("most"), Workloads(**fields)
-        risks = risk(
-            Cluster(self.cache),
-            most=most,
-            workloads=workloads,
-            autoscaling=self.autoscaling,
-            progress=_counting("preparing the simulations", "losses", print_notice),
-        )
+        progress = _counting("preparing the simulations", "losses", print_notice)
+        risks = risk(Cluster(self.cache), workloads, most=most, autoscaling=self.autoscaling, progress=progress)
         if not risks.workloads and str(workloads):
             raise Unanswered(f"no running workload{workloads}")
         return _answer(self._on_page(pages.risk_page(risks), risks.head), risks.to_dict())
 
     def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn audit`."""
-        result = audit(
-            Cluster(self.cache, self.config),
-            autoscaling=self.autoscaling,
-            progress=_counting("checking the objects", "restarts", print_notice),
-        )
-        page = pages.audit_page(
-            result.findings,
-            result.objects,
-            len(result.cluster.pods),
-            result.suppressed,
-            result.cluster.semantics.unknown,
-        )
+        progress = _counting("checking the objects", "restarts", print_notice)
+        result = audit(Cluster(self.cache, self.config), autoscaling=self.autoscaling, progress=progress)
+        numbers = result.objects, len(result.cluster.pods), result.suppressed
+        page = pages.audit_page(result.findings, *numbers, result.cluster.semantics.unknown)
         return _answer(self._on_page(page, result.head), result.to_dict())
 
     def headroom(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
@@ -424,9 +404,8 @@ class State(NamedTuple):
         words = [word for each in fields["delete"] for word in ("--delete", each)]
         line = CommandLine("classes", ("plan", "-f", "-", "-n", namespace, *words))
         page = _with_lines(Page("Class plan", ()), render_plan(result.plan))
-        return _answer(
-            on_page(page, result.head), result.to_dict(), on_standard_input(line, self.named, _yaml(objects))
-        )
+        command = on_standard_input(line, self.named, _yaml(objects))
+        return _answer(on_page(page, result.head), result.to_dict(), command)
 
     def why(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return why a Pod is Pending or ended."""
@@ -447,9 +426,8 @@ class State(NamedTuple):
         """Return the nodes that Karpenter removes next."""
         fields = dict(question["fields"])
         types = fields.pop("instance_types", None)
-        result = consolidate(
-            *collected(self.sources, self._read), types and parsed_instance_types(types, "types.yaml"), **fields
-        )
+        parsed = types and parsed_instance_types(types, "types.yaml")
+        result = consolidate(*collected(self.sources, self._read), parsed, **fields)
         page = _with_lines(Page("Consolidation", ()), consolidation_lines(result))
         return _answer(on_page(page, result.head), result.to_dict())
 
@@ -476,25 +454,19 @@ class State(NamedTuple):
 
     def _check_sources(self) -> None:
         if not self.sources:
-            raise Unanswered(
-                "these pages do not read all objects of the answer. Fix: copy the question to the command line"
-            )
+            fix = "copy the question to the command line"
+            raise Unanswered(f"these pages do not read all objects of the answer. Fix: {fix}")
 
     def prediction(self, manifest: str, edits: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""
         text, objects = edited(manifest, edits)
         result = self._predicted(text, edits)
         words = [word for key, value in _options(edits).items() for word in EDITS[key].read(str(value))[0]]
-        prediction = UiPrediction(
-            objects,
-            text,
-            on_standard_input(CommandLine("predict", ("-f", "-", *words)), self.named, text),
-            result.outcomes,
-            [_indented(line) for line in islice(after_verdict(lines(result), result.head), _MAX_LINES)],
-            [_one_line(str(fault if text != manifest else result.places.located(fault))) for fault in result.faults],
-            touched(result),
-            {},
-        )
+        command = on_standard_input(CommandLine("predict", ("-f", "-", *words)), self.named, text)
+        shown = [_indented(line) for line in islice(after_verdict(lines(result), result.head), _MAX_LINES)]
+        located = (fault if text != manifest else result.places.located(fault) for fault in result.faults)
+        faults = [_one_line(str(fault)) for fault in located]
+        prediction = UiPrediction(objects, text, command, result.outcomes, shown, faults, touched(result), {})
         return {**to_dict(prediction), "nodes": of_predictions(result.applied, result.cluster)}
 
     def prediction_document(self, manifest: str, edits: Mapping[str, Any]) -> list[dict[str, Any]]:

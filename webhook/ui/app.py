@@ -72,20 +72,11 @@ class Warnings:
             }
             for row in found["decisions"]
         ]
-        return render_template(
-            "warnings.html",
-            page="warnings",
-            pages=pages,
-            title=TITLE,
-            rows=rows,
-            accuracy=_clean(found["accuracy"]),
-            headlines=_clean(list(headlines(found["accuracy"]))) if found["accuracy"] else (),
-            is_complete=found["complete"],
-            query=_query(),
-            verdicts=_VERDICTS,
-            command=COMMAND,
-            scripts=("page.js",),
-        )
+        accuracy = found["accuracy"]
+        texts = _clean(list(headlines(accuracy))) if accuracy else ()
+        shown = {"rows": rows, "accuracy": _clean(accuracy), "headlines": texts, "is_complete": found["complete"]}
+        own = {"query": _query(), "verdicts": _VERDICTS, "command": COMMAND, "scripts": ("page.js",)}
+        return render_template("warnings.html", page="warnings", pages=pages, title=TITLE, **shown, **own)
 
     def document(self) -> Response:
         """The decisions and the accuracy that the user may read."""

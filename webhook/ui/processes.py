@@ -142,10 +142,8 @@ def _steps(connection: socket.socket, until: float) -> Iterator[Step]:
             continue
         size += len(part)
         if not part or size > MAX_BYTES:
-            is_late = monotonic() >= until
-            raise Unanswered(
-                "stopped: the time limit is reached" if is_late else "stopped: too large, or out of memory"
-            )
+            why = "the time limit is reached" if monotonic() >= until else "too large, or out of memory"
+            raise Unanswered(f"stopped: {why}")
         data += part
         *lines, rest = data.split(b"\n") if b"\n" in part else [data]
         data = bytearray(rest)
