@@ -207,18 +207,11 @@ def loaded(run: Run, into: Cache | None = None, **more: Any) -> Cache:
 
 _CLASSES: Final = (PRIORITY_CLASS,)
 _PODS: Final = (NODE, POD)
+_PODS_ONLY: Final = ("headroom", "predict", "test", "ui", "whatif consolidate", "whatif pressure", "whatif resize")
 REQUIRED_LISTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "audit": (*_PODS, *_CLASSES),
-    "classes": (*_PODS, *_CLASSES),
-    "classes plan": (*_PODS, *_CLASSES),
-    "headroom": _PODS,
+    **dict.fromkeys(("audit", "classes", "classes plan"), (*_PODS, *_CLASSES)),
+    **dict.fromkeys(_PODS_ONLY, _PODS),
     "lint": _CLASSES,
-    "predict": _PODS,
-    "test": _PODS,
-    "ui": _PODS,
-    "whatif consolidate": _PODS,
-    "whatif pressure": _PODS,
-    "whatif resize": _PODS,
 }
 """Command -> kinds without whose list it has no answer (`require_lists`); questions of `application` check themselves.
 """

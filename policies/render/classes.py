@@ -149,14 +149,7 @@ _NAMED: Final = 3
 _MAX_PAIRS: Final = 10
 _ROLLOUT_FIX: Final = "Fix: add capacity, or allow maxUnavailable in its rollout"
 _MAX_STEPS: Final = 60
-_VERBS: Final = {
-    "create": "create",
-    "recreate": "delete and recreate",
-    "default": "change",
-    "delete": "delete",
-    "restart": "restart",
-    "apply": "set the class of",
-}
+_VERBS: Final = {"recreate": "delete and recreate", "default": "change", "apply": "set the class of"}
 
 
 def render_plan(plan: Plan, paint: Painter = plain) -> Iterator[str]:
@@ -201,7 +194,7 @@ def _step_rows(plan: Plan) -> list[list[str | int]]:
 
 def step_text(step: Step) -> str:
     """A step as a phrase: `create PriorityClass gold (100000)`, or `restart 3 workloads with new priority 5000: …`."""
-    verb = _VERBS[step.action]
+    verb = _VERBS.get(step.action, step.action)
     if step.classes:
         noun = "PriorityClass" if len(step.classes) == 1 else "PriorityClasses"
         return f"{verb} {noun} {listed([_class_in(step, c) for c in step.classes], 10)}"

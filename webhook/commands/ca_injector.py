@@ -31,13 +31,8 @@ if TYPE_CHECKING:
 
 DONE, FAILED = 0, 3
 _HOST: Final = "127.0.0.1"
-_ENVIRONMENT: Final = {
-    "namespace": "FOREWARN_NAMESPACE",
-    "identity": "FOREWARN_IDENTITY",
-    "host": "FOREWARN_HOST",
-    "health_port": "FOREWARN_HEALTH_PORT",
-    "log_level": "FOREWARN_LOG_LEVEL",
-}
+_SETTINGS: Final = ("namespace", "identity", "host", "health_port", "log_level")
+_ENVIRONMENT: Final = {name: f"FOREWARN_{name.upper()}" for name in _SETTINGS}
 
 
 def main(arguments: Sequence[str]) -> int:

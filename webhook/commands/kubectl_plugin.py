@@ -19,15 +19,8 @@ from forewarn.policies.commands.completion import arguments_of, changes, first_w
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.terminal import as_kubectl_plugin, print_notice
 
-_FLAGS: Final = {
-    "--context": "context",
-    "--kubeconfig": "kubeconfig",
-    "--namespace": "namespace",
-    "-n": "namespace",
-    "--as": "as",
-    "--as-group": "as-group",
-    "--as-uid": "as-uid",
-}
+_LONG: Final = ("--context", "--kubeconfig", "--namespace", "--as", "--as-group", "--as-uid")
+_FLAGS: Final = {**{name: name.removeprefix("--") for name in _LONG}, "-n": "namespace"}
 """Flags of kubectl that `kubectl forewarn` itself handles -> their names."""
 _PASSED: Final = ("--context", "--as", "--as-group", "--as-uid")
 _OF_A_NAMESPACE: Final = frozenset(
@@ -190,12 +183,10 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
         return [name for name in names if name.startswith(word)], _FILES if before[-1] == "--kubeconfig" else _NO_FILES
     with suppress(WrongUsage):
         before = split(before).rest
-    groups = first_words(name for name in COMMANDS if name != "completion")
+    groups = _groups()
     if not before:
-        named = [name for name in groups if name.startswith(word)]
-        texts = (COMMANDS[name].help if name in COMMANDS else ", ".join(groups[name]) for name in named)
-        return [f"{name}\t{text}" for name, text in zip(named, texts, strict=True)], _NO_FILES
-    seconds = changes(COMMANDS["whatif"]) if before[0] == "whatif" else groups.get(before[0])
+        return [_described(name, groups[name]) for name in groups if name.startswith(word)], _NO_FILES
+    seconds = groups.get(before[0])
     if len(before) == 1 and seconds:
         return [name for name in seconds if name.startswith(word)], _NO_FILES
     options = _options(before)
@@ -204,6 +195,16 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
     every = sorted({*options, "--context", "--kubeconfig"})
     names = every if word.startswith("-") else list(_values(before, options))
     return [item for item in names if item.startswith(word)], _NO_FILES if names else _FILES
+
+
+def _groups() -> dict[str, list[str]]:
+    """Return the first words of all commands -> their second words."""
+    groups = first_words(name for name in COMMANDS if name != "completion")
+    return groups | {"whatif": changes(COMMANDS["whatif"])}
+
+
+def _described(name: str, seconds: Sequence[str]) -> str:
+    return f"{name}\t{COMMANDS[name].help if name in COMMANDS else ', '.join(seconds)}"
 
 
 def _options(before: Sequence[str]) -> Mapping[str, Sequence[str]] | None:

@@ -91,6 +91,23 @@ _TYPES: Final = Field("types", "Instance types", "instance_types", "--instance-t
 _NEW_VALUE: Final = Field("value", "Value", "value", "--value", "number", least=-(2**31), most=2**31 - 1)
 _MANIFEST: Final = Field("manifest", "Manifest", "manifests", "-f", "text", hint="YAML or JSON", required=True)
 _POLICY: Final = Field("policy", "Policy", "preemption_policy", "--preemption-policy", "policy")
+_UNAVAILABLE: Final = Field("number", "At the same time", "max_unavailable", "--max-unavailable", "number", least=1)
+_SURGE: Final = Field("surge", "Surge", "max_surge", "--max-surge", "number")
+_SHUTDOWN: Final = Field("shutdown", "Priority=seconds", "shutdown", "--shutdown", hint="0=30,100000=10")
+_ADMIT: Final = Field("manifest", "Critical Pod", "admit", "--admit", "text", hint="manifest of the Pod")
+_SPOT: Final = Field("spot", "Gate SpotToSpotConsolidation", "spot_to_spot", "--spot-to-spot", "flag")
+_POD: Final = Field("name", "Pod or workload", "name", names="pods", hint="NAMESPACE/POD", required=True)
+_REPLICAS: Final = Field("number", "Replicas", "replicas", kind="number", default="1")
+_PLACEHOLDERS: Final = Field("number", "Replicas", "placeholders", "--placeholders", "number", least=1, required=True)
+_DEFAULT: Final = Field("default", "Global default", "default", "--default", "flag")
+_DELETE: Final = Field("delete", "Delete", "delete", "--delete", "flag")
+_ITS_WORKLOADS: Final = Field(
+    "workloads", "Its workloads", "workloads", "--workloads", "words", "workloads", "KIND/NAME"
+)
+_NEW_CLASS: Final = Field("name", "New PriorityClass", "name", required=True)
+_REPLACED: Final = Field("replaced", "Delete class", "delete", "--delete", "words", "classes")
+_OF_CLASS: Final = Field("class", "PriorityClass", "priority_class", "--class")
+_MOST: Final = Field("most", "the number of simulated zones and nodes", "most", "--most", "number", most=100_000)
 QUESTIONS: Final = {
     "lose-zone": Question("Lose a zone (outage)", "whatif lose zone", (_ZONE,), "LoseZone"),
     "each-zone": Question("Lose each zone in turn", "whatif lose --each zone", request="zone", answer="each"),
@@ -101,11 +118,7 @@ QUESTIONS: Final = {
     "upgrade": Question(
         "Upgrade nodes, one after another",
         "whatif upgrade",
-        (
-            _POOL._replace(option="--pool", required=False, hint="all nodes"),
-            Field("number", "At the same time", "max_unavailable", "--max-unavailable", "number", least=1),
-            Field("surge", "Surge", "max_surge", "--max-surge", "number"),
-        ),
+        (_POOL._replace(option="--pool", required=False, hint="all nodes"), _UNAVAILABLE, _SURGE),
         "Upgrade",
     ),
     "add-node": Question("Add nodes like a node", "whatif add node", (_NODE, _COUNT), "Add"),
@@ -113,49 +126,27 @@ QUESTIONS: Final = {
     "pressure": Question(
         "Shut down a node, or admit a critical Pod",
         "whatif pressure",
-        (
-            _NODE,
-            Field("shutdown", "Priority=seconds", "shutdown", "--shutdown", hint="0=30,100000=10"),
-            Field("manifest", "Critical Pod", "admit", "--admit", "text", hint="manifest of the Pod"),
-            _NAMESPACE,
-        ),
+        (_NODE, _SHUTDOWN, _ADMIT, _NAMESPACE),
         answer="pressure",
         least=2,
     ),
     "consolidate": Question(
-        "Which nodes does Karpenter remove next?",
-        "whatif consolidate",
-        (_TYPES, Field("spot", "Gate SpotToSpotConsolidation", "spot_to_spot", "--spot-to-spot", "flag")),
-        answer="consolidate",
+        "Which nodes does Karpenter remove next?", "whatif consolidate", (_TYPES, _SPOT), answer="consolidate"
     ),
     "groups": Question("Show node groups", "info node-groups", answer="groups"),
-    "why": Question(
-        "Why is a Pod Pending, or did it end?",
-        "why",
-        (Field("name", "Pod or workload", "name", names="pods", hint="NAMESPACE/POD", required=True), _NAMESPACE),
-        answer="why",
-        group="Workloads",
-    ),
+    "why": Question("Why is a Pod Pending, or did it end?", "why", (_POD, _NAMESPACE), answer="why", group="Workloads"),
     "headroom": Question(
         "How many more replicas fit?", "headroom", (_WORKLOAD, _NAMESPACE), answer="headroom", group="Workloads"
     ),
     "placeholders": Question(
         "Which placeholder Pods let replicas start at once?",
         "headroom",
-        (
-            _WORKLOAD,
-            Field("number", "Replicas", "placeholders", "--placeholders", "number", least=1, required=True),
-            _NAMESPACE,
-        ),
+        (_WORKLOAD, _PLACEHOLDERS, _NAMESPACE),
         answer="headroom",
         group="Workloads",
     ),
     "scale": Question(
-        "Scale a workload",
-        "whatif scale",
-        (_WORKLOAD, Field("number", "Replicas", "replicas", kind="number", default="1"), _NAMESPACE),
-        "Scale",
-        group="Workloads",
+        "Scale a workload", "whatif scale", (_WORKLOAD, _REPLICAS, _NAMESPACE), "Scale", group="Workloads"
     ),
     "restart": Question("Restart a workload", "whatif restart", (_WORKLOAD, _NAMESPACE), "Restart", group="Workloads"),
     "apply": Question("Apply manifests", "whatif apply", (_MANIFEST, _NAMESPACE), "Apply", group="Workloads"),
@@ -166,15 +157,7 @@ QUESTIONS: Final = {
     "class": Question(
         "Create, change or delete a PriorityClass",
         "whatif class",
-        (
-            _CLASS,
-            _NEW_VALUE,
-            _POLICY,
-            Field("default", "Global default", "default", "--default", "flag"),
-            Field("delete", "Delete", "delete", "--delete", "flag"),
-            Field("workloads", "Its workloads", "workloads", "--workloads", "words", "workloads", "KIND/NAME"),
-            _NAMESPACE,
-        ),
+        (_CLASS, _NEW_VALUE, _POLICY, _DEFAULT, _DELETE, _ITS_WORKLOADS, _NAMESPACE),
         "ChangeClass",
         least=2,
         group="PriorityClasses",
@@ -183,11 +166,11 @@ QUESTIONS: Final = {
         "Plan the replacement of a PriorityClass",
         "classes plan",
         (
-            Field("name", "New PriorityClass", "name", required=True),
+            _NEW_CLASS,
             _NEW_VALUE._replace(required=True),
             _POLICY,
-            Field("workloads", "Its workloads", "workloads", "", "words", "workloads", "KIND/NAME"),
-            Field("replaced", "Delete class", "delete", "--delete", "words", "classes"),
+            _ITS_WORKLOADS._replace(option=""),
+            _REPLACED,
             _NAMESPACE,
         ),
         answer="plan",
@@ -196,16 +179,7 @@ QUESTIONS: Final = {
 }
 """Value of `change` -> the question."""
 OTHERS: Final = {
-    "risk": Question(
-        "Risk",
-        "risk",
-        (
-            _NAMESPACE,
-            Field("class", "PriorityClass", "priority_class", "--class"),
-            Field("most", "the number of simulated zones and nodes", "most", "--most", "number", most=100_000),
-        ),
-        answer="risk",
-    ),
+    "risk": Question("Risk", "risk", (_NAMESPACE, _OF_CLASS, _MOST), answer="risk"),
     "audit": Question("Audit", "audit", answer="audit"),
 }
 """Page of one question -> the question."""
@@ -295,9 +269,8 @@ def _asked(question: Question, query: Mapping[str, str], key: str) -> CommandLin
         raise BadLink(f"fill in one more of {', '.join(field.label for field in question.fields[1:])}")
     command, *words = question.words.split()
     words = [*words, *arguments, *options]
-    return CommandLine(
-        command, tuple(words), tuple(fields), question.request, question.answer, urlencode(used) if key else ""
-    )
+    address = urlencode(used) if key else ""
+    return CommandLine(command, tuple(words), tuple(fields), question.request, question.answer, address)
 
 
 def _with_namespace(question: Question, query: Mapping[str, str]) -> Mapping[str, str]:
