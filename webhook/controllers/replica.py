@@ -63,10 +63,10 @@ class ReplicaControllers:
         """Return why the replica is not ready: API servers do not trust its certificate."""
         if self._trusted is None:
             why = self._tasks.faults.get(_CERTIFICATE, self._why)
-        elif self._clock() - self._trusted < DISTRUST_SECONDS:
-            why = untimely(self._contexts.certificate, self._now())
-        else:
+        elif self._why and self._clock() - self._trusted >= DISTRUST_SECONDS:
             why = self._why
+        else:
+            why = untimely(self._contexts.certificate, self._now())
         return distrust(why)
 
     def grants(self) -> Mapping[str, Grant]:

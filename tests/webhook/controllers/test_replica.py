@@ -6,7 +6,7 @@ import base64
 import re
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -293,6 +293,16 @@ def test_a_defect_in_a_task_is_logged_with_its_traceback(caplog: pytest.LogCaptu
     replica.upkeep.reconcile()
     assert "a fault of ours" in caplog.text
     assert "RuntimeError" in replica.upkeep.fault()
+
+
+def test_a_replica_whose_certificate_expires_while_it_cannot_be_checked_is_not_ready() -> None:
+    api, clock = FakeApi(LEASE), Clock()
+    upkeep = from_files(api, self_signed(datetime.now(UTC)), clock)
+    upkeep.reconcile()
+    api.before = unreachable
+    clock.now, upkeep._now = 3600.0, lambda: datetime.now(UTC) + timedelta(days=4000)
+    upkeep.reconcile()
+    assert upkeep.fault().startswith("API servers do not trust the certificate: expired at ")
 
 
 def from_files(api: FakeApi, certificate: Certificate, clock: Clock) -> ReplicaControllers:
