@@ -59,6 +59,8 @@ def guarded(plugin: Any) -> Any:
     """Return a subclass that raises PluginFault for errors, late and invalid results. Raises InvalidPlugin."""
     check_plugin(plugin)
     checks = {name: check for name, check in _CHECKS.items() if hasattr(plugin, name)}
+    if "score" in checks and "normalize_score" not in checks:
+        checks["score"] = _final_score
     body: dict[str, Any] = {
         name: _watched(getattr(plugin, name), plugin.name, name, check) for name, check in checks.items()
     }
@@ -148,9 +150,15 @@ def _score(answer: Any, _: tuple[Any, ...]) -> str:
     return "" if fits else f"must give a whole number, not {cut(repr(answer), 40)}"
 
 
+def _final_score(answer: Any, _: tuple[Any, ...]) -> str:
+    """Check a score that the scheduler uses as it is. Source: upstream `RunScorePlugins`."""
+    if wrong := _score(answer, ()):
+        return wrong
+    return "" if 0 <= answer <= MAX_NODE_SCORE else f"must give scores from 0 to {MAX_NODE_SCORE}, not {answer}"
+
+
 def _normalized(_: Any, args: tuple[Any, ...]) -> str:
-    wrong = [value for value in args[2].values() if _score(value, ()) or not 0 <= value <= MAX_NODE_SCORE]
-    return f"must leave scores from 0 to {MAX_NODE_SCORE}, not {cut(repr(wrong[0]), 40)}" if wrong else ""
+    return next(filter(None, (_final_score(value, ()) for value in args[2].values())), "")
 
 
 def _are_texts(names: Any) -> bool:

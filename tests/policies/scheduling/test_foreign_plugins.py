@@ -161,6 +161,16 @@ def test_scores_that_are_none_leave_open_where() -> None:
     assert prediction.not_scored == "plugin Mine answered nonsense: score must give a whole number, not 0.5"
 
 
+@pytest.mark.parametrize("number", [-1, 101])
+def test_scores_out_of_range_that_no_method_normalizes_leave_open_where(number: int) -> None:
+    """Upstream ends the cycle with an error. Source: `RunScorePlugins`."""
+    plugin = with_method("score", lambda *_: number)
+    prediction = asked(plugin, {"score": point("Mine")}, "n1", "n2")
+    assert prediction.not_scored == f"plugin Mine answered nonsense: score must give scores from 0 to 100, not {number}"
+    same = with_method("score", lambda *_: number, normalize_score=lambda _a, _b, _c, scores: scores.update(n1=1, n2=0))
+    assert asked(same, {"score": point("Mine")}, "n1", "n2").best_nodes == ["n1"]
+
+
 def test_a_constructor_that_fails_is_named() -> None:
     class Mine(Plugin):
         name: ClassVar[str] = "Mine"
