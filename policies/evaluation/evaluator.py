@@ -273,12 +273,13 @@ def _enabled(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rul
             yield rule, severity or Severity.ERROR, action
 
 
-def may_deny(kind: str, operation: Operation, config: Config) -> bool:
-    """Report whether an enabled rule of the webhook could deny an object of this kind (`group/Kind`)."""
-    if operation is Operation.DELETE and kind != registry.PRIORITY_CLASS:
-        return False
+def strictest_action(kind: str, operation: Operation, config: Config) -> Action:
+    """Return the strictest action of the webhook's rules for an object of this kind (`group/Kind`)."""
     target = _target_of(kind, operation) or Target.TEMPLATE
-    return any(action is Action.DENY for _, _, action in _in_force(target, Phase.VALIDATE, config))
+    actions = {action for _, _, action in _in_force(target, Phase.VALIDATE, config)}
+    if operation is Operation.DELETE and kind != registry.PRIORITY_CLASS:
+        actions = {Action.WARN if action is Action.DENY else action for action in actions}
+    return next((action for action in (Action.DENY, Action.WARN) if action in actions), Action.AUDIT)
 
 
 def _target(subject: ReviewedObject, context: Context) -> Target | None:

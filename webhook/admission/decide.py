@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.copies import replace
 from forewarn.policies.disclosure import Audience
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of, may_deny
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of, strictest_action
 from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text, quote
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, CONTROLLER_REVISION, NAMESPACE, POD, plurals
 from forewarn.policies.kube_apiserver.priority import (
@@ -552,8 +552,8 @@ def decide_unread(
     why: str,
     remedy: str = "make the object smaller or less nested, or try again",
 ) -> Decision:
-    """Return the decision on a request whose objects forewarn cannot read: a denial if an enabled rule could deny the
-    request, otherwise a warning.
+    """Return the decision on a request whose objects forewarn cannot read: the strictest action
+    of the enabled rules for the request.
     """
     is_covered = not request.subresource or request.kind.group_kind == NAMESPACE
     if not (is_covered and is_evaluated(request, config)) or request.operation is Operation.CONNECT:
@@ -562,7 +562,7 @@ def decide_unread(
         return passed(request.uid, exemption)
     if hook is Hook.MUTATE:  # `/validate` denies the request.
         return Decision(AdmissionResponse(request.uid, audit={NOT_EVALUATED: why}), Verdict.ALLOWED)
-    action = Action.DENY if may_deny(request.kind.group_kind, request.operation, config) else Action.WARN
+    action = strictest_action(request.kind.group_kind, request.operation, config)
     text = Text(f"not evaluated: {why}", remedy)
     finding = Finding(NO_LOCATION, Severity.ERROR, NOT_EVALUATED, NO_OBJECT, text, action)
     return decision_of(request.uid, (finding,))

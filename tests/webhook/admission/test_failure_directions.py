@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from forewarn.policies.config.load import read_config
+from forewarn.policies.config.model import Config
 from forewarn.policies.findings import Action
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.rules import RULES
 from forewarn.webhook.admission import impact_annotation
-from forewarn.webhook.admission.decide import ROWS
+from forewarn.webhook.admission.decide import NOT_EVALUATED, ROWS
 from forewarn.webhook.admission.decision import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE, Decision, Verdict
 from forewarn.webhook.admission.global_default import DefaultCandidate
 from forewarn.webhook.admission.lanes import DEFAULT_SECONDS, parse_timeout
@@ -236,6 +237,7 @@ REVISION: dict[str, Any] = {
     "data": {"spec": {"template": {"$patch": "replace", "spec": {"priorityClassName": "gold"}}}},
     "revision": 1,
 }
+AUDIT_ONLY = Config(dict.fromkeys((rule.ID for rule in RULES), Action.AUDIT))
 ONLY_SRE = "{allowedClasses: [{classes: [gold], groups: [sre]}], actions: {class-not-allowed: deny}}"
 
 
@@ -254,6 +256,8 @@ def _(_: Running) -> None:
             for given in (data, {**data, **REVISION["data"]}):
                 hidden = decided(Hook.VALIDATE, review({**REVISION, "data": given}), config=config)
                 assert hidden.verdict is Verdict.DENIED or alias == name
+    hidden = decided(Hook.VALIDATE, review({**REVISION, "data": {"Spec": {}}}), config=AUDIT_ONLY)
+    assert (hidden.verdict, hidden.response.warnings, rules(hidden)) == (Verdict.ALLOWED, (), {NOT_EVALUATED})
     for data in (None, "text", [], {"spec": 5}, {"spec": {"template": None}}, {"spec": {"template": {"spec": []}}}):
         assert decided(Hook.VALIDATE, review({**REVISION, "data": data}), config=config).response.allowed
 
