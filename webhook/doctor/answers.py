@@ -143,21 +143,25 @@ def _answer_for_workload(
     if config is None:
         text += "; forewarn's configuration was not read, so it may be configured not to warn"
         return RESPONSES.unknown(check, text)
-    if why := _why_silent(client, registered, namespace, config, now):
+    read = client.get(f"/api/v1/namespaces/{part(namespace)}", f"the namespace {namespace}")
+    if why := _why_silent(client, registered, namespace, read, config, now):
         fix = "pass another namespace with --namespace, or another kubeconfig"
         return RESPONSES.warning(check, f"{text}: {why}", fix)
+    if not read.exists:
+        return RESPONSES.unknown(check, f"{text}; its namespace may be exempt: {read.why}")
     text = f"{text}: nothing exempts it, so API servers do not call forewarn or get no response"
     fix = "fix the other problems; if there are none, check the logs of forewarn and kube-apiserver"
     return RESPONSES.problem(check, text, fix)
 
 
-def _why_silent(client: Client, registered: Registered, namespace: str, config: Config, now: datetime) -> str:
+def _why_silent(
+    client: Client, registered: Registered, namespace: str, seen: Seen, config: Config, now: datetime
+) -> str:
     """Return why the dry-run workload is admitted without a warning; "" if there is no known reason."""
     rule = next(rule for rule in RULES if rule.ID == _RULE)
     action = config.action(rule, Target.TEMPLATE)
     if action in (Action.OFF, Action.AUDIT):
         return f'the configuration sets the rule {rule.ID} to "{action}"'
-    seen = client.get(f"/api/v1/namespaces/{part(namespace)}", f"the namespace {namespace}")
     view = _namespace(seen.object if seen.exists else {"metadata": {"name": namespace}})
     if reason := config.exemption(_requester(client), view, now):
         return f"exempt ({reason})"

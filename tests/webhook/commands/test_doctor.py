@@ -127,6 +127,7 @@ class World:
             NAMESPACES: items({"metadata": {"name": "default"}}),
             QUOTAS: items(),
             "/apis/apps/v1/deployments": items(),
+            "/api/v1/namespaces/default": {"metadata": {"name": "default"}},
             f"{POD}/readyz": b"ok\n",
             f"{POD}/metrics": metrics(),
         }
@@ -319,6 +320,11 @@ def excluded_namespace(world: World) -> None:
     silent(world)
     world.webhook(MAIN)["namespaceSelector"] = {"matchLabels": {"a": "b"}}
     world.get["/api/v1/namespaces/default"] = {"metadata": {"name": "default", "labels": {"a": "c"}}}
+
+
+def hidden_namespace(world: World) -> None:
+    excluded_namespace(world)
+    world.get["/api/v1/namespaces/default"] = (403, "forbidden: cannot get")
 
 
 def unreadable(world: World) -> None:
@@ -766,6 +772,13 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "dry run of a Deployment",
         "problem",
         "nothing exempts it",
+    ),
+    (
+        "a namespace that cannot be read",
+        hidden_namespace,
+        "dry run of a Deployment",
+        "unknown",
+        "its namespace may be exempt: ",
     ),
     ("a namespace left out", excluded_namespace, "dry run of a Deployment", "warning", "excludes the namespace"),
     (
