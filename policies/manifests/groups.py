@@ -92,6 +92,11 @@ class Member:
         metadata = self.subject.object.get("metadata")
         return isinstance(metadata, dict) and bool(metadata.get("namespace"))
 
+    @property
+    def applies_to_all(self) -> bool:
+        """Whether all groups see the object: a definition or limit of `--definitions`."""
+        return not self.reported and self.identity[0] in (*CLUSTER_SCOPED, *LIMITS)
+
 
 class Group(NamedTuple):
     """A change set: its objects in order, and the objects whose findings are reported. `name`: configured, or a
@@ -164,7 +169,7 @@ class Tree:
         top = _common({m.directory for m in self._members})
         for member in self._members:
             is_limit = group_kind(member.subject.object) in LIMITS
-            if is_limit and not member.names_its_namespace and member.directory != top:
+            if is_limit and member.reported and not member.names_its_namespace and member.directory != top:
                 yield member.directory
 
     def groups(self) -> Iterator[Group]:
@@ -198,7 +203,9 @@ class Tree:
     def _wide(self, chain: tuple[str, ...], own: Sequence[Member]) -> list[Member]:
         """Return a branch's definitions for the whole cluster; quotas of alternatives only apply to their own."""
         kinds = CLUSTER_SCOPED if self.alternatives.keys() & chain else (*CLUSTER_SCOPED, *LIMITS)
-        return [m for m in own if m.identity[0] in kinds and (m.identity[0] not in LIMITS or m.names_its_namespace)]
+        wide = [m for m in own if m.reported and m.identity[0] in kinds]
+        wide = [m for m in wide if m.identity[0] not in LIMITS or m.names_its_namespace]
+        return wide + [m for m in own if m.applies_to_all]
 
     def _chain(self, directory: str) -> tuple[str, ...]:
         """The branches that contain a directory, the outermost first. Directories may be thousands of levels deep."""
@@ -353,7 +360,7 @@ def grouped(
     """
     groups: list[Group] = []
     rest = list(members)
-    given = [m for m in members if not m.reported and m.identity[0] in CLUSTER_SCOPED]
+    given = [m for m in members if m.applies_to_all]
     for spec in named:
         own = [m for m in members if any(matches(m.file, pattern) for pattern in spec.paths)]
         defined = {m.identity for m in own}

@@ -150,6 +150,14 @@ def test_context_is_read_and_not_reported(tmp_path: Path) -> None:
     assert done.stderr == "no findings: 1 file, 1 object checked\n"
 
 
+@pytest.mark.parametrize("config", ["{}", "groups: [{name: app, paths: ['app/*']}]"])
+def test_a_quota_among_definitions_without_a_namespace_applies_to_all_directories(tmp_path: Path, config: str) -> None:
+    files = {"defs/q.yaml": _quota(1), "app/w.yaml": _web(2), ".forewarn.yaml": config}
+    for namespace in ((), ("-n", "shop")):
+        done = _lint(tmp_path, files, "./app", "--definitions", "defs", *namespace)
+        assert _rules(done) == ["app/w.yaml: error quota-exceeded"]
+
+
 def test_the_same_object_again_is_an_update(tmp_path: Path) -> None:
     again = {"a.yaml": "---\n".join([_class("high", 1000), _class("high", 10)])}
     assert _rules(_lint(tmp_path / "class", again)) == ["a.yaml: error immutable-field-changed"]
