@@ -26,7 +26,15 @@ from forewarn.policies.manifests import BROKEN, NO_KIND, Fault, is_definition, i
 from forewarn.policies.manifests.groups import Group, Grouping, Kustomization, Member, grouped, matches
 from forewarn.policies.objects.fields import ApiObject, at, group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
-from forewarn.policies.sources.files import TEMPLATES, File, SourceError, find_files, read_file, real_directory
+from forewarn.policies.sources.files import (
+    MANIFESTS,
+    TEMPLATES,
+    File,
+    SourceError,
+    find_files,
+    read_file,
+    real_directory,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -429,7 +437,7 @@ def read_templates(given: Input, request: LintRequest) -> None:
     given.wanted = wanted_kinds(request.config)
     for directory in {os.path.realpath(path): path for path in reversed(given.chart_templates)}.values():
         used, defining, rendered = set[str](), set[str](), given.rendered_of(directory)
-        for file in find_files([directory], (".yaml", ".yml", ".tpl"), as_git=request.gitignore):
+        for file in find_files([directory], (*MANIFESTS, ".tpl"), as_git=request.gitignore):
             is_printed = rendered and os.path.normpath(file.path) in rendered.templates
             if is_excluded(file.path, request.config.options.exclude) or (rendered and is_helper(file.path)):
                 continue

@@ -332,3 +332,14 @@ def test_a_placeholder_makes_a_template(
         tmp_path, {"a.yaml": f"{POD}spec:\n  containers:\n  - a: 1\n    {line}\n"}, monkeypatch, capsys
     )
     assert (status, [f["rule"] for f in found]) == (0, ["template-braces"])
+
+
+def test_templates_in_json_are_read_like_those_in_yaml(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"priorityClassName": "glod"}}
+    files = {"Chart.yaml": "name: a\n", "templates/a.json": json.dumps(pod)}
+    files["templates/b.json"] = json.dumps({**pod, "metadata": {"name": "{{ .Values.name }}"}}, indent=1)
+    _, findings, _ = _lint(tmp_path, files, monkeypatch, capsys, "--closed")
+    found = {(finding["file"], finding["rule"]) for finding in findings}
+    assert found >= {(f"./templates/{name}.json", "unknown-priority-class") for name in "ab"}
