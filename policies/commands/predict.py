@@ -10,7 +10,7 @@ from forewarn.policies.commands import autoscaling, cluster_command
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Output, Parser, Printed, add_files_option, answer_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.sources.files import status_of
 from forewarn.policies.terminal import counting, print_faults
 
@@ -65,19 +65,21 @@ def main(arguments: Sequence[str]) -> int:
         except InvalidInput as problem:
             raise InvalidInput(f"--pod {problem}") from None
         print_faults("predict", [*map(result.places.located, result.faults)], run.errors)
-        more: list[str] = []
+        more, status = list[str](), _status(result)
         if isinstance(cache, DumpCache):
             from forewarn.policies.commands.simulated import aftermath
 
             more = ["cascade not simulated", "aftermath: not simulated, because an object is invalid"]
-            if not result.faults:
-                more = [*aftermath(cache, options.filename, options.namespace, places)]
+            try:
+                more = more if result.faults else [*aftermath(cache, options.filename, options.namespace, places)]
+            except InvalidObject as fault:
+                more, status = ["cascade not simulated", f"aftermath: {fault}"], FAILED
         with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
             printed = _printed(result, run.output, more)
         counts = [sum(result.outcomes.get(name, 0) for name in names) for names in _COLUMNS.values()]
         met = [name for name, outcomes in CONDITIONS.items() if result.outcomes.keys() & outcomes]
         failures = [] if result.faults else cluster_command.failures_of(met, options.fail_on)
-        return Evaluated(len(failures) or _status(result), counts[::-1], counts, printed, failures)
+        return Evaluated(len(failures) or status, counts[::-1], counts, printed, failures)
 
     modules = ("sources.cluster", "render.prediction", "application.predict")
     return answered_each(Evaluation("predict", [*_COLUMNS], evaluate, True, modules, places), run)

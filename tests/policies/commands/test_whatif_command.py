@@ -952,6 +952,20 @@ def test_beside_an_invalid_object_the_others_are_predicted_without_their_cascade
     assert out.endswith("aftermath: not simulated, because an object is invalid\n")
 
 
+def test_the_first_decision_is_predicted_if_a_plugin_prevents_the_prediction_of_its_cascade(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pod.json").write_text(json.dumps(make_pod("right").obj))
+    profiles = [{"plugins": {"permit": {"enabled": [{"name": "Foreign"}]}}}]
+    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    (tmp_path / "scheduler.json").write_text(json.dumps({**config, "profiles": profiles}))
+    given = ("-f", str(tmp_path / "pod.json"), "--scheduler-config", str(tmp_path / "scheduler.json"))
+    status, out, err = run(capsys, *given, "--cascade", "--cluster", SHOWN, command="predict")
+    assert (status, err) == (3, "")
+    assert out.partition("\n")[0].endswith("; cascade not simulated")
+    assert "aftermath: not predicted: Pod default/right: plugin Foreign of the profile may keep " in out
+
+
 def test_options_are_errors_of_the_change_that_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
     _, _, err = run(capsys, "lose", "--each", "node", "--shard", "5/2", "--cluster", SHOWN)
     assert err.startswith("forewarn whatif lose: ")
