@@ -53,13 +53,13 @@ _EMPTY: Final = '""'
 
 class When(NamedTuple):
     """The event of an expectation: `operation` on `what` (`zone`, `node`, `pool`, `workload`, `file`) with a `name`,
-    or `any`.
+    or `any`. `namespace`: "" if not given.
     """
 
     operation: str = ""
     what: str = ""
     name: str = ""
-    namespace: str = "default"
+    namespace: str = ""
     replicas: int = 0
 
 
@@ -148,8 +148,9 @@ def _when(condition: Mapping[str, Any]) -> When:
         return When(operation, "file", _text(value, operation))
     fields = _object(value, operation, _WHEN[operation])
     if operation == "scale":
-        workload, namespace = _text(fields.get("workload"), "workload"), fields.get("namespace", "default")
-        return When(operation, "workload", workload, _text(namespace, "namespace"), _count(fields, "replicas"))
+        workload = _text(fields.get("workload"), "workload")
+        namespace = _text(fields["namespace"], "namespace") if "namespace" in fields else ""
+        return When(operation, "workload", workload, namespace, _count(fields, "replicas"))
     if len(fields) != 1:
         raise ValueError(f"{operation} must have one of {', '.join(_WHEN[operation])}")
     ((what, name),) = fields.items()
@@ -196,13 +197,14 @@ def _count(fields: Mapping[str, Any], what: str) -> int:
 class Setting(NamedTuple):
     """The input for expectations. `world`: returns the cluster with arrivals. `objects`: returns the objects that a
     file applies at time 0. `workloads`: returns the Pods and workloads of a file, with the cluster after the file's
-    other objects. `max_cases`: maximum cases of one expectation.
+    other objects. `namespace`: of workloads without one. `max_cases`: maximum cases of one expectation.
     """
 
     cluster: ClusterSnapshot
     world: Callable[[Sequence[Arrival]], World]
     objects: Callable[[str], Sequence[Arrival]]
     workloads: Callable[[str], tuple[Sequence[ApiObject], ClusterSnapshot]]
+    namespace: str
     max_cases: int
 
 
@@ -298,7 +300,7 @@ def _questions(when: When, setting: Setting) -> Iterator[Question]:
     elif when.operation in ("apply", "delete"):
         yield _of_file(when, setting)
     elif when.operation == "scale":
-        yield questions.scaled(cluster, when.name, when.replicas, when.namespace)
+        yield questions.scaled(cluster, when.name, when.replicas, when.namespace or setting.namespace)
     else:
         names = _names(when, setting) if when.name == ANY else [when.name]
         yield from (_of_nodes(when, name, cluster) for name in names)
@@ -349,7 +351,8 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
 
 
 def _pending(standing: WorkloadCount) -> str:
-    return f"{standing.workload}: {plural(standing.pending, 'Pod')} Pending: {in_short(standing.message)}"
+    reason = f": {in_short(standing.message)}" if standing.message else ""
+    return f"{standing.workload}: {plural(standing.pending, 'Pod')} Pending{reason}"
 
 
 def _is_selected(selector: PodPattern, pod: WorkloadCount | Bound | Preemption, answer: Answer) -> bool:

@@ -113,6 +113,7 @@ def _result(given: Given, request: ExpectationsRequest, state: _State) -> tuple[
         world=state.world,
         objects=lambda name: [*applied([given.path(name)], namespace, places)],
         workloads=lambda name: with_manifests(snapshot, given.path(name), namespace, places),
+        namespace=namespace,
         max_cases=request.most,
     )
     try:

@@ -318,13 +318,17 @@ def _owe(owed: _Owed, event: Event, level: int) -> None:
         owed.setdefault(event.origin.workload, deque()).append((level, event.pod))
 
 
+_GATED: Final = "kept out of the scheduling queue by scheduling gates"
+
+
 def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
     """Return the Pods that are Pending at the end of a run, by workload; not those of other schedulers."""
     origins, groups = simulation.timeline.origins, dict[str, list[str]]()
     for state in simulation.api.pods.values():
         if not (state.pod.node_name or state.pod.terminal or simulation.scheduler.leaves(state.pod)):
             groups.setdefault(names.of(origins[state.pod.key].workload), []).append(state.pod.key)
-    messages = {event.pod: event.message for event in simulation.timeline.events if event.event == "unschedulable"}
+    messages = {state.pod.key: _GATED for state in simulation.api.pods.values() if state.pod.spec.gated}
+    messages |= {event.pod: event.message for event in simulation.timeline.events if event.event == "unschedulable"}
     for state in simulation.api.pods.values():
         if not state.pod.node_name and (why := _why_group_pending(simulation, state.pod)):
             messages[state.pod.key] = why

@@ -17,7 +17,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.expectations import read_expectations
 from forewarn.policies.selectors import PodPattern
 from forewarn.policies.sources.cluster import load_cluster
-from tests.builders import Made
+from tests.builders import Made, make_pod
 from tests.in_process import without_head
 
 pytestmark = pytest.mark.forks
@@ -145,6 +145,23 @@ def test_whether_it_holds(
     (told,) = evaluated(capsys, tmp_path, {"name": "it", "when": when, "expect": expect})
     assert told["met"] is not broken
     assert bool(told.get("failures")) is broken
+
+
+def test_a_workload_to_scale_without_a_namespace_is_in_that_of_the_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    scale = {"workload": "deploy/nightly", "replicas": 9}
+    one = {"name": "it", "when": {"scale": scale}, "expect": {"noPending": {}}}
+    (told,) = evaluated(capsys, tmp_path, one, more=("-n", "reports"))
+    assert told["case"].startswith("Deployment reports/nightly scaled to 9 replicas")
+
+
+def test_gates_are_the_reason_of_a_gated_pod(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    gated = make_pod("gated").spec(schedulingGates=[{"name": "quota"}])
+    (tmp_path / "gated.json").write_text(json.dumps(gated.obj))
+    one = {"name": "it", "when": {"apply": str(tmp_path / "gated.json")}, "expect": {"noPending": {}}}
+    (told,) = evaluated(capsys, tmp_path, one)
+    assert told["failures"] == ["default/gated: 1 Pod Pending: kept out of the scheduling queue by scheduling gates"]
 
 
 def test_fewer_pods_fit_if_a_quota_admits_fewer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
