@@ -103,7 +103,7 @@ class _OwnProcess(ProcessCollector):
     def collect(self) -> Iterable[Metric]:
         """Metrics of this process; none without /proc."""
         for metric in super().collect():
-            metric.documentation += " Webhook process only, without prediction processes."
+            metric.documentation += " Webhook process only, without child processes."
             yield metric
 
 
@@ -205,6 +205,7 @@ class Metrics:
         build.labels(VERSION, platform.python_version(), KUBERNETES).set(1)
         text = "1 for the value of the setting `disclose`, otherwise 0."
         self.disclosure = self._make(Gauge, "disclosure_mode", text, "mode")
+        self.ready = self._make(Gauge, "ready", "1 while /readyz reports that the replica is ready.")
         text = "Failures of background tasks."
         self.task_failures = self._make(Counter, "background_task_failures", text, "task")
         text = "Reloads of changed files, by outcome."

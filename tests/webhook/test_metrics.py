@@ -45,7 +45,7 @@ def test_the_process_and_the_build_are_told() -> None:
     text = metrics.exposition("")[0].decode()
     helps = re.findall("^# HELP process_.*", text, re.MULTILINE)
     assert helps
-    assert all("without prediction processes" in line for line in helps)
+    assert all("without child processes" in line for line in helps)
 
 
 def test_what_may_happen_once_is_there_before_it_happens() -> None:

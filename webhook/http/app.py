@@ -30,6 +30,7 @@ def create_health_app(health: Health, metrics: Metrics) -> Flask:
         body, content_type = metrics.exposition(request.headers.get("Accept", ""))
         return Response(body, content_type=content_type)
 
+    metrics.ready.set_function(lambda: not health.ready())
     views = {"livez": probe(health.alive), "readyz": probe(health.ready), "metrics": exposition}
     for path, view in views.items():
         app.add_url_rule(f"/{path}", path, view, methods=["GET"], provide_automatic_options=False)

@@ -164,12 +164,14 @@ def test_metrics_count_by_a_closed_set_of_labels() -> None:
 def test_probes_follow_the_state() -> None:
     health = Health(faults=(lambda: "", lambda: "no cluster state yet"))
     client = create_health_app(health, Metrics()).test_client()
+    assert "forewarn_ready 0.0" in client.get("/metrics").text
     assert client.get("/livez").status_code == 200
     assert (client.get("/readyz").status_code, client.get("/readyz").text) == (503, "not listening yet\n")
     health.listening = True
     assert client.get("/readyz").text == "no cluster state yet\n"
     health.faults = ()
     assert (client.get("/readyz").status_code, client.get("/readyz").text) == (200, "ok\n")
+    assert "forewarn_ready 1.0" in client.get("/metrics").text
     health.draining = True
     assert client.get("/readyz").text == "draining\n"
     health.beat -= MAX_SILENCE + 1
