@@ -338,7 +338,7 @@ def schema() -> dict[str, Any]:
             },
             "predictionBudget": {
                 "type": "object",
-                "description": "number of predictions that requesters see per hour",
+                "description": "predictions that requesters see; a used budget recovers within an hour",
                 "additionalProperties": False,
                 "properties": {
                     "user": {**_BUDGET, "description": "limits for one user (default: exact 100, coarse 400)"},

@@ -216,7 +216,7 @@ class _FileReader:
         if count >= MAX_DOCUMENTS:
             what = f"more than {MAX_DOCUMENTS} documents"
         elif len(self._diagnostics) >= MAX_DIAGNOSTICS:
-            what = f"more than {MAX_DIAGNOSTICS} faults"
+            what = f"more than {MAX_DIAGNOSTICS} errors and warnings"
         else:
             return False
         message = f"the file has {what}: forewarn skips the rest"

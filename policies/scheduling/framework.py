@@ -131,7 +131,7 @@ class PostFilterResult(NamedTuple):
 class PermitResult(NamedTuple):
     """The result of Permit. `status` None: the Pod may be bound.
 
-    With WAIT, the Pod waits for `timeout` seconds, at most 15 minutes.
+    With WAIT, the Pod waits for at most `timeout` seconds and at most 15 minutes.
     """
 
     status: Status | None = None
