@@ -1262,8 +1262,9 @@ def test_the_first_line_counts_all_pods_of_one_name_that_a_class_may_no_longer_p
     assert "may preempt 2 fewer Pods of default/thing and default/low; " in first.splitlines()[0]
 
 
-def test_the_first_line_has_no_reason_for_gated_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_line_has_the_reason_of_gated_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new = tmp_path / "new.json"
     new.write_text(json.dumps(make_pod("new").spec(schedulingGates=[{"name": "x.io/hold"}]).obj))
     first = run(capsys, "apply", "-f", str(new), "--cluster", SHOWN)[1].splitlines()[0]
-    assert first.startswith("Pod default/new stays Pending; no replica lost")
+    why = "kept out of the scheduling queue by scheduling gates"
+    assert first.startswith(f"Pod default/new stays Pending ({why}); no replica lost")
