@@ -71,7 +71,7 @@ class Suppression(NamedTuple):
         if self.object is not None:
             return finding.object == self.object and finding.location.file == self.location.file
         file, about = finding.location.file.removeprefix("./"), str(finding.object)
-        return (not self.paths or any(fnmatchcase(file, p) for p in self.paths)) and (
+        return (not self.paths or any(fnmatchcase(file, p.removeprefix("./")) for p in self.paths)) and (
             not self.objects or any(fnmatchcase(about, p) for p in self.objects)
         )
 

@@ -72,7 +72,12 @@ def test_one_that_suppresses_nothing_is_a_finding(tmp_path: Path) -> None:
 def test_configuration_suppresses_by_path_and_object(tmp_path: Path) -> None:
     config = tmp_path / ".forewarn.yaml"
     entry = "suppressions:\n- {rules: [%s], %s, reason: known}\n"
-    for condition in ("paths: [pod.yaml]", "objects: ['Pod default/*']", "paths: ['*.yaml'], objects: ['Pod */a']"):
+    for condition in (
+        "paths: [pod.yaml]",
+        "paths: [./pod.*]",
+        "objects: ['Pod default/*']",
+        "paths: ['*.yaml'], objects: ['Pod */a']",
+    ):
         config.write_text(entry % (NOTE, condition))
         assert _lint(tmp_path, POD % ("", ""))[0] == []
     config.write_text(entry % ("pinned-priority", "paths: [pod.yaml]"))
