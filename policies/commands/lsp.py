@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import sys
 from bisect import bisect_right
 from functools import partial
@@ -58,6 +59,8 @@ def main(arguments: Sequence[str]) -> int:
         server, session = _server()
     except ImportError as missing:
         return complain("lsp", f"{missing.name} is not installed: it comes with forewarn's extra `lsp`", 3)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)  # an exception would wait for the thread that reads standard input
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:  # pygls closes the one that it is given
         server.start_io(stdout=output)
     return session.exit_status

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,21 @@ def test_the_exit_status_is_0_after_shutdown_and_nothing_is_on_standard_error(
     )
     assert (done.returncode, done.stderr) == (status, b"")
     assert (b'"id": 2' in done.stdout) == ("shutdown" in methods)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_server_while_standard_input_is_open(number: signal.Signals) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "unknown"}).encode()
+    with subprocess.Popen(
+        [sys.executable, "-m", "forewarn", "lsp"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        server.stdin.flush()
+        assert server.stdout.read(14) == b"Content-Length"
+        server.send_signal(number)
+        assert server.wait(timeout=30) == -number
 
 
 def test_findings_come_and_go_while_somebody_types(tree: Path) -> None:
