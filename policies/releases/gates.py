@@ -28,7 +28,7 @@ DEPENDENCIES: Final = _table("gate_dependencies.json")
 Source: pkg/features `defaultKubernetesFeatureGateDependencies`.
 """
 _MODELLED: Final = """
-    DRAAdminAccess DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
+    DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
     DRAExtendedResource DRAFractionalCapacityRange DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DynamicResourceAllocation GangScheduling GenericWorkload
     InPlacePodLevelResourcesVerticalScaling MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
@@ -40,6 +40,7 @@ _MODELLED: Final = """
 MODELLED: Final = frozenset(_MODELLED.split())
 NOT_MODELLED: Final = {
     "CompositePodGroup": False,
+    "DRAAdminAccess": True,
     "DRADerivedAttributes": False,
     "DRADeviceCompatibilityGroups": False,
     "DRAListTypeAttributes": False,
