@@ -32,7 +32,7 @@ from forewarn.policies.objects.fields import (
 )
 from forewarn.policies.objects.namespace import Namespace
 from forewarn.policies.objects.node import NO_EXECUTE, NO_SCHEDULE, Taint, read_taints
-from forewarn.policies.objects.pod import HostPort, Pod
+from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.resources import ResourceList, read_resource_list
 from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.quantity import NANO
@@ -41,6 +41,7 @@ from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_la
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import HostPort
 
 _EPHEMERAL: Final = frozenset(
     {
@@ -359,24 +360,32 @@ def read_state(objects: Objects, eviction: Eviction) -> ClusterState:
     pods = [Pod.from_api(pod) for pod in raw]
     limits = {node.name: node.limits for node in map(CSINode.from_api, objects.of("storage.k8s.io/CSINode"))}
     nodes, unsynced = _state_nodes(objects.of("/Node"), objects.of(NODE_CLAIM), pods, limits)
-    storage = Storage(
-        {claim.key: claim for claim in map(PersistentVolumeClaim.from_api, objects.of("/PersistentVolumeClaim"))},
-        {volume.name: volume for volume in map(PersistentVolume.from_api, objects.of("/PersistentVolume"))},
-        {one.name: one for one in map(StorageClass.from_api, objects.of("storage.k8s.io/StorageClass"))},
-    )
+    storage = _storage(objects)
     leaving = {node.node.name for node in nodes if node.deleting and node.node}
-    namespaces = {text(obj, "metadata", "name"): obj for obj in objects.of(_NAMESPACE)}
-    namespaces.setdefault("default", {"metadata": {"name": "default"}})
     return ClusterState(
         nodes=nodes,
         pods=pods,
         moving=[unbound(pod) for pod in raw if at(pod, "spec", "nodeName") in leaving and eviction.moves(pod)],
         daemons=[_daemon(daemon_set, raw) for daemon_set in objects.of("apps/DaemonSet")],
-        namespaces=[Namespace.from_api(obj) for obj in namespaces.values()],
+        namespaces=_namespaces(objects),
         storage=storage,
         api_nodes={node.name: node for node in map(RunningNode.of_node, objects.of("/Node"))},
         unsynced=unsynced or any(storage.misses_volume(pod) for node in nodes for pod in node.pods),
     )
+
+
+def _storage(objects: Objects) -> Storage:
+    return Storage(
+        {claim.key: claim for claim in map(PersistentVolumeClaim.from_api, objects.of("/PersistentVolumeClaim"))},
+        {volume.name: volume for volume in map(PersistentVolume.from_api, objects.of("/PersistentVolume"))},
+        {one.name: one for one in map(StorageClass.from_api, objects.of("storage.k8s.io/StorageClass"))},
+    )
+
+
+def _namespaces(objects: Objects) -> list[Namespace]:
+    namespaces = {text(obj, "metadata", "name"): obj for obj in objects.of(_NAMESPACE)}
+    namespaces.setdefault("default", {"metadata": {"name": "default"}})
+    return [Namespace.from_api(obj) for obj in namespaces.values()]
 
 
 def _state_nodes(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Action, Problem, Severity, Text
+from forewarn.policies.findings import Action, Path, Problem, Severity, Text
 from forewarn.policies.forecast.impact import Impact, newly_preempted, victims_of
 from forewarn.policies.metering import CutShort, each
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at
@@ -22,7 +22,7 @@ from forewarn.policies.rules.support.details import (
     StaysPending,
 )
 from forewarn.policies.rules.support.predictions import is_placeholder, needs_class, predicted_of, reasons_of
-from forewarn.policies.rules.support.rule_text import class_name, resolved, selected
+from forewarn.policies.rules.support.rule_text import Labelled, class_name, resolved, selected
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -172,27 +172,33 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
     if impact.why_not:
         yield Problem(NotPredicted(impact, _UNMODELLED_FIX), path)
     if victims:
-        from forewarn.policies.objects.pod import wait_seconds  # the linter starts without it
-        from forewarn.policies.objects.pod_loss import losses_of
-
-        placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
-        are_placeholders = len(placeholders) == len(victims)
-        details = Preemption(
-            Cause.NEW_PODS,
-            impact,
-            preempting,
-            victims,
-            _PLACEHOLDERS_FIX if are_placeholders else _PREEMPTION_FIX,
-            placeholders,
-            sum(prediction.num_pdb_violations for prediction in preempting),
-            wait_seconds(victims),
-            losses=losses_of(victims, context.cluster.workload) if context.cluster is not None else (),
-        )
-        yield Problem(details, path, severity=Severity.NOTE if are_placeholders else None)
+        yield _preemption(impact, preempting, victims, path, context)
     elif impact.is_incomplete and not (impact.preempting or (impact.pending and impact.first_only)):
         impact.check_bounds()
         is_late = impact.rest == "unknown"
         yield Problem(NotPredicted(impact, "run `forewarn predict`", is_stale=True), path, is_incomplete=is_late)
+
+
+def _preemption(
+    impact: Impact, preempting: tuple[Prediction, ...], victims: list[Pod], path: Path, context: Context
+) -> Problem:
+    from forewarn.policies.objects.pod import wait_seconds  # the linter starts without it
+    from forewarn.policies.objects.pod_loss import losses_of
+
+    placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
+    are_placeholders = len(placeholders) == len(victims)
+    details = Preemption(
+        Cause.NEW_PODS,
+        impact,
+        preempting,
+        victims,
+        _PLACEHOLDERS_FIX if are_placeholders else _PREEMPTION_FIX,
+        placeholders,
+        sum(prediction.num_pdb_violations for prediction in preempting),
+        wait_seconds(victims),
+        losses=losses_of(victims, context.cluster.workload) if context.cluster is not None else (),
+    )
+    return Problem(details, path, severity=Severity.NOTE if are_placeholders else None)
 
 
 @rule(Target.TEMPLATE, severity=Severity.WARNING, action=Action.WARN, depends_on=ALL_SCHEDULED)
@@ -461,11 +467,7 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
     if template is None or terms is None or own is None or own.preemption_policy == PREEMPT_NEVER:
         return
     for number, term in enumerate(terms[:_MAX_TERMS]):
-        # No workloads if the term's own Pods satisfy it, or if it has a namespaceSelector (unknown).
-        names = [name for name in list_at(term, "namespaces") if isinstance(name, str)]
-        namespaces = () if at(term, "namespaceSelector") is not None else names or [subject.effective_namespace]
-        workloads = selected(at(term, "labelSelector"), namespaces, context)
-        others = [] if any(workload.subject is subject for workload in workloads) else workloads
+        others = _satisfying(term, subject, context)
         known = [resolved(w.template, context, w.subject.effective_namespace) for w in others]
         priorities = [other.priority for other in known if other]
         if len(priorities) == len(others) > 0 and max(priorities) < own.priority:
@@ -474,6 +476,14 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
             )
             text = Text(message, f"give it priority {own.priority}, or use preferred affinity")
             yield Problem(text, template.at(*_TERMS, number))
+
+
+def _satisfying(term: Any, subject: ReviewedObject, context: Context) -> list[Labelled]:
+    """The workloads that a term selects; none if its own Pods satisfy it, or with a namespaceSelector (unknown)."""
+    names = [name for name in list_at(term, "namespaces") if isinstance(name, str)]
+    namespaces = () if at(term, "namespaceSelector") is not None else names or [subject.effective_namespace]
+    workloads = selected(at(term, "labelSelector"), namespaces, context)
+    return [] if any(workload.subject is subject for workload in workloads) else workloads
 
 
 _HIGH: Final = 1_000_000

@@ -66,13 +66,17 @@ def _of_slice(part: ResourceSlice, semantics: Semantics) -> Iterator[str]:
     for counter_set in part.counter_sets:
         yield _of_amounts(counter_set.counters.values(), semantics)
     for device in each(part.devices, 1) if part.divided else ():
-        if device.shared and not semantics.devices_are_shared:
-            yield _SHARED
-        if device.consumes and not semantics.devices_are_partitioned:
-            yield _PARTITIONED
-        for taken in device.consumes:
-            yield _of_amounts(taken.counters.values(), semantics)
-        yield from map(_of_policy, device.policies.values())
+        yield from _of_device(device, semantics)
+
+
+def _of_device(device: Device, semantics: Semantics) -> Iterator[str]:
+    if device.shared and not semantics.devices_are_shared:
+        yield _SHARED
+    if device.consumes and not semantics.devices_are_partitioned:
+        yield _PARTITIONED
+    for taken in device.consumes:
+        yield _of_amounts(taken.counters.values(), semantics)
+    yield from map(_of_policy, device.policies.values())
 
 
 def _of_policy(policy: RequestPolicy) -> str:
@@ -223,6 +227,17 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
     reason = next(allocated, "") or first_not_modelled(unallocated, objects.resource_slices.values(), objects.semantics)
     if reason:
         return f"the Pod claims devices (DRA): {reason}"
+    return _of_requests(unallocated, extended, provided, objects, selectors)
+
+
+def _of_requests(
+    unallocated: Sequence[ResourceClaim],
+    extended: Mapping[str, int],
+    provided: Mapping[str, DeviceClass],
+    objects: ClusterObjects,
+    selectors: Selectors,
+) -> str:
+    """Return the reason why requests of claims and of extended resources are not predicted; empty if they are."""
     requests = [a for claim in unallocated for request in claim.requests for a in (request.alternatives or (request,))]
     if sum(request.count for request in requests) + sum(extended.values()) > _MAX_DEVICES:
         return "the Pod claims too many devices (DRA)"
@@ -319,12 +334,7 @@ class Pools:
         slices: dict[tuple[str, str], list[ResourceSlice]] = {}
         for part in each((*self._by_node.get(name, ()), *self._shared), 1):
             if (part.counter_sets and self._everywhere) or _relevant(part, labels, name):
-                key = part.driver, part.pool
-                present = slices.get(key)
-                if present is None or part.generation > present[0].generation:
-                    slices[key] = [part]
-                elif part.generation == present[0].generation:  # older slices are ignored
-                    present.append(part)
+                _add(slices, part)
         pools = [pool for pool in (self._pool(key, parts) for key, parts in sorted(slices.items())) if pool is not None]
         return [p for p in pools if not p.binding_conditions] + [p for p in pools if p.binding_conditions]
 
@@ -391,6 +401,16 @@ def _relevant(part: ResourceSlice, labels: Mapping[str, str], name: str) -> bool
     if place.node_name or place.all_nodes or place.selector is not None:
         return place.reaches(labels, name)
     return part.per_device and any(device.place.reaches(labels, name) for device in part.devices)
+
+
+def _add(pools: dict[tuple[str, str], list[ResourceSlice]], part: ResourceSlice) -> None:
+    """Add a slice to its pool, replacing slices of an older generation; an older slice is ignored."""
+    key = part.driver, part.pool
+    present = pools.get(key)
+    if present is None or part.generation > present[0].generation:
+        pools[key] = [part]
+    elif part.generation == present[0].generation:
+        present.append(part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,20 +498,23 @@ def _consumed(wanted: int | None, capacity: int, policy: RequestPolicy | None, f
     if policy is None:
         return wanted
     if policy.least is not None:
-        least = policy.least
-        if wanted < least:
-            return least
-        if policy.step is None:
-            return wanted
-        unit = _unit(policy, fractional)
-        if unit == _MILLI and not _in_milli(wanted):
-            raise NotRepresentable("request is not a representable milli value")
-        requested, first, step = (-(-amount // unit) for amount in (wanted, least, policy.step))
-        rounded = first + -((first - requested) // step) * step
-        if max(requested, rounded) > LARGEST:
-            raise NotRepresentable("rounding the request up to the next step passes the largest number")
-        return rounded * unit
+        return _stepped(wanted, policy, policy.least, fractional)
     return next((value for value in policy.values if wanted <= value), wanted)
+
+
+def _stepped(wanted: int, policy: RequestPolicy, least: int, fractional: bool) -> int:
+    if wanted < least:
+        return least
+    if policy.step is None:
+        return wanted
+    unit = _unit(policy, fractional)
+    if unit == _MILLI and not _in_milli(wanted):
+        raise NotRepresentable("request is not a representable milli value")
+    requested, first, step = (-(-amount // unit) for amount in (wanted, least, policy.step))
+    rounded = first + -((first - requested) // step) * step
+    if max(requested, rounded) > LARGEST:
+        raise NotRepresentable("rounding the request up to the next step passes the largest number")
+    return rounded * unit
 
 
 def _violates(share: int, policy: RequestPolicy, fractional: bool) -> bool:
