@@ -63,9 +63,12 @@ _SAME: Final = "same reason"
 _REPLACEMENT: Final = "replacement Pod"
 
 
-def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
-    """The answer as text lines."""
-    yield paint(first_line(f"{headline(answer, change)}: {answer.title}"), "bold")
+def render(
+    answer: Answer, change: ClassChange | None = None, paint: Painter = plain, *, is_partial: bool = False
+) -> Iterator[str]:
+    """The answer as text lines. `is_partial`: the end of the first line names rejected objects."""
+    first = f"{headline(answer, change)}: {answer.title}"
+    yield paint(first if is_partial else first_line(first), "bold")
     if change is not None:
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
