@@ -228,7 +228,8 @@ def _placeholders(answer: Answer, cluster: Cluster) -> list[str]:
 
 def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: questions.Question) -> list[Ranked]:
     """Return the workloads whose new Pods change priority although the question does not change the workloads."""
-    if question.class_change is not None or before.priority_classes == after.priority_classes:
+    is_same = (before.priority_classes, before.namespaces) == (after.priority_classes, after.namespaces)
+    if question.class_change is not None or is_same:
         return []
     changed = {ref_of(arrival.object, "default") for arrival in question.arrivals}
     others = (workload for workload in class_change.ranked(before, after) if workload.differs)

@@ -19,6 +19,7 @@ from forewarn.policies.kube_apiserver.validation.job import validate_job_update
 from forewarn.policies.manifests.deploy_order import is_recreated, position_of
 from forewarn.policies.manifests.object_finder import items_of
 from forewarn.policies.objects.fields import NOTHING, OBJECT, ApiObject, InvalidObject, at, group_kind
+from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.pod import pod_requests
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.quantity import Format, Quantity, parse_quantity
@@ -233,8 +234,8 @@ _ABOUT_PODS: Final = frozenset(
         *("requests", "limits", "cpu", "memory"),
     )
 )
-_KINDS: Final = frozenset((*_FIELDS, *registry.POD_TEMPLATE_PATHS, registry.POD))
-_SUPPORTING: Final = frozenset(registry.APPLIED) - _KINDS
+_KINDS: Final = frozenset((*_FIELDS, *registry.POD_TEMPLATE_PATHS, registry.POD, registry.NAMESPACE))
+_SUPPORTING: Final = frozenset(registry.APPLIED) - _KINDS | {registry.NAMESPACE}
 _IGNORED: Final = _KINDS | {"apiextensions.k8s.io/CustomResourceDefinition", "/PersistentVolumeClaim"}
 
 
@@ -247,7 +248,7 @@ def _difference(directory: str, before: ReviewedObject | None, after: ReviewedOb
     subject = after or before
     if before and after:
         fields += tuple(_of_template(before.object, after.object, fields))
-    if subject is None or (before and after and not fields):
+    if subject is None or (not fields and ((before and after) or group_kind(subject.object) == registry.NAMESPACE)):
         return None
     ref, operation = subject.ref, _OPERATIONS[before is not None, after is not None]
     return Difference(ChangedObject(directory, ref.kind, ref.namespace, ref.name, operation, fields), before, after)
@@ -317,6 +318,8 @@ def _text(value: Any) -> str:
 def facts_of(obj: ApiObject) -> dict[str, Any]:
     """Return the fields of an object that affect priority, admission or preemption, and the requests of its Pods."""
     kind = group_kind(obj)
+    if kind == registry.NAMESPACE:
+        return _present([(DEFAULT_CLASS_ANNOTATION, at(obj, "metadata", "annotations", DEFAULT_CLASS_ANNOTATION))])
     if kind in _FIELDS:
         return _present((name.removeprefix("spec."), at(obj, *name.split("."))) for name in _FIELDS[kind])
     facts = _present((name, at(obj, "spec", name)) for name in _OF_WORKLOADS)

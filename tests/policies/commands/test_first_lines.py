@@ -13,6 +13,7 @@ import yaml
 from forewarn.policies.cli import COMMANDS
 from forewarn.policies.commands.whatif import argument_parser
 from forewarn.policies.findings import LONGEST_LINE
+from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod
 from tests.in_process import forewarn
 
@@ -114,8 +115,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     of_another_scheduler = template + "        schedulerName: volcano\n"
     shown = Path("docs/examples/whatif/cluster.yaml").read_text()
     (directory / "others.yaml").write_text(shown.replace(template, of_another_scheduler))
-    default = shown.replace(template, "      spec:\n").replace("value: 100,", "value: 100, globalDefault: true,")
-    (directory / "default.yaml").write_text(default)
+    classless = shown.replace(template, "      spec:\n")
+    (directory / "classless.yaml").write_text(classless)
+    (directory / "default.yaml").write_text(classless.replace("value: 100,", "value: 100, globalDefault: true,"))
+    for name in ("batch", "gold"):
+        (directory / f"{name}-default").mkdir()
+        namespace = Made("v1", "Namespace", "reports").metadata(annotations={DEFAULT_CLASS_ANNOTATION: name})
+        (directory / f"{name}-default/namespace.json").write_text(json.dumps(namespace.obj))
+    names |= {"CLASSLESS": "classless.yaml", "BATCH_IN_REPORTS": "batch-default", "GOLD_IN_REPORTS": "gold-default"}
     bare = make_pod("db").labels(app="db").on("n1")
     short = make_budget("db", 0, app="db").spec(minAvailable=1)
     (directory / "short.json").write_text(cluster_text([make_node("n1"), make_node("n2"), bare, short]))
