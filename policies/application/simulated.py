@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.places import PodsRejected
-from forewarn.policies.controllers.own_pods import selector_of
-from forewarn.policies.findings import ObjectRef, Path, duration, listed, plural
+from forewarn.policies.controllers.own_pods import check_workload
+from forewarn.policies.findings import ObjectRef, duration, listed, plural
 from forewarn.policies.kinds.registry import (
     APPLIED,
     CLAIM,
@@ -231,7 +231,7 @@ def not_admitted(
         if not (template or is_group) or (not (where or id(obj) in before) and _key(obj) in stored):
             return None
         if where:
-            _check_workload(obj, where, ref)
+            check_workload(obj)
         spec = fields.mapping(obj, *where, "spec")
         fields.int32(obj, *where, "spec", "priority")
         for field in ("priorityClassName", "preemptionPolicy"):
@@ -251,21 +251,6 @@ def not_admitted(
             fix = f". Fix: {'set' if fields.at(obj, *path) is None else 'remove'} {path[-1]}"
         return (PodsRejected if where and _is_valid(spec) else fields.InvalidObject)(f"{fault}{fix}", path, ref)
     return None
-
-
-def _check_workload(obj: fields.ApiObject, template: Path, ref: ObjectRef) -> None:
-    """Raise InvalidObject for a negative number of Pods, or a selector that does not match the labels of the template.
-
-    `template`: path of the Pod template. Source: `ValidateDeploymentSpec` and its counterparts of other workloads.
-    """
-    for field in ("replicas", "parallelism", "completions"):
-        path = (*template[:-1], field)
-        if (number := fields.int32(obj, *path) or 0) < 0:
-            raise fields.InvalidObject(f"Invalid value: {number}: must be greater than or equal to 0", path, ref)
-    labels = (*template, "metadata", "labels")
-    if not selector_of(obj).matches(fields.string_map(obj, *labels)):
-        problem = "`selector` does not match template `labels`"
-        raise fields.InvalidObject(f"{problem}. Fix: add the labels of the selector", labels, ref)
 
 
 def _is_valid(spec: fields.ApiObject) -> bool:

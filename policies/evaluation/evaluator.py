@@ -187,11 +187,23 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
             faults.append(fault.with_traceback(None))  # its frames know this list: a circle
     if subject.is_partial:
         return findings
+    if context.phase is Phase.LINT:
+        faults += _rejected(subject)
     named = {finding.path for finding in findings}
     findings += (
         f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
     )
     return findings
+
+
+def _rejected(subject: ReviewedObject) -> Iterator[InvalidObject]:
+    """Yield the fault of a workload that kube-apiserver rejects although its fields can be read."""
+    from forewarn.policies.controllers.own_pods import check_workload
+
+    try:
+        check_workload(subject.object)
+    except InvalidObject as fault:
+        yield fault.with_traceback(None)
 
 
 def _is_template_of_many(subject: ReviewedObject) -> bool:
@@ -329,7 +341,8 @@ def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, p
     """
     severity = config.linter_severity(parse_error)
     if phase is Phase.LINT and severity is not None and not _has_variable(subject, fault):
-        problem = Problem(f"{field_path(fault.path)}: {fault.problem}", fault.path, "write a value of this type")
+        text, _, fix = fault.problem.partition(". Fix: ")
+        problem = Problem(f"{field_path(fault.path)}: {text}", fault.path, fix or "write a value of this type")
         yield _finding(subject, problem, parse_error.ID, severity, Action.WARN)
 
 
