@@ -388,10 +388,9 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
           spec:
         -   replicas: 10
         +   replicas: 4
-            selector:
-              matchLabels:
-                app: web
+            selector: {matchLabels: {app: web}}
             template:
+              metadata: {labels: {app: web}}
               spec:
                 priorityClassName: gold
                 containers:
@@ -533,10 +532,9 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
 
           Deployment team/web
           spec:
-            selector:
-              matchLabels:
-                app: web
+            selector: {matchLabels: {app: web}}
             template:
+              metadata: {labels: {app: web}}
               spec:
                 containers:
                 - name: web
@@ -754,10 +752,9 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
           Deployment team/web
           spec:
             replicas: 2
-            selector:
-              matchLabels:
-                app: web
+            selector: {matchLabels: {app: web}}
             template:
+              metadata: {labels: {app: web}}
               spec:
                 containers:
                 - name: web
