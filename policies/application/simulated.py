@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.places import PodsRejected
-from forewarn.policies.controllers.own_pods import check_workload
 from forewarn.policies.findings import ObjectRef, duration, listed, plural
 from forewarn.policies.kinds.registry import (
     APPLIED,
@@ -25,7 +24,7 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.objects import fields
-from forewarn.policies.objects.workload import Workload, applied_to
+from forewarn.policies.objects.workload import Workload, applied_to, check_workload
 from forewarn.policies.sources.files import SourceError, read_file
 from forewarn.policies.whatif import MAX_UNTIL
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cow_table import derived
 from forewarn.policies.kinds.owners import role_of
-from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, NODE, POD, POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import NODE, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, int32, ref_of, string_map
-from forewarn.policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
+from forewarn.policies.objects.fields import ApiObject, group_kind, ref_of
+from forewarn.policies.objects.workload import selector_of
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -105,36 +105,6 @@ def _identity(workload: Workload) -> _Identity:
 
 def _is_there(pod: Pod) -> bool:
     return not pod.terminal and not pod.terminating
-
-
-def selector_of(obj: ApiObject) -> LabelSelector:
-    """Return the Pod selector of a workload. Raises InvalidObject."""
-    if group_kind(obj) == "/ReplicationController":
-        labels = string_map(obj, "spec", "selector")
-        return LabelSelector(tuple(Requirement(key, "In", frozenset([value])) for key, value in labels.items()))
-    try:
-        return parse_label_selector(at(obj, "spec", "selector")) or LabelSelector()
-    except InvalidSelector as error:
-        raise InvalidObject(str(error), ("spec", "selector"), ref_of(obj)) from None
-
-
-def check_workload(obj: ApiObject) -> None:
-    """Raise InvalidObject for a negative number of Pods, or a selector that does not match the labels of the template.
-
-    Source: `ValidateDeploymentSpec` and its counterparts of other workloads.
-    """
-    template, ref = POD_TEMPLATE_PATHS.get(group_kind(obj)), ref_of(obj, DEFAULT_NAMESPACE)
-    if not template or at(obj, *template) is None:
-        return
-    for field in ("replicas", "parallelism", "completions"):
-        path = (*template[:-1], field)
-        if (number := int32(obj, *path) or 0) < 0:
-            problem = f"Invalid value: {number}: must be greater than or equal to 0"
-            raise InvalidObject(f"{problem}. Fix: write 0 or more", path, ref)
-    labels = (*template, "metadata", "labels")
-    if not selector_of(obj).matches(string_map(obj, *labels)):
-        problem = "`selector` does not match template `labels`"
-        raise InvalidObject(f"{problem}. Fix: add the labels of the selector", labels, ref)
 
 
 class Recreator(StrEnum):

@@ -17,7 +17,7 @@ from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import MAX_WORK, CutShort, TooLarge, metered, never
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from forewarn.policies.objects.workload import parts_of
+from forewarn.policies.objects.workload import check_workload, parts_of
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import parse_error
 from forewarn.policies.rules.pod.classes import class_not_allowed, is_class_use_unknown
@@ -198,8 +198,6 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
 
 def _rejected(subject: ReviewedObject) -> Iterator[InvalidObject]:
     """Yield the fault of a workload that kube-apiserver rejects although its fields can be read."""
-    from forewarn.policies.controllers.own_pods import check_workload
-
     try:
         check_workload(subject.object)
     except InvalidObject as fault:

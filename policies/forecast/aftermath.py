@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import on_node
 from forewarn.policies.controllers.job import JOB_BACKOFF, only_replaces_failed
-from forewarn.policies.controllers.own_pods import Recreator, again, has_lost_owner, selector_of
+from forewarn.policies.controllers.own_pods import Recreator, again, has_lost_owner
 from forewarn.policies.controllers.stateful_set import blocking_ordinal, ordinal_of
 from forewarn.policies.controllers.templates import made_of, template_of
 from forewarn.policies.controllers.view import Key, controller_of
@@ -34,7 +34,7 @@ from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, mapping
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
-from forewarn.policies.objects.workload import Workload, fails_with_one_pod
+from forewarn.policies.objects.workload import Workload, fails_with_one_pod, selector_of
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.scheduling.framework import CycleState
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.class_paths import GROUPS, RELEASE_NAMESPACES, ClassPath, found_at
-from forewarn.policies.kinds.registry import POD
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import (
     NOTHING,
@@ -21,8 +21,10 @@ from forewarn.policies.objects.fields import (
     items,
     json_type,
     ref_of,
+    string_map,
     text,
 )
+from forewarn.policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import ObjectRef, Path
@@ -311,3 +313,33 @@ def fails_with_one_pod(job: ApiObject) -> bool:
     if action in ("FailJob", "Ignore"):
         return action == "FailJob"
     return backoff_limit(job) == 0
+
+
+def selector_of(obj: ApiObject) -> LabelSelector:
+    """Return the Pod selector of a workload. Raises InvalidObject."""
+    if group_kind(obj) == "/ReplicationController":
+        labels = string_map(obj, "spec", "selector")
+        return LabelSelector(tuple(Requirement(key, "In", frozenset([value])) for key, value in labels.items()))
+    try:
+        return parse_label_selector(at(obj, "spec", "selector")) or LabelSelector()
+    except InvalidSelector as error:
+        raise InvalidObject(str(error), ("spec", "selector"), ref_of(obj)) from None
+
+
+def check_workload(obj: ApiObject) -> None:
+    """Raise InvalidObject for a negative number of Pods, or a selector that does not match the labels of the template.
+
+    Source: `ValidateDeploymentSpec` and its counterparts of other workloads.
+    """
+    template, ref = POD_TEMPLATE_PATHS.get(group_kind(obj)), ref_of(obj, DEFAULT_NAMESPACE)
+    if not template or at(obj, *template) is None:
+        return
+    for field in ("replicas", "parallelism", "completions"):
+        path = (*template[:-1], field)
+        if (number := int32(obj, *path) or 0) < 0:
+            problem = f"Invalid value: {number}: must be greater than or equal to 0"
+            raise InvalidObject(f"{problem}. Fix: write 0 or more", path, ref)
+    labels = (*template, "metadata", "labels")
+    if not selector_of(obj).matches(string_map(obj, *labels)):
+        problem = "`selector` does not match template `labels`"
+        raise InvalidObject(f"{problem}. Fix: add the labels of the selector", labels, ref)
