@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.kinds.registry import CLAIM, POD_GROUP
+from forewarn.policies.kinds.registry import CLAIM, POD_GROUP, VOLUME
 from forewarn.policies.metering import meter
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.releases.semantics import Semantics
@@ -248,6 +248,8 @@ def of_claims(pod: Pod, snapshot: Snapshot) -> str:
     objects = snapshot.objects
     if CLAIM in objects.unlisted and (claim := missing_claim(pod, objects)):
         return f'the cluster state has no list of PersistentVolumeClaims, and the Pod uses "{claim}"'
+    if VOLUME in objects.unlisted and (claim := _claim_without_volume(pod, objects)):
+        return f'the cluster state has no list of PersistentVolumes, and the Pod uses claim "{claim}", which is bound'
     return not_modelled(pod, objects, snapshot.extended_resources, snapshot.device_selectors)
 
 
@@ -255,6 +257,14 @@ def missing_claim(pod: Pod, objects: ClusterObjects) -> str:
     """Return a PersistentVolumeClaim of the Pod that does not exist and that no controller creates; "" without one."""
     names = (volume.claim_of(pod.name) for volume in pod.spec.volumes if not volume.ephemeral)
     return next((name for name in names if name and (pod.namespace, name) not in objects.claims), "")
+
+
+def _claim_without_volume(pod: Pod, objects: ClusterObjects) -> str:
+    """Return a claim of the Pod that is bound to a volume that the cluster state does not have; "" without one."""
+    names = (volume.claim_of(pod.name) for volume in pod.spec.volumes)
+    claims = [objects.claims.get((pod.namespace, name)) for name in names if name]
+    bound = (claim for claim in claims if claim is not None and claim.volume_name)
+    return next((claim.name for claim in bound if ("", claim.volume_name) not in objects.volumes), "")
 
 
 def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:

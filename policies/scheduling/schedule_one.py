@@ -684,10 +684,16 @@ def _by_node(scores: dict[str, NDArray[np.int64]], nodes: Sequence[NodeInfo]) ->
     return {node.name: dict(zip(keys, row, strict=True)) for node, row in zip(nodes, values, strict=True)}
 
 
+def foreign_after_choice(framework: Framework) -> list[str]:
+    """Return the third-party plugins that may delay or reject a Pod after the choice of its node."""
+    points = ("reserve", "permit", "preBind", "bind")
+    return [name for point in points for name in foreign_at(framework.profile, point)]
+
+
 def _of_binding_cycle(prediction: Prediction) -> list[str]:
     """Return caveats about third-party plugins that delay or reject the binding of a Pod."""
     framework = prediction.framework
-    if not any(foreign_at(framework.profile, point) for point in ("reserve", "permit", "preBind", "bind")):
+    if not foreign_after_choice(framework):
         return []
     cycle, state = BindingCycle(prediction.pod, prediction.node), CycleState()
     try:

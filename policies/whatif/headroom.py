@@ -16,7 +16,7 @@ from forewarn.policies.controllers.new_pods import new_pods, replicas_of, withou
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
-from forewarn.policies.findings import described
+from forewarn.policies.findings import described, listed
 from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.forecast.impact import WITHOUT_CLAIMS
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
@@ -43,7 +43,7 @@ from forewarn.policies.scheduling.responsible import (
     not_predicted,
     why_group_not_predicted,
 )
-from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.schedule_one import Prediction, foreign_after_choice
 from forewarn.policies.whatif.autoscalers import MAX_NODES as MAX_TOGETHER
 from forewarn.policies.whatif.autoscalers import MAX_WORK, Autoscaling, below_cutoff
 
@@ -321,7 +321,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)._replace(quota=quota)
     without = without._replace(quota=quota)
     assumed = assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True)
-    notes = [*notes, *ahead_in_queue(pod, cluster), *_not_counted(autoscaling or _NO_GROUPS)]
+    notes = [*notes, *ahead_in_queue(pod, cluster), *_not_counted(autoscaling or _NO_GROUPS), *_foreign(pod, snapshot)]
     return Headroom(
         name=str(ref_of(obj, "default")),
         pod=pod,
@@ -339,6 +339,12 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         if member is None
         else _of_pod_group(cluster, obj, member, without.admitted, preempting.admitted),
     )
+
+
+def _foreign(pod: Pod, snapshot: Snapshot) -> list[str]:
+    """Return a note about third-party plugins after the choice of a node; empty without any."""
+    names = foreign_after_choice(framework_of(snapshot, pod))
+    return [f"not predicted whether Pods that fit are bound: third-party plugins ({listed(names)})"] if names else []
 
 
 def _of_pod_group(

@@ -51,6 +51,18 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return status, out, err
 
 
+def test_plugins_after_the_choice_of_a_node_are_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plugins = {"permit": {"enabled": [{"name": "Coscheduling"}]}}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}],
+    }
+    (tmp_path / "scheduler.json").write_text(json.dumps(config))
+    _, out, _ = run(capsys, *SHOWN, "--scheduler-config", str(tmp_path / "scheduler.json"))
+    assert "note: not predicted whether Pods that fit are bound: third-party plugins (Coscheduling)" in out
+
+
 def made(cpu: int, memory: int, priority: int, how: str, port: bool) -> MadePod:
     """The pod that is asked about."""
     pod = make_pod("new").priority(priority).request(cpu=str(cpu), memory=f"{memory}Gi").labels(app="new")

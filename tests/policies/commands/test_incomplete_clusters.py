@@ -10,7 +10,7 @@ import pytest
 from forewarn.policies.commands.cluster_command import REQUIRED_LISTS
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, NODE, POD, PRIORITY_CLASS, empty_list
 from forewarn.policies.terminal import as_kubectl_plugin
-from tests.builders import Made, make_node, make_pod
+from tests.builders import Made, make_claim, make_node, make_pod
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -167,5 +167,13 @@ def test_no_claim_is_missing_from_a_cluster_without_a_list_of_claims(command: st
     words = {**LIMITED, "lint": ("lint", "{pod}"), "whatif lose": ("whatif", "lose", "node", "n1")}[command]
     _, out, err = answer(words, paths)
     assert 'the cluster state has no list of PersistentVolumeClaims, and the Pod uses "data"' in out + err
+
+
+@pytest.mark.parametrize("command", LIMITED)
+def test_no_volume_is_missing_from_a_cluster_without_a_list_of_volumes(command: str, tmp_path: Path) -> None:
+    paths = written(tmp_path, *state(), make_claim("data", "volume-1").obj)
+    paths["pod"].write_text(json.dumps(make_pod("new").claim("data").obj))
+    _, out, err = answer(LIMITED[command], paths)
+    assert 'no list of PersistentVolumes, and the Pod uses claim "data", which is bound' in out + err
     assert "not found" not in out
     assert ("1 Pending Pod ignored: " in out) == (command == "whatif lose")
