@@ -29,6 +29,7 @@ class PriorityClass(NamedTuple):
     value: int
     global_default: Spelled[bool] = False
     preemption_policy: Spelled[str] = PREEMPT_LOWER_PRIORITY
+    description: str = ""
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> PriorityClass:
@@ -38,6 +39,7 @@ class PriorityClass(NamedTuple):
             value=int32(obj, "value") or 0,
             global_default=boolean(obj, "globalDefault"),
             preemption_policy=text(obj, "preemptionPolicy", default=PREEMPT_LOWER_PRIORITY),
+            description=text(obj, "description"),
         )
 
     def to_api(self) -> ApiObject:
@@ -49,12 +51,13 @@ class PriorityClass(NamedTuple):
             "value": self.value,
             "globalDefault": self.global_default,
             "preemptionPolicy": self.preemption_policy,
+            "description": self.description,
         }
 
 
 SYSTEM_CLASSES: Final = (
-    PriorityClass("system-cluster-critical", 2_000_000_000),
-    PriorityClass("system-node-critical", HIGHEST_SYSTEM_PRIORITY),
+    PriorityClass("system-cluster-critical", 2_000_000_000, description="for Pods that may move to another node"),
+    PriorityClass("system-node-critical", HIGHEST_SYSTEM_PRIORITY, description="for Pods that must not move"),
 )
 """The classes that every API server creates at start. Source: pkg/apis/scheduling/v1/helpers.go."""
 SYSTEM_NAMES: Final = frozenset(c.name for c in SYSTEM_CLASSES)

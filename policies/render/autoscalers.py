@@ -199,7 +199,9 @@ def arrived_table(answer: Answer) -> TitledTable | None:
     explained.update(left.workload for left in (launches.no_launch if launches else ()))
     cores = {group: f"{milli_cpu / 1000:g} cores" for group, milli_cpu in arrived.milli_cpu_by_group.items()}
     nodes = listed([f"{number} of {group} with {cores[group]}" for group, number in arrived.nodes.items()])
-    worst = f"{arrived.worst.running} Pods run at the worst moment ({duration(arrived.worst.at)})"
+    worst = (
+        f"{plural(arrived.worst.running, 'Pod runs', 'Pods run')} at the worst moment ({duration(arrived.worst.at)})"
+    )
     left = arrived.nodes_not_simulated
     omitted = f"; not simulated: {plural(left, 'more new node')}" if left else ""
     at_end = "at the end" if arrived.first_node_at is None else "with new nodes"

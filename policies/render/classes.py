@@ -252,7 +252,8 @@ def _plan_notes(plan: Plan) -> Iterator[str]:
     pods = sum(sum(kept.running.values()) for kept in plan.keep_priority)
     if pods:
         names = listed([kept.workload for kept in plan.keep_priority], _NAMED)
-        yield f"{plural(pods, 'running Pod')} of {names} keep their priority: a restart does not replace them"
+        keep = "keeps its" if pods == 1 else "keep their"
+        yield f"{plural(pods, 'running Pod')} of {names} {keep} priority: a restart does not replace them"
     if plan.pending_before:
         yield f"before the change: {plural(plan.pending_before, 'Pod')} Pending"
     if plan.preempted_before:

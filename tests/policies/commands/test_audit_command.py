@@ -556,3 +556,18 @@ def test_the_first_line_says_if_restarts_are_not_predicted(tmp_path: Path, capsy
     _, out, err = run(capsys, "--cluster", str(old))
     assert out.splitlines()[0].endswith(" checked; restarts not predicted")
     assert "1.33" in err
+
+
+def test_a_description_of_a_stored_class_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    classes = [
+        {"kind": "PriorityClass", "metadata": {"name": name}, "value": 5, **described}
+        for name, described in (("told", {"description": "for jobs"}), ("untold", {}))
+    ]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1"}}}
+    pods = {"apiVersion": "v1", "kind": "PodList", "items": []}
+    items = [node, pods, *({"apiVersion": "scheduling.k8s.io/v1", **one} for one in classes)]
+    (tmp_path / "c.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    _, out, _ = run(
+        capsys, "--cluster", str(tmp_path / "c.json"), "--select", "class-without-description", "-o", "json"
+    )
+    assert [one["object"]["name"] for one in json.loads(out)["findings"]] == ["untold"]
