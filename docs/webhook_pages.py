@@ -11,7 +11,7 @@ from forewarn.policies.findings import Action, Severity
 from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.admission.decision import Verdict
 from forewarn.webhook.admission.review import Hook, Operation
-from forewarn.webhook.metrics import AUDITS, DETAILS, Metrics, RejectionReason
+from forewarn.webhook.metrics import AUDITS, Metrics, RejectionReason
 from forewarn.webhook.workload_accuracy import RESULTS, WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ def _codes(values: Iterable[str]) -> str:
 
 LABELS: Final[Mapping[str, str]] = {
     "action": _codes(action for action in Action if action is not Action.OFF),
-    "detail": f"{_codes(DETAILS)}: numbers, ranges, or nothing because of the predictionBudget or of an affinity",
+    "detail": "`exact`: numbers; `coarse`: ranges; `budget`, `affinity`: nothing, because of `predictionBudget` or an "
+    "affinity",
     "file": "`configuration`, `certificate`, `client-ca`, `client-tokens`, `scheduler-config`",
     "kind": "kind of the object; `other`, for example a custom resource or an HTTP error; in "
-    "`forewarn_cache_objects`, `workload` means any workload",
+    "`forewarn_cache_objects`, `workload` counts all workloads",
     "kubernetes": "newest Kubernetes release with which predictions were compared",
     "mode": _codes(Disclose),
     "operation": f"{_codes(Operation)}; `other`: an HTTP error",
@@ -70,7 +71,7 @@ def metrics_page() -> str:
     lines += [
         "## Process",
         "",
-        "The standard `process_*` metrics are about the main process, without the processes for predictions.",
+        "The standard `process_*` metrics are about the main process, without its child processes, such as audits.",
         "",
         "## Labels",
         "",

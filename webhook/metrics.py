@@ -132,10 +132,10 @@ class Metrics:
         self.requests = self._make(Counter, "admission_requests", text, "phase", "operation", "kind", "verdict")
         text = "Time from the start of parsing to the response."
         self._duration = self._make(_seconds, "admission_duration_seconds", text, "phase")
-        text = "Requests without an answer yet."
+        text = "Admission requests that forewarn is processing."
         self.in_flight = self._make(Gauge, "requests_in_flight", text)
         self.findings = self._make(Counter, "findings", "Findings for admission requests.", "rule", "action")
-        text = "Requests that forewarn answered with an HTTP error."
+        text = "Requests to the HTTPS port that forewarn answered with an HTTP error."
         self._rejected = self._closed("http_requests_rejected", text, "reason", [*RejectionReason])
         text = "Requests of trusted callers, usually API servers, that forewarn answered with HTTP 4xx."
         self.rejected_api_servers = self._closed(
@@ -144,7 +144,7 @@ class Metrics:
             "reason",
             [*dict.fromkeys(_REJECTION_REASONS[status] for status in _REJECTION_REASONS if status < _SERVER_ERROR)],
         )
-        text = "Requests without a valid token for their resource."
+        text = "Requests without a valid token for their resource, answered without cluster state."
         self.unauthenticated = self._make(Counter, "unauthenticated_requests", text)
 
     def _of_predictions(self) -> None:
@@ -166,10 +166,10 @@ class Metrics:
 
     def _of_cluster_state(self) -> None:
         self._section = "Cluster state"
-        text = "Longest time since the last message from the API server about a resource."
+        text = "Longest time since the last message from the API server about a required resource."
         self.cache_age = self._make(Gauge, "cache_age_seconds", text)
         self.cache_objects = self._make(Gauge, "cache_objects", "Objects in the watch cache.", "kind")
-        text = "Objects that the watch cache skipped as unreadable."
+        text = "Times that the watch cache skipped an unreadable object."
         self.cache_skipped = self._make(Counter, "cache_objects_skipped", text, "resource")
         text = "Failed list and watch requests."
         self.watch_failures = self._make(Counter, "watch_failures", text, "resource", "reason")
@@ -191,7 +191,7 @@ class Metrics:
 
     def _of_audit(self) -> None:
         self._section = "Audit"
-        text = "Findings of the last audit. Only the leader has this metric."
+        text = "Findings of the last audit. Only the replica that audits has this metric."
         self.audit_findings = self._make(Gauge, "audit_findings", text, "rule", "severity")
         text = "Audits, by outcome."
         self.audits = self._closed("audits", text, "outcome", AUDITS)

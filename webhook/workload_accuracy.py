@@ -183,15 +183,15 @@ DIFFERING: Final = (WRONG, EXPLAINED)
 COMPARED: Final = (MATCHED, *reversed(DIFFERING))
 RESULTS: Final = {
     MATCHED: "kube-scheduler did what was predicted",
-    EXPLAINED: "kube-scheduler did something else, and the objects that the prediction had read had changed",
-    WRONG: "kube-scheduler did something else, and nothing had changed",
-    UNKNOWN: "not compared: the Pod was never created, was deleted first, or its decision was not seen",
+    EXPLAINED: "kube-scheduler did something else, and objects that affect where Pods fit changed in the meantime",
+    WRONG: "kube-scheduler did something else, and no such object changed",
+    UNKNOWN: "not compared: the Pod was never created, was deleted first, or kube-scheduler's decision was not seen",
 }
 """Of Pods, with their meanings."""
 WORKLOAD_RESULTS: Final = {
-    MATCHED: "placed, Pending, rejected and preempted Pods as predicted, up to ties",
-    EXPLAINED: "the rollout ended in another way, because of other changes, timing, ties or an assumption",
-    WRONG: "the rollout ended in another way, and nothing explains it",
+    MATCHED: "as many placed and Pending Pods as predicted, and preempted Pods of the predicted priorities",
+    EXPLAINED: "the rollout ended differently; other changes, timing, ties or an assumption can explain this",
+    WRONG: "the rollout ended differently, and nothing explains this",
     INCOMPLETE: "not compared: the prediction was incomplete",
     UNKNOWN: "not compared",
 }

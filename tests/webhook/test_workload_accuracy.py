@@ -597,18 +597,18 @@ whole changes as predicted: 0 of 1 (0%); explained: 0; wrong: 1
 Pods          as predicted: 0 of 0; explained: 0; wrong: 0
 
 Whole changes: workloads and Pods without a controller, at the end of the rollout
-matched     0  placed, Pending, rejected and preempted Pods as predicted, up to ties
-explained   0  the rollout ended in another way, because of other changes, timing, ties or an assumption
-wrong       1  the rollout ended in another way, and nothing explains it
+matched     0  as many placed and Pending Pods as predicted, and preempted Pods of the predicted priorities
+explained   0  the rollout ended differently; other changes, timing, ties or an assumption can explain this
+wrong       1  the rollout ended differently, and nothing explains this
 incomplete  0  not compared: the prediction was incomplete
 unknown     1  not compared: it was deleted (1)
 1 more has no result yet
 
 Pods: the first action of kube-scheduler
 matched    0  kube-scheduler did what was predicted
-explained  0  kube-scheduler did something else, and the objects that the prediction had read had changed
-wrong      0  kube-scheduler did something else, and nothing had changed
-unknown    0  not compared: the Pod was never created, was deleted first, or its decision was not seen
+explained  0  kube-scheduler did something else, and objects that affect where Pods fit changed in the meantime
+wrong      0  kube-scheduler did something else, and no such object changed
+unknown    0  not compared: the Pod was never created, was deleted first, or kube-scheduler's decision was not seen
 
 wrong, whole changes, the last 1:
   Deployment default/web  2030-03-17 17:46:40Z
