@@ -77,13 +77,14 @@ _RULES_INTRODUCTION = """\
 
 In the tables, the column *linter* shows the default severity in `forewarn lint` and `forewarn audit`, and *webhook* the
 default action. A rule with *off* runs only if you select or configure it. Some findings have a lower severity or a
-weaker action. For workloads and custom resources, the default `deny` becomes `warn`, because the webhook also checks
-their Pods. To deny these objects, set the action `deny`.
+weaker action. For Pod templates, custom resources and classes of PodGroups, the default `deny` becomes `warn`, because
+the webhook also checks the Pods. To deny these objects, set the action `deny`.
 
 ## Configure a rule
 
 In the [configuration](../configuration.md), you can change the linter's severity of a rule (`error`, `warning`,
-`note`), and the webhook's action (`deny`, `warn`, `audit`, `"off"`). `"off"` disables the rule in the linter, too:
+`note`), and the webhook's action (`deny`, `warn`, `audit`), unless the table shows `-`. The action `"off"` disables a
+rule of the tables, also in the linter:
 
 ```yaml
 severities: {RULE: note}

@@ -284,7 +284,7 @@ _LONGEST_VERSION: Final = 60
     objects={Target.OTHER: "PodDisruptionBudgets, HorizontalPodAutoscalers"},
 )
 def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Kubernetes has removed the `apiVersion` of an object.
+    """Kubernetes has removed the `apiVersion` of a PriorityClass, workload or related object.
 
     Why: kubectl and kube-apiserver reject the object. For example, Kubernetes 1.22 removed v1beta1 of PriorityClasses.
 
@@ -331,7 +331,7 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
     Why: kube-apiserver rejects the update, for example in `helm upgrade`.
 
     Details: the linter compares a class with the class in the cluster, at the commit of `--base`, or in an earlier
-    object of the same directory.
+    object of the same directory or group. If another directory has another value, the finding is a note.
 
     Cluster:
 

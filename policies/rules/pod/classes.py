@@ -54,7 +54,7 @@ _REJECTED: Final = {registry.POD: "the Pod", registry.POD_GROUP: "the PodGroup",
     *POD_SPECS, Target.UNRENDERED, severity=Severity.ERROR, action=Action.DENY, depends_on=("classes",), objects=NAMING
 )
 def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A Pod or a template names a PriorityClass that does not exist.
+    """A Pod, PodGroup or template names a PriorityClass that does not exist.
 
     Why: kube-apiserver rejects such a Pod. It accepts a workload whose template names a missing class, but rejects its
     Pods. For a Deployment, the reason is in Events of the ReplicaSet.
@@ -151,7 +151,7 @@ Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controll
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.ERROR)
 def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A workload names a WorkloadPriorityClass of Kueue that does not exist.
+    """A workload names a WorkloadPriorityClass of Kueue that the input does not define.
 
     Why: Kueue creates no Workload for such an object, so a Job stays suspended.
 
@@ -216,7 +216,7 @@ class _Use(NamedTuple):
     objects=NAMING,
 )
 def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A Pod, a Pod template or the default of a Namespace uses a class that `allowedClasses` does not permit.
+    """`allowedClasses` does not permit the class of a Pod, PodGroup or template, or the default class of a Namespace.
 
     Why: RBAC has no permission for the use of a class. By default, users who may create Pods can use any class.
 
