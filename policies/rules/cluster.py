@@ -61,8 +61,8 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
 def pods_older_than_default(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of Pods without a class differs from the value of the global default.
 
-    Why: new Pods without a class get the value of the global default. If it is higher, they can usually preempt these
-    old Pods.
+    Why: new Pods without a class get the value of the global default. If it is higher, the new Pods can usually preempt
+    the old Pods.
 
     Example:
 
@@ -219,7 +219,7 @@ def _pods_of(names: set[str], context: Context) -> Mapping[str, list[Pod]]:
 
 @rule(Target.CLUSTER, severity=Severity.WARNING, depends_on=ALL_SCHEDULED)
 def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """If a workload restarted now, its new Pods would preempt Pods of other workloads.
+    """If a workload restarted now, its new Pods would preempt Pods outside the workload.
 
     Why: the next rollout, for example of a new image, can then preempt these Pods.
 
@@ -314,7 +314,7 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
     Why: for example, nodes are cordoned or full, or a ResourceQuota would reject new Pods.
 
     Details: restart-preempts describes the simulation. If autoscalers would add nodes for all Pending Pods, the finding
-    is a note.
+    is a note. The rule ignores Pending Pods of Deployments whose `maxUnavailable` lets old Pods terminate first.
 
     Cluster:
 
@@ -350,8 +350,8 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
                   image: db
                   resources: {requests: {cpu: 500m}}
 
-    Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. For a Deployment, you can
-    also set `maxUnavailable: 1`.
+    Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. If nodes are full, you can
+    also set `maxUnavailable: 1` in a Deployment.
     """
     restarts = restarts_of(context)
     for restart in restarts.found:

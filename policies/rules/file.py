@@ -32,7 +32,7 @@ def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Probl
     """kubectl reads a value differently from some other YAML parsers.
 
     Why: kubectl reads an unquoted yes, no, on or off as a boolean, 0777 as an octal number, and 1:30 as a string.
-    Parsers for other YAML versions can read other values.
+    Other parsers can read other values.
 
     Bad:
 
@@ -109,7 +109,7 @@ def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Probl
 
         Pod prod-web
 
-    Fix: lint the rendered manifests: `helm template CHART | forewarn lint -`, or `forewarn lint --render`.
+    Fix: lint the rendered manifests, for Helm with `helm template CHART | forewarn lint -` or `forewarn lint --render`.
     """
     yield from diagnostics("template-braces", context)
 
@@ -187,7 +187,7 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     Why: forewarn cannot check what it cannot read. In most cases, kubectl also rejects it.
 
     Details: the rule also reports many values that kube-apiserver cannot decode, such as the quantity `128mi`. With
-    `--render`, it also reports charts and kustomizations that cannot be rendered.
+    `--render`, charts and kustomizations that cannot be rendered are warnings or notes.
 
     Bad:
 
@@ -348,11 +348,11 @@ _FEW: Final = 2
 def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """An object has a field that Kubernetes does not define at this place.
 
-    Why: by default, kubectl rejects the object. Without field validation, kube-apiserver can drop the field silently.
-    If you misspell `priorityClassName`, Pods then get the default class, or priority 0.
+    Why: by default, kubectl rejects built-in objects with such a field. Without field validation, kube-apiserver can
+    drop the field silently. If you misspell `priorityClassName`, Pods then get the default class, or priority 0.
 
-    Details: unless the release is known, for example from `--kubernetes-version` or a cluster, the rule accepts the
-    fields of all supported releases.
+    Details: if the release is known, for example from `--kubernetes-version` or a cluster, the rule also reports fields
+    and versions of other supported releases.
 
     Example:
 
@@ -524,7 +524,7 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
     Why: without preemption, even critical Pods stay Pending if all nodes are full. kube-scheduler does not start with a
     removed version or an unknown field.
 
-    Details: `forewarn info scheduler FILE` checks all fields.
+    Details: `forewarn info scheduler FILE` checks more fields.
 
     Bad:
 

@@ -236,7 +236,7 @@ _EMPTY_PART: Final = later(r"[-.]\.|\.-")
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY, reads_parts=True)
 def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The name of a PriorityClass begins with "system-".
+    """The name of a user-defined PriorityClass begins with "system-".
 
     Why: kube-apiserver creates system-cluster-critical and system-node-critical itself, and rejects other classes with
     this prefix.
@@ -304,7 +304,7 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
         PriorityClass batch
         value: 10
 
-    Fix: write the version that the finding names. Workloads of `apps/v1` also need `spec.selector`.
+    Fix: write the version that the finding names. `apps/v1` also requires `spec.selector`.
     """
     version = subject.object.get("apiVersion")
     if not subject.object:
@@ -688,8 +688,8 @@ def class_without_description(subject: ReviewedObject, context: Context) -> Iter
 def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Two PriorityClasses have the same value.
 
-    Why: Pods of both classes have equal priority, so neither preempts the other. One class is often superfluous, or its
-    value a mistake.
+    Why: Pods of both classes have equal priority, so neither preempts the other. Often, one class is superfluous, or
+    its value is a mistake.
 
     Details: the rule is off unless you select (`--select`) or configure it. It ignores classes with different
     preemption policies.

@@ -127,8 +127,9 @@ _LONGEST_IN_SCOPE: Final = 50
 def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A ResourceQuota, or a part of it, matches no Pod.
 
-    Why: a ResourceQuota limits nothing if it selects only classes that do not exist, or if its scopes exclude each
-    other. A ResourceQuota with the scope PriorityClass counts only Pods, not, for example, count/deployments.apps.
+    Why: a ResourceQuota limits nothing if it selects only classes that do not exist, or if its PriorityClass scopes
+    exclude each other. A ResourceQuota with the scope PriorityClass counts only Pods and what they use, not, for
+    example, count/deployments.apps.
 
     Cluster:
 
@@ -253,11 +254,11 @@ _ANY_OTHER: Final = "any-class.that-nobody-names"
 
 @rule(Target.RESOURCE_QUOTA, severity=Severity.WARNING, action=Action.WARN)
 def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A ResourceQuota permits a class of `limitedResources` that it does not name, or does not fully limit.
+    """A ResourceQuota permits a class of `limitedResources` with `NotIn`, or does not fully limit the class.
 
-    Why: `limitedResources` requires only that the scope of a ResourceQuota matches. The scope `PriorityClass NotIn
-    [batch]` matches every other class. With a second scope, or without limits on pods, cpu or memory, a ResourceQuota
-    may not limit all Pods of a class.
+    Why: `matchScopes` requires only that a scope of a ResourceQuota matches. The scope `PriorityClass NotIn [batch]`
+    matches every other class. With a second scope, or without limits on pods, cpu or memory, a ResourceQuota may not
+    limit all Pods of a class.
 
     Options:
 
@@ -510,8 +511,8 @@ def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
 def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
 
-    Why: if a ResourceQuota limits requests or limits of cpu or memory, kube-apiserver rejects Pods with a container
-    that does not set them. They can also come from a LimitRange, or the Pod can set `spec.resources`.
+    Why: if a ResourceQuota for these Pods limits requests or limits of cpu or memory, kube-apiserver rejects Pods with
+    a container that does not set them. A LimitRange, or `spec.resources` of the Pod, can also set them.
 
     Cluster:
 
@@ -579,10 +580,11 @@ def _left(use: Use, quota_name: str, resource: str) -> str:
 
 @rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.DENY, depends_on=("quotas", "classes"))
 def limited_class_without_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """No ResourceQuota of the namespace covers a PriorityClass that `limitedResources` limits.
+    """No ResourceQuota of the namespace covers a PriorityClass, or a resource, that `limitedResources` limits.
 
-    Why: with `limitedResources`, kube-apiserver allows a class only in namespaces with a ResourceQuota for this class.
-    If you cannot set `limitedResources` in kube-apiserver, you can set it in forewarn's configuration.
+    Why: kube-apiserver rejects Pods of a class that `limitedResources` limits, unless a ResourceQuota of the namespace
+    covers the class. If you cannot set `limitedResources` in kube-apiserver, you can set it in forewarn's
+    configuration.
 
     Details: forewarn reads `limitedResources` from its configuration, and from kube-apiserver's file if you pass it
     (`--admission-config`). Without a cluster and without a ResourceQuota in the input, the rule reports nothing.

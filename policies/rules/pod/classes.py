@@ -153,7 +153,7 @@ Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controll
 def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A workload names a WorkloadPriorityClass of Kueue that the input does not define.
 
-    Why: Kueue creates no Workload for such an object, so a Job stays suspended.
+    Why: Kueue creates no Workload for such an object, so a Job that Kueue manages stays suspended.
 
     Details: the rule checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass.
 
@@ -218,7 +218,7 @@ class _Use(NamedTuple):
 def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """`allowedClasses` does not permit the class of a Pod, PodGroup or template, or the default class of a Namespace.
 
-    Why: RBAC has no permission for the use of a class. By default, users who may create Pods can use any class.
+    Why: RBAC has no permission for the use of a class. Users who may create Pods can usually use any class.
 
     Details: if `allowedClasses` has entries for a class, at least one entry must permit the use. Other classes are
     allowed. When a built-in controller creates Pods, the rule checks only the namespace, not the user. To enforce
@@ -292,8 +292,8 @@ def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> boo
 def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod uses a PriorityClass that forewarn installs for its own Pods.
 
-    Why: the class forewarn has the highest value that a user can define. If you uninstall forewarn, its classes are
-    deleted, and kube-apiserver rejects new Pods that name them.
+    Why: the class forewarn has the highest value that a user can define. If you uninstall forewarn, this class is
+    deleted, and kube-apiserver rejects new Pods that name it.
 
     Cluster:
 
@@ -330,7 +330,7 @@ _NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 @rule(*POD_SPECS, severity=Severity.NOTE, action=Action.WARN, reads_parts=True, objects=NAMING)
 def system_class_outside_kube_system(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A Pod outside kube-system uses a system class.
+    """A Pod, PodGroup or template outside kube-system names a system class.
 
     Why: Pods with the class system-cluster-critical or system-node-critical can preempt Pods without such a class. By
     default, kube-apiserver allows these classes in every namespace.
@@ -394,8 +394,9 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     Why: Pods of a higher priority can preempt the Pods of the DaemonSet, which can then stay Pending on a full node.
     The node then has, for example, no log collector or CNI plugin.
 
-    Details: the rule compares the DaemonSet with the classes of other workloads, except system classes and classes that
-    never preempt. A default class of the Namespace, or a global default above 0, counts as a class.
+    Details: the rule compares the DaemonSet with the classes that other kinds of workloads in the input, or Pods in the
+    cluster, name. It ignores system classes and classes that never preempt. A default class of the Namespace, or a
+    global default above 0, counts as the class of the DaemonSet.
 
     Example:
 
@@ -528,7 +529,8 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Why: Pods without a class get the global default or priority 0, and Pods of a higher priority can preempt them.
 
     Details: an entry can select namespaces and kinds, and list permitted classes. The default class of a Namespace
-    counts, but the global default does not. The rule ignores objects with a controller, and patches.
+    counts. The global default counts only for stored Pods, which name it. The rule ignores objects with a controller,
+    and patches.
 
     Options:
 
@@ -635,10 +637,10 @@ _LONGEST_POLICY: Final = 40
 
 @rule(*POD_SPECS, severity=Severity.ERROR, action=Action.DENY, depends_on=("classes",), reads_parts=True)
 def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """`spec.preemptionPolicy` differs from the policy of the Pod's class.
+    """`spec.preemptionPolicy` is invalid, or differs from the policy of the Pod's class.
 
     Why: kube-apiserver reads the policy from the class, or from the global default, and rejects a Pod that sets another
-    policy.
+    policy. Without both, the policy is `PreemptLowerPriority`.
 
     Cluster:
 
@@ -687,8 +689,8 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
     Why: kube-apiserver rejects Pods whose `spec.priority` differs from the value of their class. The class can have
     another value in another cluster, or after you recreate it.
 
-    Details: the rule accepts system classes with their values. If the default class is known, priority-mismatch checks
-    Pods without a class.
+    Details: the rule accepts system classes with their values, and Pods with priority 0. If you pass a cluster or
+    PriorityClasses, priority-mismatch checks Pods without a class.
 
     Cluster:
 
@@ -782,7 +784,7 @@ def _is_default(stored_class: Any, subject: ReviewedObject, context: Context) ->
 
 @rule(Target.POD, action=Action.DENY, depends_on=("classes",))
 def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Mutating webhooks give a new Pod a priority that differs from the value of its class.
+    """Mutating webhooks give a new Pod a priority that differs from the value of its class, or from the default.
 
     Why: if kube-apiserver calls a mutating webhook again (`reinvocationPolicy: IfNeeded`), it does not check afterwards
     whether the Pod's priority matches its class. kube-scheduler uses the priority of the Pod.
@@ -800,7 +802,8 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
         +   priority: 1000
         +   preemptionPolicy: PreemptLowerPriority
 
-    Fix: change the mutating webhook: if it sets `priorityClassName`, it must remove `priority` and `preemptionPolicy`.
+    Fix: change the mutating webhook: in its first call, it must set `priorityClassName`, and remove `priority` and
+    `preemptionPolicy`. In a second call, it must not change these fields.
     """
     template = context.template(subject)
     if context.phase is not Phase.VALIDATE or template is None:
@@ -824,8 +827,8 @@ def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Ite
 
     Why: the class may exist in the cluster, which the linter does not know.
 
-    Details: the rule applies if you pass no cluster, and no PriorityClass of the input applies to the directory of the
-    object. `--closed` and `knownClasses` disable it.
+    Details: the rule applies if you pass no cluster, and the directory of the object uses no PriorityClass of the
+    input. `--closed` and `knownClasses` disable it.
 
     Bad:
 

@@ -28,8 +28,8 @@ def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Proble
     """A label selector of a PodDisruptionBudget or a topology spread constraint is empty or absent.
 
     Why: an absent selector selects no Pod. For evictions, the selector `{}` selects all Pods of the namespace.
-    kube-scheduler up to 1.37 usually ignores `{}`: the topology spread constraint has no effect, and preemption does
-    not consider the PodDisruptionBudget.
+    kube-scheduler up to 1.37 usually ignores `{}`: the topology spread constraint does not spread the Pods, and
+    preemption does not consider the PodDisruptionBudget.
 
     Example:
 
@@ -160,8 +160,9 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Why: the Eviction API rejects evictions of Ready Pods. By default, `kubectl drain` then retries without end.
     kube-scheduler can still preempt these Pods.
 
-    Details: the rule compares `minAvailable` with the `replicas` of the selected Deployments and StatefulSets. For
-    `maxUnavailable: 0` and `minAvailable: 100%`, which are often intended, the finding is a note.
+    Details: the rule compares an integer `minAvailable` with the `replicas` of the selected built-in workloads, if all
+    are Deployments or StatefulSets that set `replicas`. For `maxUnavailable: 0` and `minAvailable: 100%`, which are
+    often intended, the finding is a note.
 
     Example:
 
@@ -277,7 +278,8 @@ def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Why: kube-apiserver rejects the update, except for some fields of suspended Jobs.
 
-    Details: the linter needs `--cluster`. The rule ignores Jobs that Helm, Argo CD or Flux can recreate, such as hooks.
+    Details: the linter needs `--cluster`. The rule ignores Jobs with an annotation that lets Helm, Argo CD or Flux
+    recreate them, such as hooks.
 
     Cluster:
 
@@ -350,9 +352,10 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
 def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The selector of a PodDisruptionBudget matches no Pod of the workloads in the input.
 
-    Why: then, for example, `kubectl drain` can evict all Pods of a workload at once.
+    Why: then, for example, `kubectl drain` can evict all Pods of a workload on a node at once.
 
-    Details: unless a label is probably misspelled, the finding is a note, because a controller may create the Pods.
+    Details: unless the value of a label is probably misspelled, the finding is a note, because a controller may create
+    the Pods.
 
     Example:
 

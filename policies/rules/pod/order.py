@@ -25,7 +25,8 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
     Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm hooks, sync waves of Argo CD and Flux
     Kustomizations can wait for these Pods, so that the step with the class never starts.
 
-    Details: the order in a file matters only for Pods without a controller, because controllers try again.
+    Details: the order in a file or directory matters only for Pods without a controller, because controllers try
+    again.
 
     Bad:
 

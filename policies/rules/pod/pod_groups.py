@@ -199,7 +199,8 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
         spec:
           schedulingPolicy: {gang: {minCount: 4}}
 
-    Fix: correct the field. To change an immutable field, delete the object and create it again.
+    Fix: correct the field. To change an immutable field, delete the object and create it again. A PodGroup stays until
+    its Pods have finished or are deleted.
     """
     template = context.template(subject)
     faults = _faults(subject, context) if template is None else _of_template(template)
@@ -276,8 +277,8 @@ def _semantics(context: Context) -> Semantics:
 def pod_group_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod or a template names a PodGroup that does not exist.
 
-    Why: kube-apiserver accepts the Pod. kube-scheduler does not schedule the Pod before the PodGroup exists, and
-    reports no condition or Event.
+    Why: kube-apiserver accepts the Pod. With the feature gate GenericWorkload, kube-scheduler does not schedule the Pod
+    before the PodGroup exists, and reports no condition or Event.
 
     Details: the linter needs `--cluster` or `--closed`.
 
@@ -319,11 +320,11 @@ _MIN_COUNT: Final = ("spec", "schedulingPolicy", "gang", "minCount")
 def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodGroup has fewer Pods than its `minCount`.
 
-    Why: kube-scheduler does not schedule the Pods of a gang before `minCount` Pods exist. Until then, they stay
-    Pending, without a condition or Event.
+    Why: with the feature gate GenericWorkload, kube-scheduler does not schedule the Pods of a gang before `minCount`
+    Pods exist. Until then, they stay Pending, without a condition or Event.
 
-    Details: the rule counts Pods and replicas in the input, and stored Pods of the cluster. It ignores groups whose
-    number of Pods is unknown.
+    Details: the rule counts Pods and replicas in the input, and stored Pods of the cluster. It ignores groups that have
+    no Pods in the input, or an unknown number.
 
     Example:
 
@@ -366,7 +367,8 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
 def pod_group_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The priority of a Pod differs from the priority of its PodGroup.
 
-    Why: kube-apiserver accepts the Pod, but kube-scheduler 1.37 schedules no Pod of the group.
+    Why: kube-apiserver accepts the Pod. With the feature gate GenericWorkload, kube-scheduler 1.37 schedules no Pod of
+    the group.
 
     Example:
 

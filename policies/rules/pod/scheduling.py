@@ -152,7 +152,7 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
         +     resources: {requests: {cpu: 400m}}
 
     Fix: lower the requests, use a lower class, or use a class with `preemptionPolicy: Never`. `forewarn predict` shows
-    the victims and other candidate nodes.
+    the victims and the number of other candidate nodes.
     """
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
@@ -270,8 +270,8 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
 
     Details: the linter needs `--cluster`. Unlike `forewarn test`, the rule ignores Pods that replacement Pods preempt.
     It does not check new Pods of PodGroups. With `actions: {violates-expectation: deny}`, the webhook denies
-    violations, and objects that are too large for a prediction. It does not deny updates that only remove replicas, or
-    violations that an incomplete prediction does not show.
+    violations, and objects that are too large for a prediction. It does not deny updates that only remove replicas,
+    violations that an incomplete prediction does not show, or anything while its cluster state is stale.
 
     Options:
 
@@ -400,8 +400,8 @@ def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Ite
     Why: to find victims, kube-scheduler evaluates a node without its Pods of lower priority. If only these Pods satisfy
     the affinity, preemption does not help on this node, and the new Pod can stay Pending.
 
-    Details: the rule reports a required affinity term if all workloads in the input that satisfy it have a known, lower
-    priority. It ignores terms with `namespaceSelector`.
+    Details: the rule reports a required affinity term if all Pods and built-in workloads in the input that satisfy it
+    have a known, lower priority. It ignores terms with `namespaceSelector`, and Pods that never preempt.
 
     Bad:
 
