@@ -18,8 +18,9 @@ def page() -> str:
     lines = [
         "# Command line",
         "",
-        "`forewarn --help` lists the commands, and `forewarn COMMAND --help` lists the options of a command.",
-        "`kubectl forewarn COMMAND` takes the same arguments, and by default uses kubectl's cluster and namespace.",
+        "`forewarn --help` lists the commands, and `forewarn COMMAND --help` shows the help of a command.",
+        "`kubectl forewarn COMMAND` takes the same arguments. By default, it uses kubectl's cluster,",
+        "and kubectl's namespace for objects without one.",
         "See also [Exit statuses](exit-statuses.md).",
         "",
     ]

@@ -179,8 +179,8 @@ def _admitted_again(pod: dict[str, Any], cluster: ClusterSnapshot | None) -> dic
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn webhook review",
-        description="Show the webhook's response to an AdmissionReview. -o json prints the response and the findings "
-        "of each phase.",
+        description="Show the webhook's response to an AdmissionReview, with all names; users usually see fewer. "
+        "-o json prints the response and the findings of each phase.",
         epilog="Exit status: 0: allowed. 1: denied. 2: wrong usage or configuration. 3: the command failed.",
         examples=(
             "webhook review -f review.json",
