@@ -152,7 +152,7 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
         +     resources: {requests: {cpu: 400m}}
 
     Fix: lower the requests, use a lower class, or use a class with `preemptionPolicy: Never`. `forewarn predict` shows
-    the victims and the number of other candidate nodes.
+    the victims and how many other candidate nodes exist.
     """
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
