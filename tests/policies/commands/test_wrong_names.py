@@ -75,7 +75,7 @@ def test_a_wrong_name_is_wrong_usage(command: str, said: str, capsys: pytest.Cap
         *((f"whatif resize {name} --requests cpu=1", "Pod shop/web-3 ") for name in ("shop/deploy/web",)),
         *((f"whatif restart {name}", "Deployment shop/web r") for name in ("shop/web", "shop/deploy/web")),
         ("whatif scale shop/web 4", "Deployment shop/web scaled"),
-        ("whatif class batch --workloads shop/web", "PriorityClass batch"),
+        ("whatif class batch --workloads shop/web", "new Pods of shop/web"),
     ],
 )
 def test_objects_are_named_by_namespace_or_by_kind(command: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
