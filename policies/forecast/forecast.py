@@ -444,6 +444,7 @@ class Forecast:
             rest="later" if missing and not rehearsal.rejected else "",
             by_waiting=rehearsal.by_waiting,
             let_in=rehearsal.let_in,
+            is_simulated=True,
             aftermath=rehearsal.aftermath if wanted else None,
         )
 

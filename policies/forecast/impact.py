@@ -130,7 +130,7 @@ class Impact(NamedTuple):
     - `let_in`: identities of Pending Pods that use the capacity of old Pods before the new Pods do; preempting these
       affects no running Pod. `by_waiting`: predictions of other Pending Pods that preempt with that capacity.
     - `excess`: the exceeded limit; None if time was used up. `first_only`: the rollout is too large for a simulation,
-      so only its first Pods are predicted.
+      so only its first Pods are predicted. `is_simulated`: the predictions are those at the end of a simulation.
     - `group`: the forecast for the PodGroup of the new Pods; `rest` is then "group" unless all of them fit.
     """
 
@@ -150,6 +150,7 @@ class Impact(NamedTuple):
     by_waiting: tuple[Prediction, ...] = ()
     excess: Excess | None = None
     first_only: bool = False
+    is_simulated: bool = False
     why_not: str = ""
     group: GroupForecast | None = None
     assumes: tuple[str, ...] = ()

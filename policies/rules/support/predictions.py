@@ -236,8 +236,9 @@ class Restart(NamedTuple):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a new Pod without a node blocks the rollout: no old Pods terminate first and free capacity."""
-        return bool(self.impact.pending) and not (self.impact.keeps_old and self.impact.deleted_first)
+        """Whether new Pods without a node block the rollout; unless simulated, old Pods may first free capacity."""
+        may_free = self.impact.keeps_old and self.impact.deleted_first and not self.impact.is_simulated
+        return bool(self.impact.pending and not may_free)
 
 
 class Simulations(NamedTuple):

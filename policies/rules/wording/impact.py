@@ -239,7 +239,8 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
     impact, stuck, gaps = details.impact, details.stuck, capitalized(forecasts.unfinished(details.impact, audience))
     if details.is_restart:
         which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact, audience).rstrip()
-        after = ("The old Pods stay, and the rollout is blocked",) if impact.keeps_old else ()
+        stay = "The rollout is blocked" if impact.deleted_first else "The old Pods stay, and the rollout is blocked"
+        after = (*_terminated(impact, audience), stay) if impact.keeps_old else ()
         problem = f"a restart now would leave {which} Pending: {nodes_that_fit(details.reasons, audience)}"
         problem += _on_new_nodes(details.new_nodes)
         return Text(problem, _fix_of_restart(details), (*after, *gaps), caveats=gaps)

@@ -329,6 +329,24 @@ def test_a_restart_that_a_quota_blocks_is_found(
     assert bool(out) is rejected
 
 
+@pytest.mark.parametrize("is_cordoned", [False, True])
+def test_old_pods_that_terminate_first_do_not_help_if_the_new_pods_do_not_fit_in_their_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], is_cordoned: bool
+) -> None:
+    cluster = full_of(("a",), 0, "batch")
+    cluster[0]["spec"] = {"unschedulable": is_cordoned}
+    cluster[1]["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    path = tmp_path / "cluster.json"
+    path.write_text(cluster_text(cluster))
+    _, out, _ = run(capsys, "--cluster", str(path), "-v", "-q", "--select", "restart-stays-pending")
+    message = (
+        "Deployment team/a: a restart now would leave it Pending: 0/1 nodes fit (cordoned). "
+        "Its rollout terminates 1 old Pod before that. The rollout is blocked "
+    )
+    assert (message in out) is is_cordoned
+    assert bool(out) is is_cordoned
+
+
 def contended(tmp_path: Path) -> Path:
     """A cluster file: four Deployments of different priorities on a full node, and Pods that wait for the node."""
     objects = full_of(("a", "b", "c", "d"), -10, "batch")
