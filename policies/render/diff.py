@@ -434,6 +434,7 @@ class _Explanation:
     def effects(self) -> Iterator[_Told | str]:
         cluster, answer = self.cluster, self.answer
         yield from self._autoscaled()
+        yield from self._scaled_down("Without spec.replicas, an apply scales down ", is_drift=False)
         phrases = [*map(capital, whatif.on_new_pods(answer.new_pods))]
         yield from phrases[:-1]
         yield f"{phrases[-1]}{_passed(cluster)}" if phrases else ""
@@ -511,17 +512,17 @@ class _Explanation:
 
     def of_drift(self) -> Iterator[_Told]:
         """Effects of an apply because the cluster is not as in the first version."""
-        for text, is_unset in (
-            ("Without spec.replicas, an apply scales down ", True),
-            ("Scaled down, because the cluster has more replicas than the manifests: ", False),
-        ):
-            of = [item for item in self.cluster.lasting if (item.base == item.before) is is_unset]
-            items = [f"{item.workload} from {item.before} to {item.after}" for item in of]
-            yield from _told(text, items, "workload", _FIX_OF_REPLICAS)
+        text = "Scaled down, because the cluster has more replicas than the manifests: "
+        yield from self._scaled_down(text, is_drift=True)
         pdbs = [f"{name} ({_health(self.answer, name)})" for name in self.cluster.drifted_pdbs]
         yield from _told("PDBs of these workloads: ", pdbs, "PDB")
         also = [f"{name} ({', '.join(map(str, fields))})" for name, fields in self.drift.items()]
         yield from _told("The apply also resets: ", also, "workload")
+
+    def _scaled_down(self, text: str, *, is_drift: bool) -> Iterator[_Told]:
+        of = [item for item in self.cluster.lasting if (item.base != item.before) is is_drift]
+        items = [f"{item.workload} from {item.before} to {item.after}" for item in of]
+        yield from _told(text, items, "workload", _FIX_OF_REPLICAS)
 
     def _running(self) -> str:
         """The sentence how many changed workloads get all their Pods; "" for none."""

@@ -868,6 +868,18 @@ def test_replicas_that_something_else_has_added_are_scaled_down(
     assert f"\n    {down}" in done.stdout
 
 
+def test_replicas_that_the_change_removes_are_its_own_effect(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    before, after = deployment("web", 4), deployment("web", 4)
+    snapshot(tmp_path / "c.yaml", 8)
+    write(tmp_path / "c.yaml", *yaml.safe_load_all((tmp_path / "c.yaml").read_text()), before)
+    del after["spec"]["replicas"]
+    done = forewarn("diff", *versions({"web.yaml": [before]}, {"web.yaml": [after]}), "--cluster", tmp_path / "c.yaml")
+    assert "\n  Without spec.replicas, an apply scales down shop/web from 4 to 1. Fix: " in done.stdout
+    assert "rift" not in done.stdout
+
+
 @pytest.mark.parametrize("spec", [{"minAvailable": "100%"}, {"maxUnavailable": 0}])
 def test_a_pdb_that_blocks_every_drain_is_in_the_first_line(
     spec: dict[str, Any], versions: Callable[..., tuple[Path, Path]]
