@@ -319,7 +319,7 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
     if text_at(template.object, "metadata", "labels", "app.kubernetes.io/part-of") == "forewarn":
         return
     yield Problem(
-        f"class {quote(name)} is for forewarn's own Pods and is deleted when forewarn is uninstalled",
+        f"class {quote(name)} is for forewarn's own Pods and is deleted with them",
         template.at("priorityClassName"),
         "use a class of your own",
     )
@@ -816,7 +816,7 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
         yield Problem(
             f"a mutating webhook left {left}; {right}",
             ("spec", "priority"),
-            "clear priority and preemptionPolicy when setting priorityClassName",
+            "clear priority and preemptionPolicy only in the first call, when setting priorityClassName",
             detail={"given": given, "computed": computed.priority},
         )
 

@@ -107,13 +107,11 @@ def _selects_too(other: ReviewedObject, subject: ReviewedObject) -> bool:
 def _fault_of_constraint(constraint: ApiObject, context: Context) -> str:
     """The problem of a topology spread constraint; "" if there is none."""
     if constraint.get("labelSelector") is None:
-        return "topology spread constraint without labelSelector counts no Pod: it has no effect"
+        return "topology spread constraint without labelSelector counts no Pod, and spreads none"
     if not _is_empty(constraint["labelSelector"]) or constraint.get("matchLabelKeys"):
         return ""
     if release := _ignoring(context):
-        return (
-            f"labelSelector {{}} counts no Pod up to Kubernetes {release}: the topology spread constraint has no effect"
-        )
+        return f"labelSelector {{}} counts no Pod up to Kubernetes {release}: the constraint spreads no Pods"
     return "labelSelector {} counts all Pods of the namespace, not only those of the workload"
 
 
