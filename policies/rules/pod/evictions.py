@@ -389,7 +389,7 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     if not isinstance(labels, dict) or not labels or selected(selector, [namespace], context):
         return
     workloads = list(workloads_in([namespace], context))
-    if not workloads or _is_used(selector, namespace, context):
+    if not any(context.template(each.subject) for each in workloads) or _is_used(selector, namespace, context):
         return
     message = "selects no Pod of the workloads in this input"
     for key, value in labels.items():

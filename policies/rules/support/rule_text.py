@@ -14,7 +14,7 @@ from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, class
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import INT32, ApiObject, InvalidObject, mapping, text_at
 from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.policies.objects.workload import PodTemplate, Workload, pod_template_of
+from forewarn.policies.objects.workload import PodTemplate, Workload, parts_of, pod_template_of
 from forewarn.policies.rules.support.context import Context, Phase, Target
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
@@ -205,7 +205,7 @@ MAX_WORKLOADS: Final = 1_000
 
 
 class Labelled(NamedTuple):
-    """A workload or Pod, and the labels of its Pods."""
+    """A workload, custom resource or Pod, and the labels of its Pods."""
 
     subject: ReviewedObject
     template: PodTemplate
@@ -213,14 +213,16 @@ class Labelled(NamedTuple):
 
 
 def _by_namespace(context: Context) -> Mapping[str, Sequence[Labelled]]:
-    """The workloads and Pods of a change set, by namespace."""
+    """The workloads, Pods and custom resources with Pod templates of a change set, by namespace."""
     labelled = defaultdict[str, list[Labelled]](list)
     for subject in context.change_set.subjects:
         with suppress(InvalidObject):
-            template = None if subject.part else context.template(subject)
-            if template:
+            whole = None if subject.part else context.template(subject)
+            parts = () if whole else parts_of(subject.object, context.options.class_paths)
+            for template in [whole] if whole else parts:
                 labels = mapping(template.object, "metadata", "labels") or {}
-                labelled[subject.effective_namespace].append(Labelled(subject, template, labels))
+                if whole or labels:
+                    labelled[subject.effective_namespace].append(Labelled(subject, template, labels))
     return labelled
 
 
