@@ -59,19 +59,20 @@ def _of_clusters(values: Sequence[tuple[str, Any]], output: Output) -> int:
     """Combine reports on different clusters, the worst cluster first; returns the highest exit status of a cluster."""
     from forewarn.policies.render.clusters import from_dict, worst_first
 
+    first = next(file for file, value in values if _is_of_clusters(value))
     if output.form not in TABLES:
-        raise SourceError(values[0][0], f"a report on several clusters, written as {', '.join(TABLES)}")
+        raise SourceError(first, f"a report on several clusters, written as {', '.join(TABLES)}")
     named: list[tuple[str, Outcome]] = []
     command, heads = "", list[str]()
     for file, value in values:
         if not _is_of_clusters(value):
-            raise SourceError(file, f"not a report on several clusters, unlike {values[0][0]}")
+            raise SourceError(file, f"not a report on several clusters, unlike {first}")
         try:
             own, columns, outcomes = from_dict(value)
         except ValueError as fault:
             raise SourceError(file, str(fault)) from None
         if own != (command := command or own) or (columns and columns != (heads := heads or columns)):
-            raise SourceError(file, f"a report of forewarn {cut(one_line(own), 40)}, unlike {values[0][0]}")
+            raise SourceError(file, f"a report of forewarn {cut(one_line(own), 40)}, unlike {first}")
         named += ((file, outcome) for outcome in outcomes)
     every = worst_first(_named(named))
     print_outcomes(command, heads or ["RESULT"], every, output, in_full=False)

@@ -470,6 +470,17 @@ def test_reports_that_do_not_belong_together_are_not_merged(
     assert (out, reason in err) == ("", True), err
 
 
+def test_a_report_of_another_kind_is_compared_with_one_on_several_clusters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "b.json"
+    other.write_text('{"rows": []}')
+    first = reported(tmp_path, "a", *EUROPE)
+    capsys.readouterr()
+    assert main(["whatif", "merge", str(other), first]) == 3
+    assert capsys.readouterr().err.endswith(f"{other}: not a report on several clusters, unlike {first}\n")
+
+
 def test_a_rejection_in_all_clusters_is_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in "ab":
         (tmp_path / f"{name}.yaml").write_text(Path("webhook/sample/cluster.yaml").read_text())
