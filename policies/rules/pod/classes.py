@@ -473,8 +473,9 @@ class _Highest:
         for subject in context.change_set.subjects:
             with suppress(InvalidObject):
                 template = context.template(subject) if group_kind(subject.object) != registry.DAEMON_SET else None
-                if template and class_name(template) in context.classes:
-                    own = context.classes[class_name(template)]
+                name = class_or_default(template, subject.effective_namespace, context) if template else ""
+                if name in context.classes:
+                    own = context.classes[name]
                     workloads.append(_Workload(own.name, own.value, subject.ref))
         classes = context.classes
         preempting = [
