@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, Final, Never, Protocol
@@ -236,9 +236,22 @@ class Restart(NamedTuple):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether new Pods without a node block the rollout; unless simulated, old Pods may first free capacity."""
-        may_free = self.impact.keeps_old and self.impact.deleted_first and not self.impact.is_simulated
-        return bool(self.impact.pending and not may_free)
+        """Whether new Pods without a node block the rollout.
+
+        If old Pods terminate first, and the rollout is too large for a simulation: only if all old Pods do not help.
+        """
+        impact = self.impact
+        stuck = next((prediction for prediction in impact.predictions if prediction.outcome == "pending"), None)
+        may_free = impact.keeps_old and impact.deleted_first and not impact.is_simulated
+        return stuck is not None and not (may_free and _fits_without(stuck, impact.own))
+
+
+def _fits_without(stuck: Prediction, own: Collection[str]) -> bool:
+    """Report whether a Pending Pod fits once these Pods (identities) have terminated."""
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+    old = [pod for info in stuck.snapshot.node_infos for pod in info.pods if pod.identity in own]
+    return Prediction(stuck.snapshot.with_pods((), old), stuck.pod).outcome != "pending"
 
 
 class Simulations(NamedTuple):

@@ -329,19 +329,21 @@ def test_a_restart_that_a_quota_blocks_is_found(
     assert bool(out) is rejected
 
 
+@pytest.mark.parametrize("is_simulated", [False, True])
 @pytest.mark.parametrize("is_cordoned", [False, True])
 def test_old_pods_that_terminate_first_do_not_help_if_the_new_pods_do_not_fit_in_their_place(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], is_cordoned: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], is_cordoned: bool, is_simulated: bool
 ) -> None:
     cluster = full_of(("a",), 0, "batch")
     cluster[0]["spec"] = {"unschedulable": is_cordoned}
     cluster[1]["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
     path = tmp_path / "cluster.json"
     path.write_text(cluster_text(cluster))
-    _, out, _ = run(capsys, "--cluster", str(path), "-v", "-q", "--select", "restart-stays-pending")
+    with patch("forewarn.policies.forecast.forecast.MAX_REHEARSED", 100 * is_simulated):
+        _, out, _ = run(capsys, "--cluster", str(path), "-v", "-q", "--select", "restart-stays-pending")
     message = (
         "Deployment team/a: a restart now would leave it Pending: 0/1 nodes fit (cordoned). "
-        "Its rollout terminates 1 old Pod before that. The rollout is blocked "
+        "Its rollout terminates 1 old Pod before that. The rollout is blocked"
     )
     assert (message in out) is is_cordoned
     assert bool(out) is is_cordoned
