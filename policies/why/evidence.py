@@ -33,7 +33,7 @@ class Condition(NamedTuple):
 
 
 class Container(NamedTuple):
-    """The last termination of a container, which ran from `started` to `when`. `limit`: its memory limit or ""."""
+    """The last termination of a container, which ran from `started` to `when`. `limit`: its memory limits, or ""."""
 
     name: str
     reason: str
@@ -228,11 +228,9 @@ def shown_time(when: float) -> str:
 
 def _terminated(obj: ApiObject, statuses: list[ApiObject]) -> Iterator[Container]:
     """The current termination of each container; without one, the last one before a restart."""
-    limits = {
-        _text(container, "name"): _text(container, "resources", "limits", "memory")
-        for field in ("initContainers", "containers")
-        for container in _objects(obj, "spec", field)
-    }
+    containers = [*_objects(obj, "spec", "initContainers"), *_objects(obj, "spec", "containers")]
+    own = {_text(each, "name"): _text(each, "resources", "limits", "memory") for each in containers}
+    of_pod = _text(obj, "spec", "resources", "limits", "memory")
     for status in statuses:
         name = _text(status, "name")
         for state in ("state", "lastState"):
@@ -240,7 +238,9 @@ def _terminated(obj: ApiObject, statuses: list[ApiObject]) -> Iterator[Container
             if isinstance(end, dict):
                 code, restarts = map(_number, (end.get("exitCode"), status.get("restartCount")))
                 times = seconds(end.get("startedAt")), seconds(end.get("finishedAt"))
-                yield Container(name, _text(end, "reason"), code, *times, restarts, limits.get(name, ""))
+                limits = (("its", own.get(name)), ("its Pod's", of_pod))
+                limit = " or ".join(f"{whose} memory limit of {most}" for whose, most in limits if most)
+                yield Container(name, _text(end, "reason"), code, *times, restarts, limit)
                 break
 
 

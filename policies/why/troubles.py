@@ -83,7 +83,7 @@ def of_containers(evidence: Evidence, pod: PodRecord, *, explained: bool) -> Ite
 
 def _oom(container: Container) -> Trouble:
     limit, more = container.limit, f"; {container.restarts} restarts" if container.restarts > 1 else ""
-    where = f"at its memory limit of {limit}" if limit else "without a memory limit: its node ran out of memory"
+    where = f"at {limit}" if limit else "without a memory limit: its node ran out of memory"
     fix = "raise the memory limit, or use less memory" if limit else "set a memory request and limit"
     return Trouble("oom-killed", f"container {container.name} was OOMKilled {where}{more}", fix, container.when)
 

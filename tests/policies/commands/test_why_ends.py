@@ -63,6 +63,7 @@ def job(name: str, reason: str = "BackoffLimitExceeded", message: str = "", **sp
     return made.status(conditions=[condition(reason, message, "Failed")])
 
 
+MEMORY = {"limits": {"memory": "1Gi"}}
 STARTED = "2026-11-22T03:12:02Z"
 KILLED = pod(containerStatuses=[ended("Error", 137, STARTED)])
 LOST = make_node("n1").taint("node.kubernetes.io/unreachable", effect="NoExecute")
@@ -129,6 +130,11 @@ def terminating(**metadata: Any) -> MadePod:
          ["deadline-exceeded: failed: it ran longer than activeDeadlineSeconds"]),
         ([pod(containerStatuses=[ended("OOMKilled", 137)])], "ended",
          ["oom-killed: container c was OOMKilled without a memory limit: its node ran out of memory"]),
+        ([pod(containerStatuses=[ended("OOMKilled", 137)]).spec(resources=MEMORY)], "ended",
+         ["oom-killed: container c was OOMKilled at its Pod's memory limit of 1Gi"]),
+        ([pod(containerStatuses=[ended("OOMKilled", 137)]).spec(
+            resources=MEMORY, containers=[{"name": "c", "resources": {"limits": {"memory": "64Mi"}}}])], "ended",
+         ["oom-killed: container c was OOMKilled at its memory limit of 64Mi or its Pod's memory limit of 1Gi"]),
         ([pod(phase="Running", containerStatuses=[{"name": "c", "state": {"running": {}}, "restartCount": 4,
                                                    "lastState": ended("Error", 1)["state"]}])], "running",
          ["container-failed: container c exited with 1; 4 restarts"]),
