@@ -119,7 +119,11 @@ NO_PROVISIONER = make_storage_class("local", provisioner="kubernetes.io/no-provi
             "its PersistentVolumeClaims are not bound",
             "check why its claims are not bound (kubectl describe pvc)",
         ),
-        ([make_claim("data", "pv")], 'PersistentVolume "pv" not found', "create what is missing first"),
+        (
+            [make_claim("data", "pv"), make_volume("other")],
+            'PersistentVolume "pv" not found',
+            "create what is missing first",
+        ),
         (
             [make_claim("data", "pv").metadata(deletionTimestamp="2026-01-01T00:00:00Z"), make_volume("pv")],
             'PersistentVolumeClaim "data" is being deleted',
