@@ -845,7 +845,7 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, now:
 
 
 def _nominated(prediction: Prediction, evidence: Evidence, now: float | None) -> Iterator[Trouble]:
-    """Yield the reason why a Pod that has preempted other Pods is not scheduled yet."""
+    """Yield the reason why a nominated Pod is not scheduled yet."""
     node = prediction.pod.nominated_node_name
     if node not in prediction.snapshot.rows:
         yield Trouble("nominated-node-gone", f"nominated to {node}, which no longer exists")
@@ -882,7 +882,7 @@ def _overtaken(prediction: Prediction) -> Iterator[Trouble]:
     newest = sorted(higher, key=lambda other: (other.start_time is not None, -(other.start_time or 0), other.key))
     if newest:
         by = listed([other.key for other in newest], 5)
-        text = f"Pods on {node} were preempted for it, but Pods of equal or higher priority took the capacity: {by}"
+        text = f"nominated to {node}, but Pods of equal or higher priority use the capacity: {by}"
         yield Trouble("overtaken", text, "use a higher class, or free capacity on another node")
 
 
