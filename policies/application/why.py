@@ -113,9 +113,8 @@ class WorkloadWhy(Result):
 
     @property
     def conditions(self) -> set[str]:
-        """The states of Pods, and each `id` of the `troubles` of `endings`."""
-        endings = self.timeline.endings
-        return {*self.timeline.states, *(id_ for ending in endings for id_ in ids(ending.diagnosis.troubles))}
+        """The states of Pods, and each `id` of their `troubles`; of Pending Pods, only of the first."""
+        return {*self.timeline.states, *self.timeline.ids}
 
     @in_json
     def id(self) -> str:

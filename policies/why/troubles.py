@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -34,7 +34,7 @@ from forewarn.policies.scheduling.event_handlers import is_gated, responsible_fo
 from forewarn.policies.scheduling.preemption import Candidate, may_be_preempted, pick_nodes_for_preemption
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.why.evidence import DEADLINE, LONG, PREEMPTED, TAINT, PodRecord, Trouble, shown_time
+from forewarn.policies.why.evidence import DEADLINE, LONG, PREEMPTED, TAINT, PodRecord, Trouble, ids, shown_time
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -965,7 +965,7 @@ class Timeline(NamedTuple):
     the first one is Pending.
 
     `endings`: Pods that terminated, restarted, or have another problem; the newest first, requested terminations last.
-    `notExplained`: number of Pods beyond the limit of 2,000.
+    `notExplained`: number of Pods beyond the limit of 2,000. `ids`: of all troubles; of Pending Pods, only the first.
     """
 
     states: Counter[str]
@@ -973,6 +973,7 @@ class Timeline(NamedTuple):
     endings: list[PodEnd]
     not_explained: int
     first_pending: PodEnd | None = None
+    ids: Hidden[Set[str]] = frozenset()
 
 
 def kind_named(given: str) -> str:
@@ -997,7 +998,7 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
     `now`: seconds since 1970; None for a cluster snapshot of unknown age.
     """
     states: Counter[str] = Counter()
-    endings, pending = [], list[str]()
+    endings, pending, found = [], list[str](), set[str]()
     selected = pods_of(cluster, evidence.workload) if evidence.workload and not evidence.pods else ()
     names = [
         *evidence.pods,
@@ -1013,6 +1014,7 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
         diagnosis = of_deleted_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
         if diagnosis is not None:
             states[diagnosis.state] += 1
+            found.update(ids(diagnosis.troubles))
             if any(trouble.id not in _NOT_ENDINGS for trouble in diagnosis.troubles):
                 endings.append(PodEnd(f"{evidence.namespace}/{name}", diagnosis))
     endings.sort(key=lambda ending: ending.order)
@@ -1020,4 +1022,5 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
     if pending:
         pod = cluster.pods[evidence.namespace, min(pending)]
         first = PodEnd(pod.key, diagnose(cluster, pod, evidence, now))
-    return Timeline(states, sorted(pending), endings, max(0, len(names) - _MAX_PODS), first)
+        found.update(ids(first.diagnosis.troubles))
+    return Timeline(states, sorted(pending), endings, max(0, len(names) - _MAX_PODS), first, found)

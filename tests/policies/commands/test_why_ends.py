@@ -430,3 +430,19 @@ def test_a_pod_that_succeeded_is_completed_and_no_end_of_its_workload(
     _, out, _ = why(capsys, tmp_path, [made, job("report")], "job/report")
     assert out.splitlines()[0] == "Job default/report: 1 ended; deleted Pods unknown (no Events)"
     assert "completed" not in out
+
+
+def test_an_id_of_a_pod_that_is_no_end_meets_fail_on_for_its_workload(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def of(made: MadePod, name: str) -> MadePod:
+        return owned(made.metadata(name=name), "ReplicaSet", "web-5f")
+
+    pending, later = of(make_pod("a"), "web-5f-a"), of(make_pod("z").spec(schedulingGates=[{"name": "g"}]), "web-5f-z")
+    blocked = of(pod(phase="Running").labels(app="web"), "web-5f-b")
+    ended_pod = of(pod(phase="Succeeded", containerStatuses=[ended("Completed", 0)]), "web-5f-c")
+    made = [*deployment(), CORDONED, make_budget("b", 0, app="web"), pending, blocked, ended_pod, later]
+    for what in ("fits-nowhere", "drain-blocked", "completed"):
+        assert why(capsys, tmp_path, made, "deploy/web", "--fail-on", what)[0] == 1, what
+    for what in ("gated", "oom-killed"):  # only the first Pending Pod is explained
+        assert why(capsys, tmp_path, made, "deploy/web", "--fail-on", what)[0] == 0, what
