@@ -104,6 +104,7 @@ TIES: Final = (
 )
 MAX_MEMBERS: Final = 1_000
 """Maximum Pods of a PodGroup if work is limited: each of them has a scheduling cycle."""
+REMOVE_GATES: Final = "the controller that set a gate must remove it"
 _MAX_NAMED: Final = 10
 """Maximum names of victims in JSON: the annotations of an object may have 256 KiB."""
 
@@ -131,8 +132,9 @@ class GroupForecast(NamedTuple):
       of a Pod, or `namespace/name` without uid -> its node, or its nominated node.
     - `units`: what kube-scheduler preempts: Pods, or PodGroups with their Pods on all nodes.
     - `missing`: number of Pods that must be created before kube-scheduler tries the PodGroup.
-    - `message`: the reason for "pending" (empty if Pods are missing) or "not-predicted". `notes`: what the result
-      depends on. `assumes`: what the result assumes, as clauses.
+    - `message`: the reason for "pending" (empty if Pods are missing) or "not-predicted". `fix`: how to make
+      kube-scheduler try the PodGroup, or "". `notes`: what the result depends on. `assumes`: what the result assumes,
+      as clauses.
     """
 
     group: Hidden[PodGroup]
@@ -143,6 +145,7 @@ class GroupForecast(NamedTuple):
     num_pdb_violations: Hidden[int] = 0
     missing: Hidden[int] = 0
     message: str = ""
+    fix: Hidden[str] = ""
     notes: Hidden[tuple[str, ...]] = ()
     assumes: Hidden[tuple[str, ...]] = ()
 
@@ -250,11 +253,11 @@ def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], termin
     """Predict a PodGroup. `terminating`: Pods without a node that count for minCount until removed."""
     existing = len(snapshot.pods_of_groups.get((group.namespace, group.name), ()))
     if missing := group.missing(existing + len(pods) + terminating):
-        return GroupForecast(group, pods, "pending", missing=missing)
+        fix = "create the missing Pods, or lower minCount"
+        return GroupForecast(group, pods, "pending", missing=missing, fix=fix)
     if gated := sum(is_gated(pod, snapshot.semantics) for pod in pods):
-        return GroupForecast(
-            group, pods, "pending", message=f"{plural(gated, 'Pod has', 'Pods have')} scheduling gates"
-        )
+        message = f"{plural(gated, 'Pod has', 'Pods have')} scheduling gates"
+        return GroupForecast(group, pods, "pending", message=message, fix=REMOVE_GATES)
     if any(needs_claims(pod, snapshot) for pod in pods):
         return GroupForecast(group, pods, "not-predicted", message=CLAIMS)
     try:

@@ -17,7 +17,7 @@ from forewarn.policies.controllers.taint_eviction import tolerated_for
 from forewarn.policies.findings import cut, described, listed, plural
 from forewarn.policies.forecast.aftermath import MAX_PENDING, before_in_queue, queue_key
 from forewarn.policies.forecast.placement import place_pods
-from forewarn.policies.forecast.pod_groups import group_forecast
+from forewarn.policies.forecast.pod_groups import REMOVE_GATES, group_forecast
 from forewarn.policies.forecast.why_not import cause, ending_on_nominated_node, on_no_node, waits_for
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.kube_apiserver.quota import matching_resources
@@ -647,10 +647,9 @@ def of_its_group(cluster: ClusterSnapshot, pod: Pod) -> Trouble | None:
     if group.outcome == "not-predicted":
         return Trouble("not-predicted", f"{name}: {group.message}", "")
     if group.missing:
-        missing = plural(group.missing, "more Pod")
-        return Trouble("group-waits", f"{name} waits for {missing}", "create the missing Pods, or lower minCount")
+        return Trouble("group-waits", f"{name} waits for {plural(group.missing, 'more Pod')}", group.fix)
     if group.outcome == "pending":
-        remedy = "lower requests or minCount, or add nodes"
+        remedy = group.fix or "lower requests or minCount, or add nodes"
         return Trouble("group-unschedulable", f"{name} is unschedulable: {in_short(group.message)}", remedy)
     if group.outcome == "preempts":
         victims = f"{plural(len(group.victims), 'Pod')}: {listed([victim.key for victim in group.victims])}"
@@ -802,7 +801,7 @@ def _gates(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Troub
         what = f"kept out of the scheduling queue by {by}"
         if not is_gated(pod, cluster.semantics):
             what = f"kube-apiserver rejects its binding because of {by}; its profile disables SchedulingGates"
-        yield Trouble("gated", what, "the controller that set a gate must remove it")
+        yield Trouble("gated", what, REMOVE_GATES)
     elif not responsible_for_pod(pod, cluster.semantics.scheduler_names):
         fix = "check that this scheduler runs; add its configuration if it is a profile of kube-scheduler"
         yield Trouble("other-scheduler", f"spec.schedulerName is {pod.spec.scheduler_name}", fix)

@@ -48,10 +48,10 @@ def stays_pending(details: GroupPending, audience: Audience) -> Text:
     group = details.group
     if group.missing:
         missing = counted(shown_count(group.missing, audience), "more Pod")
-        return Text(f"{_head(group)}waits for {missing}", "create the missing Pods, or lower minCount")
+        return Text(f"{_head(group)}waits for {missing}", group.fix)
     start = f"{_head(group)}stays Pending"
-    why = "" if audience.coarse else f": {group.message}"
-    fix = "run `forewarn predict`, or lower requests or minCount"
+    why, fix = ("", "") if audience.coarse else (f": {group.message}", group.fix)
+    fix = fix or "run `forewarn predict`, or lower requests or minCount"
     return Text(cut(f"{start}{why}", MAX_CHARACTERS), fix, shorter=(start,))
 
 

@@ -98,6 +98,7 @@ def test_the_answer_is_for_the_group(case: str, entry: str, tmp_path: Path, caps
         assert f"PodGroup shop/train (minCount 2): {predicted}" in told
     elif entry != "webhook annotation":
         assert (warned or "preempt") in told if warned else "PodGroup train" not in told
+        assert ("the controller that set a gate must remove it" in told) == ("gated" in case)
     elif case.startswith("fits"):
         assert "podGroup" not in told
     else:

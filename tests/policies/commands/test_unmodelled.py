@@ -271,6 +271,11 @@ def test_headroom_counts_groups(
             "group-unschedulable: PodGroup train (minCount 2) is unschedulable: minCount (2)",
         ),
         (
+            [grouped("other", "1").spec(schedulingGates=[{"name": "g"}])],
+            "1",
+            "group-unschedulable: PodGroup train (minCount 2) is unschedulable: 1 Pod has scheduling gates",
+        ),
+        (
             [grouped("other", "3"), *(make_pod(f"low-{n}").request(cpu="3").on(f"node-{n}") for n in (1, 2))],
             "3",
             "group-will-preempt: PodGroup train (minCount 2) will preempt 2 Pods: default/low-1, default/low-2",
@@ -281,7 +286,7 @@ def test_headroom_counts_groups(
             "not-predicted: PodGroup train (minCount 2): kube-scheduler must bind volumes",
         ),
     ],
-    ids=["waits", "fits", "unschedulable", "preempts", "not predicted"],
+    ids=["waits", "fits", "unschedulable", "gated", "preempts", "not predicted"],
 )
 def test_why_tells_what_the_group_lacks(
     there: list[Made], cpu: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -293,6 +298,8 @@ def test_why_tells_what_the_group_lacks(
     cause, _, message = expected.partition(": ")
     assert f"  cause: {cause}\n" in out
     assert message in out.splitlines()[0]
+    fix = "the controller that set a gate must remove it" if "gates" in expected else "lower requests or minCount"
+    assert (f"    Fix: {fix}" in out) == ("unschedulable" in expected)
 
 
 @pytest.mark.parametrize(
