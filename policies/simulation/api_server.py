@@ -462,6 +462,8 @@ class ApiServer:
         self.tally = PodTally()
         self.by_node: dict[str, dict[PodKey, PodState]] = {}
         self.nodes: dict[str, Node] = {}
+        self.replaced_nodes: dict[str, str] = {}
+        """Name of a new node -> name of the node of the same group that it replaces."""
         self._missing_nodes: set[str] = set()
         """Names in `by_node` of nodes that do not exist."""
         self.workloads: dict[Key, WorkloadState] = {}

@@ -130,7 +130,7 @@ class Removals:
 
     def _scene(self, snapshot: Snapshot, upcoming: Mapping[str, int]) -> Scene:
         api = self._simulation.api
-        groups = {name: group for name in api.nodes if (group := self._own.get(name) or self._added.get(name))}
+        groups = {name: group for name in api.nodes if (group := self._group_of(name))}
         sizes = Counter(groups.values())
         sizes.update(upcoming)
         return Scene(
@@ -198,8 +198,12 @@ class Removals:
             self._failed[name] = problem
             return
         self._failed.pop(name, None)
-        group, now = self._own.get(name) or self._added[name], self._simulation.clock.now
+        group, now = self._group_of(name), self._simulation.clock.now
         self._removed.append(RemovedNode(name, group, now, len(pods), self._expendable_on(name)))
+
+    def _group_of(self, name: str) -> str:
+        """The group of a node; "" if unknown."""
+        return self._added.get(name) or self._own.get(self._simulation.api.replaced_nodes.get(name, name), "")
 
     def _expendable_on(self, name: str) -> int:
         states = self._simulation.api.by_node.get(name, {}).values()

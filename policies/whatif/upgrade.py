@@ -177,7 +177,9 @@ class UpgradeRun:
         if progress.draining is None:
             if clock.now >= progress.ready:
                 simulation.awaited -= 1
-                api.put_node(new_node_like(progress.node, f"{step.node}-new"))
+                new = new_node_like(progress.node, f"{step.node}-new")
+                api.replaced_nodes[new.name] = step.node
+                api.put_node(new)
                 self._drain(simulation, progress)
         elif step.emptied_at is None:
             remaining = remaining_on(api, step.node)

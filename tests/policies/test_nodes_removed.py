@@ -127,6 +127,15 @@ def test_no_node_is_removed_before_the_end(tmp_path: Path, capsys: Capture) -> N
     }
 
 
+def test_new_nodes_of_an_upgrade_belong_to_the_group(tmp_path: Path, capsys: Capture) -> None:
+    given = run(tmp_path, cluster(), "--until", "3h", "--max-surge", "1")
+    assert main([given[0], "upgrade", *given[4:]]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(removed(found)) == 3
+    assert {each["group"] for each in found["autoscalers"]["scaleDown"]["removed"]} == {"g"}
+    assert all(name.endswith("-new") for name in removed(found))
+
+
 BUDGET = {
     "apiVersion": "policy/v1",
     "kind": "PodDisruptionBudget",
