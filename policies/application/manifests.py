@@ -131,12 +131,16 @@ def arrivals_of(cluster: ClusterSnapshot, obj: ApiObject, before: ApiObject = NO
     A Job with changed immutable fields that Argo CD or Flux recreates is deleted first. `before`: the previous
     manifest. Raises ValueError for too many Pods.
     """
+    if is_deleted_first(cluster, obj):
+        yield from (Arrival(0.0, "delete", obj), Arrival(0.0, "create", bounded(obj)))
+    else:
+        yield Arrival(0.0, "create", bounded(_as_stored(cluster, obj, before)))
+
+
+def _as_stored(cluster: ClusterSnapshot, obj: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
     ref = ref_of(obj, registry.DEFAULT_NAMESPACE)
     stored = cluster.workload(group_kind(obj), ref.namespace, ref.name)
-    if is_deleted_first(cluster, obj):
-        stored = None
-        yield Arrival(0.0, "delete", obj)
-    yield Arrival(0.0, "create", bounded(obj if stored is None else applied_to(stored.object, obj, before)))
+    return obj if stored is None else applied_to(stored.object, obj, before)
 
 
 def with_manifests(
@@ -146,7 +150,7 @@ def with_manifests(
     places: Places,
     faults: list[Exception] | None = None,
 ) -> tuple[list[ApiObject], ClusterSnapshot]:
-    """Return the Pods and workloads of the manifests, and the cluster with their other objects.
+    """Return the Pods and workloads of the manifests as an apply stores them, and the cluster with their other objects.
 
     `places`: records the positions of objects. `faults`: collects errors of single files or objects, so that the
     others are still read; None: raise the errors. Leaves out what the Priority plugin rejects.
@@ -191,7 +195,7 @@ def with_manifests(
         if not faults:
             raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
         raise Rejected([*map(places.located, faults)]) if is_rejection(faults[0]) else faults[0]
-    return admitted, replace(to_be, later_quotas=later_quotas(in_order, cluster))
+    return [_as_stored(cluster, obj) for obj in admitted], replace(to_be, later_quotas=later_quotas(in_order, cluster))
 
 
 def _nothing(manifests: Sequence[Read], problem: str, instead: str = "") -> Exception:

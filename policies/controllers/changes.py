@@ -36,7 +36,7 @@ from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.kinds.registry import JOB_TEMPLATE, ROLLED_OUT
 from forewarn.policies.objects.fields import ApiObject, at, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.objects.workload import contains, pod_template_of, wanted_active
+from forewarn.policies.objects.workload import PodTemplate, contains, pod_template_of, wanted_active
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -102,17 +102,32 @@ def pod_change(
     obj = _with_stored_replicas(obj, old)
     own = tuple(pods_of(cluster, obj))
     same = old is not None and _same_template(subject, old, template.object, paths)
-    if group_kind(obj) == "apps/Deployment" and (is_paused(obj) or is_paused(old)):
-        # Source: pkg/controller/deployment, `syncDeployment`: while it is paused only its ReplicaSets are scaled.
-        stored = None if old is None or not is_paused(obj) else pod_template_of(old, paths)
-        if is_paused(obj) and (stored is None or not (own or has_replica_set(cluster, obj, stored.object))):
+    if group_kind(obj) == "apps/Deployment" and is_paused(obj):
+        stored = template_while_paused(cluster, obj, old, own, paths)
+        if stored is None:
             return PodChange(own=own)
-        template = stored or template
-        same = stored is not None or has_replica_set(cluster, obj, template.object)
+        template, same = stored, True
+    elif group_kind(obj) == "apps/Deployment" and is_paused(old):
+        same = has_replica_set(cluster, obj, template.object)
     change = _of_change(cluster, obj, old, template.object, own, paths, same=same)
     if not change.pods or group_kind(obj) not in CONTROLLERS:
         return change
     return replace(change, workload=_next_run(obj) if creates_pods_later(obj) else obj)
+
+
+def template_while_paused(
+    cluster: ClusterSnapshot,
+    obj: ApiObject,
+    old: ApiObject | None,
+    own: tuple[Pod, ...],
+    paths: Mapping[str, tuple[str, ...]],
+) -> PodTemplate | None:
+    """Return the template of new Pods of a paused Deployment: the stored one; None if there are no ReplicaSets.
+
+    Source: pkg/controller/deployment, `syncDeployment`: while it is paused only its ReplicaSets are scaled.
+    """
+    stored = None if old is None else pod_template_of(old, paths)
+    return stored if stored and (own or has_replica_set(cluster, obj, stored.object)) else None
 
 
 def _next_run(obj: ApiObject) -> ApiObject:

@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from forewarn.policies.cluster.admission import admitted, counted_by_quotas
+from forewarn.policies.controllers.changes import template_while_paused
+from forewarn.policies.controllers.deployment import is_paused
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, NewPods, Same, new_pods, without_missing_claims
+from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.quota import Pods, counts, first_rejected
 from forewarn.policies.objects.extent import check_quota_extent, check_quotas
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, ref_of
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, ref_of
 from forewarn.policies.objects.resource_list import add, mask
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.scheduling.schedule_one import Prediction
@@ -164,6 +167,11 @@ def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None =
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
     if template is None:
         raise InvalidObject("no Pod template found", ref=ref)
+    if template.is_template and replicas is None and group_kind(obj) == "apps/Deployment" and is_paused(obj):
+        own, stored = tuple(pods_of(cluster, obj)), cluster.workload(group_kind(obj), ref.namespace, ref.name)
+        template = template_while_paused(cluster, obj, stored and stored.object, own, POD_TEMPLATE_PATHS)
+        if template is None:
+            return NewPods(len(own), ()), str(ref)
     if template.is_template:
         return new_pods(cluster, obj, template.object, replicas), str(ref)
     return _single(cluster, admitted(obj, cluster), 1 if replicas is None else replicas), str(ref)

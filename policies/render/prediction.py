@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _WAITS: Final = "waits for"
 TOGETHER: Final = f"{ONE_BY_ONE}; replacement Pods are not included: see --cascade"
 GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
-NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, spec.managedBy, or no node matches)"
+NONE_WANTED: Final = "it creates no Pods (0 replicas, paused, suspended, spec.managedBy, or no node matches)"
 
 
 def lines(result: PredictResult, paint: Painter = plain) -> Iterator[str]:

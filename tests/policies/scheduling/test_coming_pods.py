@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from forewarn.policies.application.predict import predict
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config.model import Config
 from forewarn.policies.controllers.changes import pod_change
@@ -14,6 +15,7 @@ from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, eva
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.render.prediction import NONE_WANTED, lines
 from tests.builders import Made, Obj, cluster, make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -180,3 +182,19 @@ def test_of_a_daemon_that_does_not_fit_its_own_node_is_named() -> None:
     ]
     said = "3 of 4 new Pods stay Pending even with preemption: 0/3 nodes fit (insufficient cpu)"
     assert any(message.endswith(said) for message in messages), messages
+
+
+@pytest.mark.parametrize("given", [{}, {"paused": True}], ids=["omitted", "in the manifest"])
+def test_while_a_deployment_is_paused_predict_scales_its_old_pods(given: Obj) -> None:
+    large = {"containers": [{"name": "c", "image": "new", "resources": {"requests": {"cpu": "500"}}}]}
+    stored = Made("apps/v1", "Deployment", "w", "default").spec(**workload(paused=True, replicas=5)["spec"])
+    state = cluster(make_node("n1"), replica_set(), stored, *map(running, range(5)))
+    result = predict(state, workload(pod=large, replicas=7, **given))
+    assert result.outcomes == {"fits": 2}
+    assert {prediction.pod.labels["pod-template-hash"] for prediction in result.predictions} == {"abc"}
+
+
+def test_predict_reports_no_pods_of_a_new_paused_deployment() -> None:
+    result = predict(cluster(make_node("n1")), PAUSED)
+    assert not result.outcomes
+    assert [*lines(result)] == [f"Deployment default/w: {NONE_WANTED}"]
