@@ -91,7 +91,8 @@ def verdict(risks: Risks) -> str:
         for what, some, all_ in zip(("zone", "node"), risks.simulated, risks.total, strict=True)
         if some
     ]
-    lose = f"{counts[0][0]} of {total} {'loses' if counts[0][0] == 1 else 'lose'} replicas with a lost {counts[0][1]}"
+    loses = "loses" if 1 in (counts[0][0], len(risks.workloads)) else "lose"
+    lose = f"{counts[0][0]} of {total} {loses} replicas with a lost {counts[0][1]}"
     node = "".join(f", {count} with a lost {what}" for count, what in counts[1:])
     losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
     worst = f"; highest priority: {one_line(worst_loss(losing[:1]))}" if losing else ""
@@ -161,7 +162,7 @@ def _of_workload(risk: WorkloadRisk, risks: Risks, paint: Painter) -> Iterator[s
     if preemptors:
         yield f"may be preempted by {preemptors}"
     elif risk.classes_above:
-        yield "Pods of higher classes fit without preempting it"
+        yield "Pods of higher classes fit without preempting it, by cpu and memory; other constraints are not compared"
     else:
         yield "no PriorityClass can preempt it, except system classes"
     yield from (

@@ -11,7 +11,7 @@ import pytest
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
-from tests.builders import cluster_text, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 from tests.in_process import without_head
 
 if TYPE_CHECKING:
@@ -432,3 +432,25 @@ def test_what_is_no_earlier_report_is_wrong_usage(
     status, out, err = run(capsys, "risk", "--cluster", SHOWN, "--since", str(tmp_path / "before.json"))
     assert (status, out) == (2, "")
     assert "before.json: not a report" in err
+
+
+def test_the_resources_that_were_compared_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pods = [make_pod(name).request(cpu=cpu).on(node) for name, cpu, node in (("a", "1", "n1"), ("b", "4", "n2"))]
+    nodes = [make_node("n1").has(cpu="8", pods="9"), make_node("n2").has(cpu="4", pods="9")]
+    items = [made.obj for made in (*nodes, make_priority_class(5), *pods)]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    out = run(capsys, "risk", "-v", "--cluster", str(tmp_path / "cluster.json"))[1]
+    assert "by cpu and memory; other constraints are not compared\n" in out
+
+
+def test_the_verdict_about_one_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "w", "controller": True, "uid": "uid-w"}
+    pod = make_pod("a").labels(app="w").on("n1").metadata(ownerReferences=[owner])
+    template = {"metadata": {"labels": {"app": "w"}}, "spec": make_pod("a").obj["spec"]}
+    owners = Made("apps/v1", "ReplicaSet", "w", "default").spec(
+        selector={"matchLabels": {"app": "w"}}, template=template
+    )
+    items = [made.obj for made in (make_node("n1"), make_node("n2"), owners, pod)]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    out = run(capsys, "risk", "--cluster", str(tmp_path / "cluster.json"))[1]
+    assert out.startswith("0 of 1 workload loses replicas with a lost node")
