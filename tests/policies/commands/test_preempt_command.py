@@ -294,6 +294,15 @@ def test_no_time_is_promised_for_pods_that_terminate_already(
     assert "  wait: until the victims have terminated, 45 seconds after their deletion or later\n" in out
 
 
+def test_only_violated_pdbs_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = make_pod("old").labels(app="old").request(cpu="4").on("n1")
+    pdbs = [make_budget(name, allowed, app="old") for name, allowed in (("bad", 0), ("ok", 1))]
+    cluster = write(tmp_path / "cluster.json", make_node("n1"), make_priority_class(5), old, *pdbs)
+    path = write(tmp_path / "new.json", make_pod("a").of_class(5).request(cpu="2"))
+    _, out, _ = run(capsys, "-f", path, "--cluster", cluster)
+    assert "  PDB: 1 victim violates a PDB with no disruptions allowed (default/bad)\n" in out
+
+
 def on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Cache()
     for made in (make_node("n1"), make_priority_class(9)):
