@@ -73,6 +73,8 @@ class PodChange:
     workload: ApiObject | None = None
     rolled_out: bool = False
     under_way: bool = False
+    replaces_none: bool = False
+    """Whether the updateStrategy replaces no existing Pod (OnDelete, or a partition above all ordinals)."""
     without_claims: bool = False
     """Whether volumes are ignored whose claims are created together with the Pods."""
     creates_claims: bool = False
@@ -369,13 +371,13 @@ def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObje
     if (waits := _first_pending(obj, own)) is not None:
         return PodChange(_before(obj, own, missing, waits), own, one_by_one=True)
     if text(obj, "spec", "updateStrategy", "type") == "OnDelete":
-        return PodChange(missing, own, one_by_one=_is_ordered(obj))
+        return PodChange(missing, own, one_by_one=_is_ordered(obj), replaces_none=True)
     name, requested = ref_of(obj).name, requested_ordinals(obj)
     least = requested.start + (int32(obj, "spec", "updateStrategy", "rollingUpdate", "partition") or 0)
     ordinals = {ordinal_of(pod.name, name): pod for pod in own}
     due = sorted((n for n in ordinals if n >= least and n in requested), reverse=True)[:_MAX_STEPS]
     if not due:
-        return PodChange(missing, own)
+        return PodChange(missing, own, replaces_none=True)
     limit = max_unavailable_of_set(obj, cluster.semantics)
     ended: dict[int, Sequence[Pod]] = {}
     successors: list[Pod] = []
@@ -399,8 +401,9 @@ def _of_daemon_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject
     Nodes without a Pod get a Pod. On other nodes, the old Pod terminates first, unless the DaemonSet surges.
     """
     everywhere = new_pods(cluster, obj, template, own=()).pods
-    if text(obj, "spec", "updateStrategy", "type") == "OnDelete" or not isinstance(everywhere, DaemonPods):
-        return PodChange(new_pods(cluster, obj, template, own=own).pods, own)
+    on_delete = text(obj, "spec", "updateStrategy", "type") == "OnDelete"
+    if on_delete or not isinstance(everywhere, DaemonPods):
+        return PodChange(new_pods(cluster, obj, template, own=own).pods, own, replaces_none=on_delete)
     surge, unavailable = surge_and_unavailable(obj, len(everywhere))
     nodes = frozenset(everywhere.nodes)
     if surge:

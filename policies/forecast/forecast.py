@@ -651,7 +651,8 @@ def place_rollout(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None
         return None
     if impact is None:  # No new Pods yet, or Pods of another scheduler.
         why = not_scheduled(change.pods[0], cluster.scheduling) if change.pods else ""
-        impact = Impact((), len(change.pods), None, rest="not-predicted" if why else "", why_not=why)
+        rest, replaces_none = "not-predicted" if why else "", change.replaces_none and not change.pods
+        impact = Impact((), len(change.pods), None, rest=rest, why_not=why, replaces_none=replaces_none)
     return Placement(str(subject.ref), impact.predictions, impact.new, rollout=impact)
 
 

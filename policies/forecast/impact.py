@@ -152,6 +152,8 @@ class Impact(NamedTuple):
     first_only: bool = False
     is_simulated: bool = False
     why_not: str = ""
+    replaces_none: bool = False
+    """See `PodChange`; only without new Pods."""
     group: GroupForecast | None = None
     assumes: tuple[str, ...] = ()
     """Sentences about lists missing from the cluster state. The result holds only if these lists are empty."""

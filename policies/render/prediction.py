@@ -177,7 +177,8 @@ def _overview(placement: Placement, result: PredictResult, applied: Applied | No
     if placement.rollout is not None:
         later = "blocked" if placement.is_blocked else "later"
         by_outcome = {later if outcome == "later" else outcome: n for outcome, n in placement.outcomes.items()}
-        counts = _counts_text(by_outcome, placement.predictions, result) or "none created yet"
+        none = "the updateStrategy replaces no existing Pod" if placement.rollout.replaces_none else "none created yet"
+        counts = _counts_text(by_outcome, placement.predictions, result) or none
         rollout = "rollout blocked, " if placement.is_blocked else "rollout, " if placement.rollout.own else ""
         return f"{rollout}{plural(placement.wanted, 'new Pod')}: {counts}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""

@@ -19,7 +19,7 @@ ONE_BY_ONE: Final = (
 )
 
 MISSING_ONLY: Final = (
-    "counts cover the missing replicas only; --cascade and `forewarn whatif apply` count the whole rollout"
+    "counts cover the missing Pods only; --cascade and `forewarn whatif apply` also simulate existing Pods"
 )
 """The scope of the counts for a workload that already has Pods."""
 
@@ -59,6 +59,9 @@ def _alone(placement: Placement) -> str:
 
 def rollout_notes(impact: Impact) -> Iterator[str]:
     """Return the assumptions of a prediction for several Pods, in addition to the caveats of each Pod's prediction."""
+    if impact.replaces_none:
+        yield "existing Pods keep the old template until you delete them (OnDelete) or lower the partition"
+        return
     if impact.new == 0:
         yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
     if impact.by_timing:

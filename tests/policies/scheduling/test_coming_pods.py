@@ -198,3 +198,40 @@ def test_predict_reports_no_pods_of_a_new_paused_deployment() -> None:
     result = predict(cluster(make_node("n1")), PAUSED)
     assert not result.outcomes
     assert [*lines(result)] == [f"Deployment default/w: {NONE_WANTED}"]
+
+
+KEEPS_OLD = "0 new Pods: the updateStrategy replaces no existing Pod"
+
+
+@pytest.mark.parametrize(
+    ("kind", "strategy", "says"),
+    [
+        ("StatefulSet", {"type": "OnDelete"}, KEEPS_OLD),
+        ("StatefulSet", {"rollingUpdate": {"partition": 1}}, KEEPS_OLD),
+        ("StatefulSet", {}, "rollout, 1 new Pod: 1 would fit"),
+        ("DaemonSet", {"type": "OnDelete"}, KEEPS_OLD),
+        ("DaemonSet", {}, "rollout, 1 new Pod: 1 would fit"),
+    ],
+)
+def test_predict_says_that_an_update_strategy_creates_no_pods(kind: str, strategy: Obj, says: str) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "w", "controller": True, "uid": "uid-w"}
+    old = make_pod("w-0").labels(**LABELS).metadata(ownerReferences=[owner]).on("n1")
+    stored = Made("apps/v1", kind, "w", "default").spec(**workload(kind, updateStrategy=strategy)["spec"])
+    new = workload(kind, "new", updateStrategy=strategy)
+    first, *notes = lines(predict(cluster(make_node("n1"), stored, old), new))
+    assert first == f"{kind} default/w: {says}"
+    assert any("until you delete them" in note for note in notes) == (says == KEEPS_OLD)
+    assert not any("the controller creates" in note for note in notes)
+
+
+def test_predict_mentions_no_rollout_of_a_job() -> None:
+    def job(parallelism: int) -> Made:
+        template = {"metadata": {"labels": LABELS}, "spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}
+        return Made("batch/v1", "Job", "w", "default").spec(parallelism=parallelism, completions=5, template=template)
+
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "w", "controller": True, "uid": "uid-w"}
+    old = make_pod("w-a").labels(**LABELS).metadata(ownerReferences=[owner]).on("n1")
+    first, *notes = lines(predict(cluster(make_node("n1"), job(1), old), job(2).obj))
+    assert first == "Job default/w: 1 of 2 exist; 1 new Pod: 1 would fit"
+    assert any("missing Pods only" in note for note in notes)
+    assert not any("rollout" in note for note in notes)
