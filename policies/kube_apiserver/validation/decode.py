@@ -21,7 +21,7 @@ from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 
 
 class Plain(NamedTuple):
-    """A string, boolean or number. `kind`: the JSON type; `name`: the Go type."""
+    """A string, boolean or whole number. `kind`: the JSON type; `name`: the Go type."""
 
     kind: str
     name: str
@@ -64,7 +64,6 @@ _BUILT_IN: Final[Mapping[str, Type]] = {
     "bool": Plain("bool", "bool"),
     "int32": Plain("number", "int32"),
     "int64": Plain("number", "int64"),
-    "float32": Plain("number", "float32"),
     "quantity": Parsed("quantity"),
     "time": Parsed("time"),
     "v1.ResourceList": MapOf(Parsed("quantity"), "v1.ResourceList"),
@@ -102,7 +101,7 @@ RESOURCE_QUOTA_STRUCT: Final = _TYPES.struct("ResourceQuota")
 POD_STRUCT: Final = _TYPES.struct("Pod")
 
 
-_LIMITS: Final = {"int32": 2**31, "int64": 2**63, "float32": 2**128}
+_BITS: Final = {"int32": 2**31, "int64": 2**63}
 _FIELD: Final = 2
 """Units of work to decode a field of a struct."""
 _RFC3339: Final = "2006-01-02T15:04:05Z07:00"
@@ -158,10 +157,8 @@ def _plain(value: Any, kind: Plain, path: Path, holder: str, field: str) -> Iter
     given = json_type(value)
     if given != kind.kind:
         yield _mismatch(given, kind.name, path, holder, field), False
-    elif kind.kind == "number":
-        is_allowed = isinstance(value, int) or kind.name == "float32"
-        if not (is_allowed and -_LIMITS[kind.name] <= value < _LIMITS[kind.name]):
-            yield _mismatch(f"number {cut(str(value), 64)}", kind.name, path, holder, field), False
+    elif kind.kind == "number" and not (isinstance(value, int) and -_BITS[kind.name] <= value < _BITS[kind.name]):
+        yield _mismatch(f"number {cut(str(value), 64)}", kind.name, path, holder, field), False
 
 
 def _parse(value: Any, kind: Parsed, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:

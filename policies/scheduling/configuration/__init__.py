@@ -66,7 +66,7 @@ _OF_GROUPS: Final = ("placementGenerate", "placementScore")
 """The extension points of a PodGroup's cycle, behind feature gates that are off."""
 POINTS: Final = tuple(point for point in _TYPES.struct("Plugins").fields if point not in (MULTI_POINT, *_OF_GROUPS))
 """The extension points of a Pod's scheduling and binding cycle, in the order of the cycle."""
-OPAQUE: Final = {"PluginConfig": ("args",)}
+OPAQUE: Final = {"PluginConfig": ("args",), "ClientConnectionConfiguration": ("qps",)}
 """Struct -> fields whose type is not checked here."""
 
 

@@ -189,8 +189,6 @@ REFUSED = [
     ("percentage", config(percentageOfNodesToScore=101), "percentageOfNodesToScore: Invalid value: 101"),
     ("back-off", config(podInitialBackoffSeconds=0), "podInitialBackoffSeconds: Invalid value: 0"),
     ("a long wait", config(podMaxBackoffSeconds=0), "must be greater than or equal to PodInitialBackoffSeconds"),
-    ("queries", config(clientConnection={"qps": "5"}), "clientConnection.qps of type float32"),
-    ("many queries", config(clientConnection={"qps": 1e39}), "number 1e+39 into Go struct field"),
     ("leases", config(leaderElection={"resourceLock": "endpoints"}), 'resourceLock value must be "leases"'),
     ("times", config(leaderElection={"leaseDuration": "10s"}), "must be greater than `RenewDeadline`"),
     ("an extender", config(extenders=[{"prioritizeVerb": "p"}]), "extenders[0].weight: Invalid value: 0"),
@@ -202,11 +200,6 @@ REFUSED = [
 @pytest.mark.parametrize(("given", "text"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
 def test_what_kube_scheduler_would_not_start_with(given: Any, text: str) -> None:
     assert text in rejection(given)
-
-
-@pytest.mark.parametrize("qps", [0, 5, 0.5])
-def test_queries_per_second_are_a_float(qps: float) -> None:
-    assert profile(config({"schedulerName": "a"}, clientConnection={"qps": qps}), "a").weights
 
 
 def test_weights_below_zero_in_sum_are_refused_as_upstream_refuses_them() -> None:
