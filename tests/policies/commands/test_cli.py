@@ -212,7 +212,7 @@ def test_explain_shows_a_rule_and_offers_the_nearest(capsys: pytest.CaptureFixtu
     assert "\n    # forewarn: ignore[unknown-priority-class] REASON" in out
     assert main(["explain"]) == 0
     listed = capsys.readouterr().out
-    assert "unknown-priority-class             error    deny   A Pod or a template names" in listed
+    assert "unknown-priority-class             error    deny   A Pod, PodGroup or template names" in listed
     assert main(["lint", "--list-rules"]) == 0
     assert capsys.readouterr().out == listed
     assert main(["explain", "unknown-priorityclass"]) == 2
