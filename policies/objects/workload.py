@@ -141,7 +141,8 @@ REDACTED: Final = frozenset(
     ("env", "envFrom", "image", "command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 )
 """Fields of a container that a redacted cluster snapshot does not have."""
-_MERGED_BY_NAME: Final = ("containers", "initContainers", "ephemeralContainers", "volumes", "env")
+_CONTAINERS: Final = ("containers", "initContainers")
+_MERGED_BY_NAME: Final = (*_CONTAINERS, "ephemeralContainers", "volumes", "env")
 _RETAINS_KEYS: Final = ("strategy", "volumes")
 """Fields whose objects keep only the keys of the manifest. Source: `patchStrategy:"retainKeys"` in k8s.io/api."""
 
@@ -149,8 +150,8 @@ _RETAINS_KEYS: Final = ("strategy", "volumes")
 def applied_to(stored: ApiObject, given: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
     """Return a stored workload after `kubectl apply` of a manifest. `before`: the manifest of the previous apply.
 
-    Fields that only `stored` has stay, such as defaults and the replicas that an autoscaler has set. Fields that a
-    snapshot lacks because it is redacted change only if the two manifests differ.
+    Fields that only `stored` has stay, such as defaults and the replicas that an autoscaler has set; containers only if
+    `before` lacks them. Fields that a snapshot lacks because it is redacted change only if the two manifests differ.
     Source: k8s.io/apimachinery/pkg/util/strategicpatch, `CreateThreeWayMergePatch`.
     """
     containers = _by_name(at(stored, "spec", "template", "spec", "containers")) or {}
@@ -165,7 +166,8 @@ def _merged(stored: Any, given: Any, before: Any, name: str, *, is_redacted: boo
         return _merged_fields(stored, given, before if isinstance(before, Mapping) else NOTHING, name, is_redacted)
     if name in _MERGED_BY_NAME and (one := _by_name(stored)) is not None and (other := _by_name(given)) is not None:
         old = _by_name(before) or NOTHING
-        kept = {key: value for key, value in one.items() if key in other or key not in old}
+        removed = one if before is None and name in _CONTAINERS else old
+        kept = {key: value for key, value in one.items() if key in other or key not in removed}
         each = name if name in _RETAINS_KEYS else ""
         return [
             _merged(one.get(key), value, old.get(key), each, is_redacted=is_redacted)

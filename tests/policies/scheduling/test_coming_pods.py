@@ -194,6 +194,13 @@ def test_while_a_deployment_is_paused_predict_scales_its_old_pods(given: Obj) ->
     assert {prediction.pod.labels["pod-template-hash"] for prediction in result.predictions} == {"abc"}
 
 
+def test_predict_reports_a_rollout_that_removes_a_container() -> None:
+    both = {"containers": [{"name": "c", "image": "old"}, {"name": "sidecar", "image": "old"}]}
+    stored = Made("apps/v1", "Deployment", "w", "default").spec(**workload(pod=both, replicas=4)["spec"])
+    result = predict(cluster(make_node("n1"), stored, *map(running, range(4))), workload(replicas=4))
+    assert result.outcomes == {"fits": 4}
+
+
 def test_predict_reports_no_pods_of_a_new_paused_deployment() -> None:
     result = predict(cluster(make_node("n1")), PAUSED)
     assert not result.outcomes
