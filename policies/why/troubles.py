@@ -31,6 +31,7 @@ from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.rules.support import predictions
 from forewarn.policies.rules.wording.phrases import violating
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
+from forewarn.policies.scheduling.framework import Code
 from forewarn.policies.scheduling.preemption import Candidate, may_be_preempted, pick_nodes_for_preemption
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.schedule_one import Prediction
@@ -852,7 +853,7 @@ def _nominated(prediction: Prediction, evidence: Evidence, now: float | None) ->
     ending = ending_on_nominated_node(prediction)
     if ending:
         yield _for_termination(ending, node, evidence, now)
-    elif node not in prediction.feasible:
+    elif (status := prediction.statuses.get(node)) and status.code is Code.UNSCHEDULABLE:
         yield from _overtaken(prediction)
 
 

@@ -84,6 +84,8 @@ FULL = [make_node("n1"), make_pod("old").priority(9).request(cpu="4").on("n1")]
          "pending", ["will-preempt"]),
         ([make_pod("new").priority(5).request(cpu="4").nominated("n1"), *FULL], "pending",
          ["overtaken", "fits-nowhere"]),
+        ([make_pod("new").priority(5).nominated("n1"), make_node("n1").spec(unschedulable=True), *FULL[1:]], "pending",
+         ["fits-nowhere"]),
         ([make_pod("new").priority(5).nominated("gone"), make_node("n1")], "pending",
          ["nominated-node-gone", "not-tried-yet"]),
         ([make_pod("new").on("n1"), make_node("n1")], "running", []),
