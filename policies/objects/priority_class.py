@@ -9,7 +9,7 @@ from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import ApiObject, boolean, int32, text
 
 if TYPE_CHECKING:
-    from forewarn.policies.documents import Spelled
+    from forewarn.policies.documents import Hidden, Spelled
 
 SERVED_VERSION: Final = "scheduling.k8s.io/v1"
 PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
@@ -29,7 +29,7 @@ class PriorityClass(NamedTuple):
     value: int
     global_default: Spelled[bool] = False
     preemption_policy: Spelled[str] = PREEMPT_LOWER_PRIORITY
-    description: str = ""
+    description: Hidden[str] = ""
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> PriorityClass:
