@@ -187,15 +187,20 @@ def with_manifests(
     problems += [(obj, InvalidObject(_RECREATED, (), ref_of(obj))) for obj in objects if id(obj) in recreated]
     _collect(faults, (fault for _, fault in problems))
     left_out = {id(obj) for obj, _ in problems}
-    admitted, others = ([obj for obj in each if id(obj) not in left_out] for each in (objects, others))
-    to_be = with_applied(cluster_with_classes, others, unreadable)
+    to_be = with_applied(cluster_with_classes, _without(left_out, others), unreadable)
     _collect(faults, unreadable)
     if not objects:
-        skipped += Counter(str(obj.get("kind")) for obj in (*classes, *others))
+        skipped += Counter(str(obj.get("kind")) for obj in (*classes, *_without(left_out, others)))
         if not faults:
             raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
         raise Rejected([*map(places.located, faults)]) if is_rejection(faults[0]) else faults[0]
-    return [_as_stored(cluster, obj) for obj in admitted], replace(to_be, later_quotas=later_quotas(in_order, cluster))
+    admitted = [_as_stored(cluster, obj) for obj in _without(left_out, objects)]
+    return admitted, replace(to_be, later_quotas=later_quotas(in_order, cluster))
+
+
+def _without(left_out: set[int], objects: Iterable[ApiObject]) -> list[ApiObject]:
+    """Return the objects whose `id` is not in `left_out`."""
+    return [obj for obj in objects if id(obj) not in left_out]
 
 
 def _nothing(manifests: Sequence[Read], problem: str, instead: str = "") -> Exception:

@@ -34,12 +34,13 @@ class PriorityClass(NamedTuple):
     @classmethod
     def from_api(cls, obj: ApiObject) -> PriorityClass:
         """Read an API object. Raises InvalidObject."""
+        description = obj.get("description")
         return cls(
             name=text(obj, "metadata", "name"),
             value=int32(obj, "value") or 0,
             global_default=boolean(obj, "globalDefault"),
             preemption_policy=text(obj, "preemptionPolicy", default=PREEMPT_LOWER_PRIORITY),
-            description=text(obj, "description"),
+            description=description if isinstance(description, str) else "",
         )
 
     def to_api(self) -> ApiObject:

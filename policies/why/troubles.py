@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -973,7 +973,7 @@ class Timeline(NamedTuple):
     endings: list[PodEnd]
     not_explained: int
     first_pending: PodEnd | None = None
-    ids: Hidden[Set[str]] = frozenset()
+    ids: Hidden[frozenset[str]] = frozenset()
 
 
 def kind_named(given: str) -> str:
@@ -1023,4 +1023,4 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
         pod = cluster.pods[evidence.namespace, min(pending)]
         first = PodEnd(pod.key, diagnose(cluster, pod, evidence, now))
         found.update(ids(first.diagnosis.troubles))
-    return Timeline(states, sorted(pending), endings, max(0, len(names) - _MAX_PODS), first, found)
+    return Timeline(states, sorted(pending), endings, max(0, len(names) - _MAX_PODS), first, frozenset(found))
