@@ -100,7 +100,7 @@ _ERRORS: Final = """
 | `SourceError` | a file or cluster is unreadable, or lacks objects | [3 or 2](exit-statuses.md) |
 
 Results of `lint`, `predict`, `headroom` and `whatif` have `faults`: the errors of single files and objects. The result
-covers the other files and objects.
+covers the other files and objects. `lint` raises `SourceError` for a path that does not exist.
 """
 _TYPES: Final = """
 Results contain these types; `forewarn.types` exports them.
