@@ -41,8 +41,8 @@ def _upgraded(answer: Answer, paint: Painter) -> Iterator[str]:
     text += f" in {duration(upgrade.seconds)}: {_nodes(done)}" if done else ""
     yield paint(text, "good" if upgrade.complete else "warning")
     if upgrade.forced:
-        pods = plural(len(upgrade.forced), "Pod")
-        yield paint(f"deleted after --drain-timeout: {pods} ({listed(list(upgrade.forced), _NAMED)})", "warning")
+        pods = listed([each.pod for each in upgrade.forced], _NAMED)
+        yield paint(f"deleted after --drain-timeout: {plural(len(upgrade.forced), 'Pod')} ({pods})", "warning")
     if not upgrade.complete:
         yield paint(f"not upgraded: {_nodes(upgrade.under_way)}", "warning")
         if rest:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kube_apiserver.priority import Resolved
     from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
+    from forewarn.policies.whatif.upgrade import ForcedPod
 
 HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "PDB VIOLATIONS", "PLACEHOLDERS PREEMPTED")
 """Columns of a table with a row for each cluster."""
@@ -529,16 +530,26 @@ def _progress(answer: Answer) -> str:
     if answer.upgrade is not None:
         upgrade = answer.upgrade
         done = f"{len(upgrade.done)} of {plural(len(upgrade.steps), 'node')} upgraded"
+        forced = _forced(upgrade.forced)
         if upgrade.complete:
-            deleted = plural(len(upgrade.forced), "Pod deleted", "Pods deleted") if upgrade.forced else ""
-            return f"{done} in {duration(upgrade.seconds)}{deleted and f', {deleted} after --drain-timeout'}"
+            return f"{done} in {duration(upgrade.seconds)}{forced}"
         nodes = named((step.node for step in upgrade.under_way), "node")
-        return f"{done}, {f'blocked at {nodes} {blocked}' if pdbs else f'{nodes} under way when the simulation ends'}"
+        why = f"blocked at {nodes} {blocked}" if pdbs else f"{nodes} under way when the simulation ends"
+        return f"{done}{forced}, {why}"
     if not answer.drained:
         return ""
     nodes, stuck = plural(len(answer.drained), "node"), len(answer.not_drained)
     drained = f"{len(answer.drained) - stuck} of {nodes} drained" if stuck else f"{nodes} drained"
     return f"{drained}{f', blocked {blocked}' if pdbs else ''}"
+
+
+def _forced(pods: Sequence[ForcedPod]) -> str:
+    """A phrase with the Pods that an upgrade deletes after the drain timeout; "" for none."""
+    names, blocked = [group for _, group in {each.workload for each in pods}], sum(each.blocked for each in pods)
+    of = named(names) if len(names) == 1 else plural(len(names), "workload")
+    those = "" if blocked == len(pods) else f", {blocked} of them"
+    why = f"{those} in spite of their PDBs" if blocked else ""
+    return f", {plural(len(pods), 'Pod')} of {of} deleted after --drain-timeout{why}" if pods else ""
 
 
 def _creates(answer: Answer) -> bool:

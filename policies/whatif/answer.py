@@ -359,7 +359,7 @@ class Answer(NamedTuple):
         if (run := self.upgrade) is None:
             return None
         counts, not_reached = (run.complete, run.seconds, run.least, run.surge), [step.node for step in run.not_reached]
-        return Upgrade(*counts, run.pools, run.forced, run.steps, not_reached, self.blockers)
+        return Upgrade(*counts, run.pools, [each.pod for each in run.forced], run.steps, not_reached, self.blockers)
 
     @property
     def of_upgrade(self) -> Answer:

@@ -26,6 +26,14 @@ _DRAINING: Final = 600.0
 """Seconds for the drain of a node in the default horizon."""
 
 
+class ForcedPod(NamedTuple):
+    """A Pod (`namespace/name`) that is deleted after the drain timeout. `blocked`: whether PDBs block its eviction."""
+
+    pod: str
+    workload: tuple[str, str]
+    blocked: bool
+
+
 @dataclass(slots=True)
 class UpgradeStep:
     """The upgrade of a node, with times in seconds; null: the upgrade did not reach this event.
@@ -39,7 +47,7 @@ class UpgradeStep:
     started_at: float | None
     emptied_at: float | None
     back_at: float | None
-    forced: Hidden[Sequence[str]]
+    forced: Hidden[Sequence[ForcedPod]]
 
 
 @dataclass(slots=True)
@@ -140,8 +148,8 @@ class UpgradeRun:
         return [UpgradedPool(name, steps) for name, steps in by_pool.items()]
 
     @property
-    def forced(self) -> Sequence[str]:
-        """The Pods that were deleted after the drain timeout, as `namespace/name`."""
+    def forced(self) -> Sequence[ForcedPod]:
+        """The Pods that were deleted after the drain timeout."""
         return [pod for step in self.steps for pod in step.forced]
 
     def start(self, simulation: Simulation) -> None:
@@ -207,7 +215,12 @@ class UpgradeRun:
         """Delete the remaining Pods of a node, regardless of PodDisruptionBudgets. `remaining`: their keys."""
         api = simulation.api
         keys = [(namespace, name) for namespace, _, name in (pod.partition("/") for pod in remaining)]
-        step.forced = [api.pods[key].pod.key for key in keys if not api.pods[key].terminating]
+        origins, states = simulation.timeline.origins, [api.pods[key] for key in keys]
+        step.forced = [
+            ForcedPod(each.pod.key, origins[each.pod.key].workload, bool(forbidden_by(api, each)))
+            for each in states
+            if not each.terminating
+        ]
         simulation.awaited -= bool(step.forced)
         for key in keys:
             api.delete_pod(key, "deleted", message=f"drain timeout of {step.node}")

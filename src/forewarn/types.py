@@ -67,6 +67,7 @@ from forewarn.policies.whatif.risk import ZonesAndNodes as ZonesAndNodes
 from forewarn.policies.whatif.sweep import Needs as Needs
 from forewarn.policies.whatif.sweep import PlaceholderPods as PlaceholderPods
 from forewarn.policies.whatif.sweep import RunningAndPending as RunningAndPending
+from forewarn.policies.whatif.upgrade import ForcedPod as ForcedPod
 from forewarn.policies.whatif.upgrade import UpgradedPool as UpgradedPool
 from forewarn.policies.whatif.upgrade import UpgradeRun as UpgradeRun
 from forewarn.policies.whatif.upgrade import UpgradeStep as UpgradeStep
