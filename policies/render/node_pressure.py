@@ -53,12 +53,22 @@ def verdicts(answer: NodePressure) -> Iterator[str]:
 
 def evicted_first(order: Order, node: str) -> str:
     """The Pods that the kubelet evicts first, as a phrase."""
-    places = order.places
-    ties = next((n for n, place in enumerate(places) if n and not place.tied), len(places))
-    first = listed([cut(place.pod.key, 100) for place in places[:ties]])
-    later = f", then {plural(len(places) - ties, 'other Pod')}" if places[ties:] else ""
-    evicts = f"{first} first{' (tied)' if ties > 1 else ''}{later}" if first else "no Pod"
+    first, later = _tied(order.places)
+    second, last = _tied(later)
+    more = f", then {plural(len(last), 'more Pod')}" if last else ""
+    lasting = f"; if the pressure lasts, {_keys(second)}{more}" if second else ""
+    evicts = f"{_keys(first, ' first')}{lasting}" if first else "no Pod"
     return f"the kubelet evicts {evicts}: {order.what} pressure on node {node}"
+
+
+def _tied(places: Sequence[Place]) -> tuple[Sequence[Place], Sequence[Place]]:
+    """The first place with those tied with it, and the others."""
+    ties = next((n for n, place in enumerate(places) if n and not place.tied), len(places))
+    return places[:ties], places[ties:]
+
+
+def _keys(places: Sequence[Place], position: str = "") -> str:
+    return f"{named([place.pod.key for place in places], 'Pod')}{position}{' (tied)' * (len(places) > 1)}"
 
 
 def shutdown_time(groups: Sequence[Group], node: str) -> str:
