@@ -411,8 +411,9 @@ def _may_preempt(change: ClassChange, *, are_named: bool) -> str:
     levels = steps.pop()
     if max(levels) == -inf:
         return _preempted_by_others(change.totals)
-    more_by = [each for each in change.totals if each.after > each.before and levels[1] < levels[0]]
-    return _preempted_by_new_pods(change, levels, are_named=are_named) + _preempted_by_others(more_by)
+    are_lower = levels[1] < levels[0]
+    by_others = [each for each in change.totals if (each.after > each.before) is are_lower]
+    return _preempted_by_new_pods(change, levels, are_named=are_named) + _preempted_by_others(by_others)
 
 
 def _preempted_by_new_pods(change: ClassChange, levels: tuple[float, float], *, are_named: bool) -> str:
