@@ -27,7 +27,7 @@ ROLLOUT: Final = (
     "counts cover the new Pods of the rollout; --cascade and `forewarn whatif apply` also count replacement Pods"
 )
 """The scope of the counts if the Pod template of a stored workload changes."""
-NOT_CREATED: Final = "not created before those run"
+NOT_CREATED: Final = "not created until Pending Pods run"
 """The outcome of Pods that a workload creates only after Pods that are Pending."""
 FREED: Final = "victims of the same namespace free quota: more Pods may be created after these terminate; see --cascade"
 
