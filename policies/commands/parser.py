@@ -150,6 +150,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**arguments)
         self.prog = as_invoked(self.prog)
         self._examples, self._hints = examples, hints
+        self._given: Sequence[str] = ()
 
     def format_help(self) -> str:
         """Return argparse's help with the examples."""
@@ -160,10 +161,16 @@ class Parser(argparse.ArgumentParser):
         """Parse the arguments. Options before the name of a subcommand are an error."""
         if self._subparsers and args and args[0][:1] == "-" and args[0] not in self._option_string_actions:
             args = ()  # argparse would take the value of the option as the name
+        self._given = args or ()
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Print the error with a fix, and exit with status 2."""
+        if _NO_CHOICE.match(message) and not (self._subparsers or message.startswith("argument -")):
+            # The unknown value may be that of an unknown option.
+            names = (word.partition("=")[0] for word in self._given if word[:2] == "--" != word)
+            unknown = next((name for name in names if name not in self._option_string_actions), "")
+            message = f"unrecognized arguments: {unknown}" if unknown else message
         text = _NO_CHOICE.sub(
             lambda m: f"{m[1]}: unknown value {quote(m[2])}; known: {m[3].replace(_QUOTE, '')}", message
         )
@@ -186,7 +193,7 @@ class Parser(argparse.ArgumentParser):
         return self._usage() if _ABOUT_POSITIONAL.match(message) and "; known: " not in message else ""
 
     def _instead_of_option(self, option: str) -> str:
-        if f"--{option[2:]}" in {f"--{each.dest}" for each in self._positional()} or option in _FILES:
+        if option in _FILES or any(option[2:] in (each.dest, *(each.choices or ())) for each in self._positional()):
             return self._usage()
         for options, fix in _NOT_IN_FOREWARN.items():
             own = _OPTION.match(fix)
